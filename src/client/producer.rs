@@ -126,7 +126,7 @@ impl ClientRole for Machine {
             Done::Call(promise, result) => promise.complete(result),
             Done::Batch(event) => {
                 for d in event.deliveries {
-                    d.ticket.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
+                    d.completion.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
                         topic: event.topic.clone(),
                         partition: event.partition,
                         offset: if base_offset < 0 { -1 } else { base_offset + i64::from(d.index) },
@@ -152,7 +152,7 @@ impl ClientRole for Machine {
 
     /// Returns whether calls that wait for room may continue.
     fn ends_wait(state: &State<Self>) -> bool {
-        state.role.has_room() && !state.role.is_paced()
+        state.role.has_room() && !state.role.is_paused()
     }
 
     fn stand_by(state: &State<Self>, _unlocked: &Unlocked, _has_visited: bool) -> Option<Duration> {
@@ -161,7 +161,7 @@ impl ClientRole for Machine {
 
     /// Returns whether a single record has no result yet, and nothing holds it back.
     fn is_light(state: &State<Self>) -> bool {
-        state.role.is_lone()
+        state.role.is_single()
     }
 
     fn refusal(state: &State<Self>) -> Option<Error> {
@@ -260,12 +260,12 @@ impl Client<Machine> {
 
     /// Returns whether a call that sends many records paused ([`Appender::is_ahead`]) and still has to wait.
     pub fn is_paced(&self) -> bool {
-        self.state().role.is_paced()
+        self.state().role.is_paused()
     }
 
     /// Waits for the network to catch up with calls that send many records, for [`PAUSE`] at most.
     pub fn pause(&self) {
-        if !self.wait_until(PAUSE, |state| !state.role.is_paced()) {
+        if !self.wait_until(PAUSE, |state| !state.role.is_paused()) {
             self.run_ahead();
         }
     }
@@ -485,7 +485,7 @@ impl Appender<'_> {
         let is_awaited = promise.is_some();
         match self.state.role.append(self.now, topic, &record, promise) {
             Ok(wake) => {
-                self.waking.is_single = is_awaited && self.state.role.is_lone();
+                self.waking.is_single = is_awaited && self.state.role.is_single();
                 self.waking.is_needed |= wake;
                 Ok(())
             }

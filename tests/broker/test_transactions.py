@@ -367,7 +367,7 @@ def test_records_need_an_open_transaction(broker, topic, transactional_id):
             producer.send(topic, b"v")
         with producer.transaction():
             second = producer.transaction()
-            with pytest.raises(ConfigError, match="a transaction is open already"):
+            with pytest.raises(ConfigError, match="a transaction is already open"):
                 second.__enter__()
     with klamm.Producer(broker.bootstrap_servers) as producer, pytest.raises(ConfigError, match=r"transactional\.id"):
         producer.transaction().__enter__()

@@ -1,4 +1,7 @@
-//! Where records gather: the topic they are for, the partition they go to, the batch they are encoded into.
+//! Appends records to batches: finds the topic, chooses the partition, encodes the record into the open batch.
+//!
+//! While the metadata of a topic is missing, its records wait in a queue of the topic. This file also decides for which
+//! topics the producer asks for metadata, and how long it keeps them.
 
 use super::batch::{Batch, Delivery, Partition};
 use super::partitioner::{Chosen, Sticky};
@@ -10,43 +13,44 @@ use crate::wire::Uuid;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Room a batch starts with; it grows to `batch.size`.
+/// First capacity of a batch, in bytes; it grows up to `batch.size`.
 const FIRST_CAPACITY: usize = 16 << 10;
 
-/// What a record costs besides its bytes if somebody waits for its outcome: the delivery, and what it is waited at.
+/// Memory of a delivery report, which counts against `buffer.memory` like the record's bytes.
 pub(super) const DELIVERY_BYTES: usize = 128;
 
-/// A topic of a producer, until it handles anything else: found once for all records that go there.
+/// Index of a topic, so that a caller looks it up once for many records. It is valid until the next call that is not an
+/// append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicIndex(pub(super) usize);
 
 /// A record to send.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
-    /// The partition, or `None` to have one chosen.
+    /// The partition; `None` lets the partitioner choose.
     pub partition: Option<i32>,
     /// Milliseconds since 1970.
     pub timestamp: i64,
-    /// Whether the caller chose the timestamp, so that it must not be lost.
+    /// Whether the application set the timestamp; then a broker that cannot store it is an error.
     pub is_timed: bool,
     /// The key; `None` is null.
     pub key: Option<&'a [u8]>,
     /// The value; `None` is null, a tombstone.
     pub value: Option<&'a [u8]>,
-    /// Headers, in order.
+    /// The headers, in order.
     pub headers: &'a [(&'a str, Option<&'a [u8]>)],
 }
 
-/// A record whose partition is known.
+/// A record and its partition.
 pub(super) struct Placed<'a, D> {
     pub record: &'a NewRecord<'a>,
     pub partition: usize,
-    /// The most that it takes.
+    /// The largest size it may have in the batch.
     pub bound: usize,
-    pub ticket: Option<D>,
+    pub completion: Option<D>,
 }
 
-/// A record whose topic is not known yet.
+/// A record that waits for the metadata of its topic.
 struct Waiting<D> {
     partition: Option<i32>,
     timestamp: i64,
@@ -54,35 +58,35 @@ struct Waiting<D> {
     key: Option<Box<[u8]>>,
     value: Option<Box<[u8]>>,
     headers: Vec<(Box<str>, Option<Box<[u8]>>)>,
-    ticket: Option<D>,
+    completion: Option<D>,
     since: Time,
     bytes: usize,
-    generation: u64,
+    flush_epoch: u64,
 }
 
-/// One topic's records.
+/// A topic and its records.
 pub struct Topic<D> {
     pub name: Arc<str>,
     pub state: TopicState,
-    /// When something was last sent there.
+    /// When a record was last appended.
     pub used: Time,
     pub id: Uuid,
     pub partitions: Vec<Partition<D>>,
-    /// How many partitions there are to choose from; there may have been more before the topic was made anew.
+    /// The number of partitions to choose from. `partitions` may be longer if the topic was recreated with fewer.
     pub count: usize,
     pub metrics: TopicMetrics,
     sticky: Sticky,
     waiting: VecDeque<Waiting<D>>,
 }
 
-/// What is done about knowing a topic.
+/// Whether the producer has the metadata of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicState {
-    /// Nothing.
+    /// The producer does not want it.
     Forgotten,
-    /// It is asked for, and records wait.
+    /// The producer asked for it; records wait.
     Asked,
-    /// What is known is kept up to date.
+    /// The producer has it and keeps it up to date.
     Known,
 }
 
@@ -105,18 +109,18 @@ impl<D> Topic<D> {
         self.state == TopicState::Known
     }
 
-    /// Whether records are on their way.
+    /// Returns whether records wait or are in flight.
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.partitions.iter().any(|p| !p.is_idle() || p.in_flight() > 0)
     }
 
-    /// When the oldest record came that waits for the topic to be known.
+    /// Returns since when the oldest record has waited for metadata.
     pub fn waiting_since(&self) -> Option<Time> {
         self.waiting.front().map(|w| w.since)
     }
 }
 
-/// Kafka's rule for topic names, checked here because a broker would only say that it does not know the topic.
+/// Checks Kafka's rules for topic names. A broker would only report an unknown topic.
 fn check_name(topic: &str) -> Result<(), Error> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if (1..=249).contains(&topic.len()) && topic.chars().all(legal) && topic != "." && topic != ".." {
@@ -128,15 +132,15 @@ fn check_name(topic: &str) -> Result<(), Error> {
 #[cold]
 fn no_partition(topic: &Arc<str>, count: usize, asked: i32) -> Error {
     let message = format!("topic {topic:?} has partitions 0 to {}, not {asked}", count - 1);
-    let hint = "if it was added just now, try again: the brokers are being asked";
+    let hint = "if the partition was just added, retry: klamm is refreshing its metadata";
     Error::new(ErrorKind::Config, message).at(topic, asked).with_hint(hint)
 }
 
 impl<D> Producer<D> {
-    /// Where records of a topic are appended; from the first time on the topic is asked for.
+    /// Returns the index of a topic. The first call for a topic asks for its metadata.
     pub fn topic(&mut self, name: &str) -> Result<TopicIndex, Error> {
         self.check_open()?;
-        // Mostly it is the topic of the record before, which a comparison finds in a tenth of a hash's time.
+        // Mostly it is the last record's topic: comparing the names takes a tenth of the time of a hash.
         if self.topics.get(self.latest).is_some_and(|t| *t.name == *name) {
             return Ok(TopicIndex(self.latest));
         }
@@ -154,26 +158,26 @@ impl<D> Producer<D> {
             None => self.topics.push(topic),
         }
         self.by_name.insert(name, index);
-        self.want(index);
+        self.ask_for(index);
         Ok(TopicIndex(index))
     }
 
-    fn want(&mut self, topic: usize) {
+    fn ask_for(&mut self, topic: usize) {
         if let Some(t) = self.topics.get_mut(topic) {
             t.state = TopicState::Asked;
             self.demand.topics.insert(t.name.clone());
         }
     }
 
-    /// Lets go of topics that are not there or were not found in time, and of those to which nothing was sent for
-    /// `metadata.max.idle.ms`, unless records are on their way (KIP-526). The sequence numbers of a topic's partitions stay:
-    /// what is sent there later has to follow what was sent before. A topic that was never there has none.
-    pub(super) fn let_go(&mut self, now: Time) {
+    /// Forgets topics that do not exist or were not found in time, and topics without new records for
+    /// `metadata.max.idle.ms` (KIP-526), unless records wait or are in flight. The sequence numbers of known partitions
+    /// stay, because later batches continue them. A topic that never existed has none, so its index is reused.
+    pub(super) fn forget_topics(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
             let is_absent = self.cluster.topics.get(&t.name).is_some_and(|known| known.error.is_error());
             let stays = match t.state {
                 TopicState::Forgotten => true,
-                // Nobody waits for it.
+                // No record waits for it any more.
                 TopicState::Asked => false,
                 TopicState::Known => !is_absent && now.since(t.used) < self.config.metadata_max_idle,
             };
@@ -185,7 +189,7 @@ impl<D> Producer<D> {
             t.state = TopicState::Forgotten;
             if t.partitions.is_empty() {
                 self.by_name.remove(&t.name);
-                // No topic has this name.
+                // The empty name marks the index as vacant.
                 t.name = Arc::default();
                 self.latest = usize::MAX;
                 self.vacant.push(index);
@@ -193,21 +197,21 @@ impl<D> Producer<D> {
         }
     }
 
-    /// An error if the state of transactions does not allow records.
+    /// Returns an error if the state of the transaction does not allow records.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Error> {
         self.transactions.as_ref().map_or(Ok(()), |t| t.accepts())
     }
 
-    /// Takes a record; its outcome comes as an [`Event`] with the ticket. Fails at once, giving the ticket's record no
-    /// outcome, if the buffer is full or the record can never be sent. Says whether the network has something to do.
+    /// Appends a record; an [`Event`] with the completion reports its result. Fails at once, without an event, if the
+    /// buffer is full or the record can never be sent. Returns whether the I/O thread must be woken.
     #[inline]
     pub fn append(
         &mut self,
         now: Time,
         TopicIndex(topic): TopicIndex,
         record: &NewRecord<'_>,
-        ticket: Option<D>,
+        completion: Option<D>,
     ) -> Result<bool, Error> {
         self.check_open()?;
         let bound = max_record_size(record.key, record.value, record.headers);
@@ -222,21 +226,21 @@ impl<D> Producer<D> {
         }
         match self.topics.get(topic) {
             Some(t) if t.is_known() => self
-                .append_to(now, self.generation, topic, record, bound, ticket)
+                .append_to(now, self.flush_epoch, topic, record, bound, completion)
                 .inspect_err(|error| self.fail_transaction(error)),
-            _ => Ok(self.hold(now, topic, record, bound, ticket)),
+            _ => Ok(self.hold(now, topic, record, bound, completion)),
         }
     }
 
-    /// Has an open transaction end in an abort: a record that the program meant to be part of it was not taken. (A full
-    /// buffer is no such end, as the record may be taken later.)
+    /// Makes an open transaction abortable only, because a record of it was rejected. A full buffer does not: the
+    /// application can append the record later.
     #[cold]
     pub fn fail_transaction(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions
             && transactions.accepts().is_ok()
         {
             transactions.fail(error);
-            self.take_news();
+            self.apply_transaction_effects();
         }
     }
 
@@ -257,19 +261,19 @@ impl<D> Producer<D> {
     fn no_room(&mut self, bound: usize) -> Error {
         let buffer_memory = self.config.buffer_memory;
         if bound > buffer_memory {
-            let message = format!("a record of {bound} bytes never fits buffer.memory ({buffer_memory})");
+            let message = format!("a record of {bound} bytes never fits buffer.memory ({buffer_memory} bytes)");
             let error = Error::new(ErrorKind::Config, message);
             self.fail_transaction(&error);
             return error;
         }
         self.pressure = true;
-        let message = format!("buffer.memory ({buffer_memory} bytes) is used up by records that wait");
+        let message = format!("buffer.memory ({buffer_memory} bytes) is full of unsent records");
         Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
     }
 
-    /// Keeps a record until its topic is known; says whether it is the first one.
+    /// Keeps a record until the topic's metadata arrives; returns whether it is the first one.
     #[cold]
-    fn hold(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, bytes: usize, ticket: Option<D>) -> bool {
+    fn hold(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, bytes: usize, completion: Option<D>) -> bool {
         let Some(t) = self.topics.get_mut(topic) else {
             return false;
         };
@@ -282,33 +286,34 @@ impl<D> Producer<D> {
             key: owned(record.key),
             value: owned(record.value),
             headers: record.headers.iter().map(|(k, v)| (Box::from(*k), owned(*v))).collect(),
-            ticket,
+            completion,
             since: now,
             bytes,
-            generation: self.generation,
+            flush_epoch: self.flush_epoch,
         });
         self.memory += bytes;
-        self.outstanding.add(self.generation);
+        self.waiting_topics.insert(topic);
+        self.pending.add(self.flush_epoch);
         let (is_first, is_forgotten) = (t.waiting.len() == 1, t.state == TopicState::Forgotten);
         if is_forgotten {
-            self.want(topic);
-            // Others may have kept it known.
-            self.settle_topic(now, topic);
+            self.ask_for(topic);
+            // The cluster's metadata may still contain the topic.
+            self.update_topic(now, topic);
         }
         is_first
     }
 
-    /// `generation` is that of the call which brought the record: a flush after it waits for it, wherever it is by then.
-    /// `bound` is the most that the record takes.
+    /// Appends a record of a known topic. `flush_epoch` is the epoch in which the application sent the record, `bound` the
+    /// largest size it may have.
     #[inline]
     fn append_to(
         &mut self,
         now: Time,
-        generation: u64,
+        flush_epoch: u64,
         topic: usize,
         record: &NewRecord<'_>,
         bound: usize,
-        ticket: Option<D>,
+        completion: Option<D>,
     ) -> Result<bool, Error> {
         let Some(t) = self.topics.get_mut(topic) else {
             return Ok(false);
@@ -318,7 +323,7 @@ impl<D> Producer<D> {
             Some(p) => match usize::try_from(p).ok().filter(|p| *p < count) {
                 Some(p) => (p, false),
                 None => {
-                    // It may have been added since.
+                    // The partition may have been added since the last refresh.
                     self.demand.refresh = true;
                     return Err(no_partition(&t.name, count, p));
                 }
@@ -333,19 +338,19 @@ impl<D> Producer<D> {
                 Chosen::Sticky => (t.sticky.partition(count), true),
             },
         };
-        let (size, wake) = self.append_all(now, generation, topic, [Placed { record, partition, bound, ticket }]);
+        let (size, wake) = self.append_all(now, flush_epoch, topic, [Placed { record, partition, bound, completion }]);
         if sticks {
             self.note_sent(topic, size);
         }
         Ok(wake)
     }
 
-    /// Appends records of a topic; says how many bytes they took, and whether the network has something to do.
+    /// Appends records of one topic. Returns their bytes, and whether the I/O thread must be woken.
     #[inline]
     pub(super) fn append_all<'a>(
         &mut self,
         now: Time,
-        generation: u64,
+        flush_epoch: u64,
         topic: usize,
         records: impl IntoIterator<Item = Placed<'a, D>>,
     ) -> (usize, bool) {
@@ -354,13 +359,14 @@ impl<D> Producer<D> {
             return (size, wake);
         };
         t.used = now;
-        let (batch_size, spare) = (self.config.batch_size, &mut self.spare);
-        for Placed { record, partition, bound, ticket } in records {
+        let (batch_size, linger, spare) = (self.config.batch_size, self.config.linger, &mut self.spare);
+        for Placed { record, partition, bound, completion } in records {
             let Some(p) = t.partitions.get_mut(partition) else {
                 continue;
             };
-            if p.open.as_ref().is_some_and(|open| open.size() + bound > batch_size) {
-                p.close_open();
+            if let Some(full) = p.open.take_if(|open| open.size() + bound > batch_size) {
+                self.wake_ups.remove(&(full.created + linger, topic, partition));
+                p.queue.push_back(full);
                 wake = true;
             }
             let open = p.open.get_or_insert_with(|| {
@@ -369,12 +375,16 @@ impl<D> Producer<D> {
                     None => BatchBuilder::with_capacity(FIRST_CAPACITY.min(batch_size)),
                 };
                 self.active.insert((topic, partition));
+                if !linger.is_zero() {
+                    self.wake_ups.insert((now + linger, topic, partition));
+                }
+                self.unsent_expiry = self.unsent_expiry.min(now + self.config.delivery_timeout);
                 if let Some(transactions) = &mut self.transactions {
-                    transactions.want((topic, partition));
+                    transactions.add((topic, partition));
                 }
                 memory += HEADER_SIZE;
                 wake = true;
-                let mut batch = Batch::new(now, generation, builder);
+                let mut batch = Batch::new(now, flush_epoch, builder);
                 batch.bytes = HEADER_SIZE;
                 batch
             });
@@ -386,20 +396,20 @@ impl<D> Producer<D> {
             open.has_headers |= !record.headers.is_empty();
             open.has_timestamps |= record.is_timed;
             let mut bytes = appended.size;
-            if let Some(ticket) = ticket {
+            if let Some(completion) = completion {
                 bytes += DELIVERY_BYTES;
-                open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, ticket });
+                open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, completion });
             }
             open.bytes += bytes;
             memory += bytes;
             size += appended.size;
-            self.outstanding.add(open.generation);
+            self.pending.add(open.flush_epoch);
         }
         self.memory += memory;
         (size, wake)
     }
 
-    /// Has the partition change that records without a key stick to, once it had enough of them.
+    /// Counts the bytes of a record without a key, and switches the sticky partition when it had enough.
     fn note_sent(&mut self, topic: usize, size: usize) {
         let batch_size = self.config.batch_size;
         if self.topics.get_mut(topic).is_some_and(|t| t.sticky.sent(size, batch_size)) {
@@ -407,7 +417,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Has records without a key stick to another partition, one with a leader if there is any.
+    /// Switches to another sticky partition, one with a leader if there is any.
     fn turn(&mut self, topic: usize) {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
@@ -422,8 +432,8 @@ impl<D> Producer<D> {
         t.sticky.turn(&loads);
     }
 
-    /// Takes over what the cluster says of a topic, and sends what waited for it.
-    pub(super) fn settle_topic(&mut self, now: Time, topic: usize) {
+    /// Applies new metadata of a topic, and appends the records that waited for it.
+    pub(super) fn update_topic(&mut self, now: Time, topic: usize) {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
@@ -433,13 +443,13 @@ impl<D> Producer<D> {
         if known.error.is_error() || known.partitions.is_empty() {
             return;
         }
-        // Partitions are added, never removed: fewer are those of a topic made anew, or of a broker that is behind.
-        let is_behind = !known.id.is_zero() && known.id == t.id && known.partitions.len() < t.count;
+        // Partitions are never removed. A smaller number means a recreated topic or stale metadata of a broker.
+        let is_stale = !known.id.is_zero() && known.id == t.id && known.partitions.len() < t.count;
         t.id = known.id;
         if t.state == TopicState::Asked {
             t.state = TopicState::Known;
         }
-        let count = if is_behind { t.count } else { known.partitions.len() };
+        let count = if is_stale { t.count } else { known.partitions.len() };
         t.count = count;
         t.partitions.resize_with(count.max(t.partitions.len()), Partition::default);
         if self.cluster.leader(&t.name, t.sticky.partition(count) as i32).is_none() {
@@ -449,9 +459,10 @@ impl<D> Producer<D> {
             return;
         };
         let mut refused = None;
+        self.waiting_topics.remove(&topic);
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes);
-            self.outstanding.remove(w.generation, 1);
+            self.pending.remove(w.flush_epoch, 1);
             let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
                 return;
             };
@@ -464,38 +475,39 @@ impl<D> Producer<D> {
                 value: w.value.as_deref(),
                 headers: &headers,
             };
-            // The delivery's time counts from the call, not from the topic's arrival.
+            // The delivery timeout counts from the application's call, not from the arrival of the metadata.
             let bad = record.partition.filter(|p| usize::try_from(*p).is_ok_and(|p| p >= count) || *p < 0);
             if let Some(p) = bad {
                 let error = no_partition(&name, count, p);
-                self.refuse(topic, w.ticket, w.timestamp, &error);
+                self.refuse(topic, w.completion, w.timestamp, &error);
                 refused = Some(error);
                 continue;
             }
-            if let Err(e) = self.append_to(w.since.min(now), w.generation, topic, &record, w.bytes, w.ticket) {
+            if let Err(e) = self.append_to(w.since.min(now), w.flush_epoch, topic, &record, w.bytes, w.completion) {
                 debug_assert!(false, "a checked record was refused: {e}");
             }
         }
-        // Only now, so that the others are there to be given up with the transaction.
+        // Only now, so that failing the transaction also fails the records just appended.
         if let Some(error) = refused {
             self.note_refused(&error);
         }
     }
 
-    /// Has the transaction, even one that is about to be committed, end in an abort.
+    /// Fails the transaction, even one that is being committed.
     fn note_refused(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
             transactions.fail(error);
-            self.take_news();
+            self.apply_transaction_effects();
         }
     }
 
-    fn refuse(&mut self, topic: usize, ticket: Option<D>, timestamp: i64, error: &Error) {
+    fn refuse(&mut self, topic: usize, completion: Option<D>, timestamp: i64, error: &Error) {
         let Some(t) = self.topics.get(topic) else {
             return;
         };
-        let untracked = u64::from(ticket.is_none());
-        let deliveries = ticket.into_iter().map(|ticket| Delivery { index: 0, timestamp, ticket }).collect();
+        let untracked = u64::from(completion.is_none());
+        let deliveries =
+            completion.into_iter().map(|completion| Delivery { index: 0, timestamp, completion }).collect();
         let result = Err(error.clone().at(&t.name, None));
         self.events.push_back(Event { topic: t.name.clone(), partition: -1, deliveries, untracked, result });
     }
@@ -505,14 +517,15 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
+        self.waiting_topics.remove(&topic);
         let waiting = std::mem::take(&mut t.waiting);
         if waiting.is_empty() {
             return;
         }
         for w in waiting {
             self.release(w.bytes);
-            self.outstanding.remove(w.generation, 1);
-            self.refuse(topic, w.ticket, w.timestamp, error);
+            self.pending.remove(w.flush_epoch, 1);
+            self.refuse(topic, w.completion, w.timestamp, error);
         }
         self.note_refused(error);
     }

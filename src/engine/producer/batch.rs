@@ -1,4 +1,7 @@
-//! Batches on their way: open (being filled), queued (waiting to be sent, again perhaps), in flight.
+//! Batches of one partition, and the order in which they are sent.
+//!
+//! A batch is open while records are appended, then queued, then in flight. A failed batch returns to the queue at the
+//! place of its sequence number. `accumulate.rs` fills batches, `send.rs` takes them from the queue.
 
 use super::accumulate::DELIVERY_BYTES;
 use crate::compress::{Codec, DEFAULT_LIMIT};
@@ -7,15 +10,15 @@ use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A record whose outcome somebody waits for.
+/// A record for which the application wants a delivery report.
 #[derive(Debug)]
 pub struct Delivery<D> {
-    /// Its place in the batch.
+    /// Its index in the batch.
     pub index: i32,
     /// Its timestamp, milliseconds since 1970.
     pub timestamp: i64,
-    /// Who waits.
-    pub ticket: D,
+    /// The completion to call with the result.
+    pub completion: D,
 }
 
 #[derive(Debug)]
@@ -30,38 +33,38 @@ pub struct Batch<D> {
     data: Option<Data>,
     /// Records in it.
     pub count: i32,
-    /// Those whose outcome somebody waits for.
+    /// The records that want a delivery report.
     pub deliveries: Vec<Delivery<D>>,
-    /// Memory it is charged with.
+    /// Bytes of `buffer.memory` that it takes.
     pub bytes: usize,
-    /// When its first record came.
+    /// When its first record was appended.
     pub created: Time,
-    /// Which flush waits for it.
-    pub generation: u64,
+    /// The flush epoch of its first record.
+    pub flush_epoch: u64,
     /// Whether a record has headers, which formats before magic 2 cannot hold.
     pub has_headers: bool,
-    /// Whether a record has a timestamp that the caller chose, which magic 0 cannot hold.
+    /// Whether the application chose the timestamp of a record, which magic 0 cannot hold.
     pub has_timestamps: bool,
-    /// Who it was sent as, once it was.
+    /// The producer ID, epoch and sequence number that it was first sent with.
     pub producer: Option<Producer>,
-    /// How often it was sent.
+    /// The number of failed attempts.
     pub attempts: u32,
-    /// Whether a broker may have it in its log: one that was asked to did not say no.
+    /// Whether a broker may have written it: an attempt ended without a definite refusal.
     pub may_be_written: bool,
     /// Why the last attempt failed.
     pub error: Option<Error>,
 }
 
 impl<D> Batch<D> {
-    /// An empty batch.
-    pub fn new(now: Time, generation: u64, builder: BatchBuilder) -> Self {
+    /// Creates an empty batch.
+    pub fn new(now: Time, flush_epoch: u64, builder: BatchBuilder) -> Self {
         Self {
             data: Some(Data::Open(builder)),
             count: 0,
             deliveries: Vec::new(),
             bytes: 0,
             created: now,
-            generation,
+            flush_epoch,
             has_headers: false,
             has_timestamps: false,
             producer: None,
@@ -71,12 +74,12 @@ impl<D> Batch<D> {
         }
     }
 
-    /// What its records ask of a broker that others may not, the rarer first.
+    /// Returns which newer features its records need, the rarer one first: headers, and timestamps.
     pub fn demands(&self) -> (bool, bool) {
         (self.has_headers, self.has_timestamps)
     }
 
-    /// The builder, while the batch was never sent.
+    /// Returns the builder, while the batch was never sent.
     pub fn builder(&mut self) -> Option<&mut BatchBuilder> {
         match &mut self.data {
             Some(Data::Open(builder)) => Some(builder),
@@ -84,7 +87,7 @@ impl<D> Batch<D> {
         }
     }
 
-    /// Bytes on the wire, before compression.
+    /// Returns the size on the wire before compression.
     pub fn size(&self) -> usize {
         match &self.data {
             Some(Data::Open(builder)) => builder.size(),
@@ -93,7 +96,8 @@ impl<D> Batch<D> {
         }
     }
 
-    /// The bytes to send as `producer`: compresses and checksums the first time, and again under another identity.
+    /// Returns the bytes to send. Compresses and computes the checksum the first time; rewrites the header and the
+    /// checksum if the producer ID, the epoch or the sequence number changed.
     pub fn seal(&mut self, compression: Codec, producer: Producer) -> Result<Bytes, Error> {
         let data = match self.data.take() {
             Some(Data::Sealed(data)) if self.producer == Some(producer) => data,
@@ -111,13 +115,13 @@ impl<D> Batch<D> {
         Ok(data)
     }
 
-    /// Takes in that it is not in the log, so that it may go under any sequence number.
-    fn renounce(&mut self) {
+    /// Notes that no broker has the batch, so that it may get a new sequence number.
+    fn forget_sequence(&mut self) {
         self.producer = None;
         self.may_be_written = false;
     }
 
-    /// The memory of a batch that has its outcome, unless somebody else still looks at it.
+    /// Returns the batch's memory for reuse, unless a request still refers to it.
     pub fn into_buffer(self) -> Option<Vec<u8>> {
         match self.data {
             Some(Data::Sealed(data)) if data.is_unique() => Some(data.into()),
@@ -125,15 +129,15 @@ impl<D> Batch<D> {
         }
     }
 
-    /// Two batches of half of the records each, under the sequence numbers they have; the same one back if it cannot be
-    /// cut.
+    /// Splits the batch into two halves that keep their sequence numbers. Returns the batch unchanged as the error if
+    /// that is impossible.
     pub fn split(self) -> Result<(Self, Self), Box<Self>> {
         let half = self.count / 2;
         self.divide(|index| index < half)
     }
 
-    /// Those records and the others, each in their order, as two batches whose sequence numbers follow each other; the same
-    /// batch back if it cannot be cut.
+    /// Divides the records into those for which `is_first` holds and the rest, each in order. The sequence numbers of the
+    /// second batch follow those of the first. Returns the batch unchanged as the error if that is impossible.
     pub fn divide(mut self, is_first: impl Fn(i32) -> bool) -> Result<(Self, Self), Box<Self>> {
         let Some((first, second)) = self.divided(&is_first) else {
             return Err(Box::new(self));
@@ -145,7 +149,7 @@ impl<D> Batch<D> {
             data: Some(Data::Open(builder)),
             deliveries: Vec::new(),
             created: self.created,
-            generation: self.generation,
+            flush_epoch: self.flush_epoch,
             has_headers: self.has_headers,
             has_timestamps: self.has_timestamps,
             producer,
@@ -163,7 +167,7 @@ impl<D> Batch<D> {
             let (batch, index) = if is_first(seen) { (&mut a, seen - others) } else { (&mut b, others) };
             batch.deliveries.push(Delivery { index, ..delivery });
         }
-        // What memory the batch is charged with stays the same.
+        // Together the two take as much of `buffer.memory` as before.
         a.bytes = (a.bytes + a.deliveries.len() * DELIVERY_BYTES).min(self.bytes);
         b.bytes = self.bytes - a.bytes;
         Ok((a, b))
@@ -178,7 +182,7 @@ impl<D> Batch<D> {
         let (mut first, mut second) = (BatchBuilder::with_capacity(0), BatchBuilder::with_capacity(0));
         for index in 0..self.count {
             let view = records.next_view()?.ok()?;
-            // Their names are ours, so they are text.
+            // klamm wrote these header names, so they are UTF-8.
             let headers = view.headers().map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
             let headers: Vec<(&str, Option<&[u8]>)> = headers.collect::<Option<_>>()?;
             let builder = if is_first(index) { &mut first } else { &mut second };
@@ -188,29 +192,33 @@ impl<D> Batch<D> {
     }
 }
 
-/// What a partition has to send.
+/// The batches of one partition.
 #[derive(Debug)]
 pub struct Partition<D> {
     /// The batch being filled.
     pub open: Option<Batch<D>>,
     /// Batches to send, in order.
     pub queue: VecDeque<Batch<D>>,
-    /// Batches in flight, by when they were sent among all of the partition.
+    /// The numbers of the batches in flight, in the order in which they were sent.
     in_flight: BTreeSet<u64>,
+    /// The number of batches sent so far.
     sent: u64,
     /// The sequence number of the next batch that was never sent.
     pub next_sequence: i32,
-    /// Not before this time, after a failure.
+    /// After a failure, no batch is sent before this time.
     pub retry_at: Time,
-    /// At first and after a failure batches go one at a time until one that was sent later succeeds; how many were sent by
-    /// then. So they stay in order: a broker takes any sequence number of a producer that it has not heard of, also that
-    /// of a second batch whose first one it refused, as a broker does that does not know yet of a new topic. And what goes
-    /// again is followed by no more batches than a broker knows duplicates by, however often it goes.
+    /// At the start and after a failure, batches are sent one at a time until one that was sent later succeeds. The
+    /// value is the number of batches sent before. This has two reasons:
+    ///
+    /// * Order: a broker accepts any first sequence number of a producer ID that it does not know. It may reject a
+    ///   first batch because it does not know a new topic yet, and accept the second one.
+    /// * Duplicates: a broker recognizes only the last five batches. A batch that is retried often must not fall behind
+    ///   them.
     recovering: Option<u64>,
-    /// The producer has a new epoch, and batches wait that were sent under the old one and may be in the log: they go again
-    /// as they were, so that the broker knows them, before the partition starts with the new epoch.
+    /// Whether the producer has a new epoch while queued batches of the old one may be in the log. Those are retried
+    /// unchanged, so that the broker recognizes duplicates, before the partition starts the new epoch.
     pub is_behind_epoch: bool,
-    /// A batch of this sequence number was refused for some of its records: nothing from there on is in the log.
+    /// The sequence number of a batch that was refused because of some records. No batch from there on is in the log.
     refused_at: Option<i32>,
 }
 
@@ -232,40 +240,40 @@ impl<D> Default for Partition<D> {
 }
 
 impl<D> Partition<D> {
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_idle(&self) -> bool {
         self.open.is_none() && self.queue.is_empty()
     }
 
-    /// Closes the open batch.
+    /// Moves the open batch to the queue.
     pub fn close_open(&mut self) {
         self.queue.extend(self.open.take());
     }
 
-    /// Notes that a batch is sent; gives the number that [`Partition::answered`] wants.
+    /// Notes that a batch is sent; returns its number for [`Partition::answered`].
     pub fn sent(&mut self) -> u64 {
         self.sent += 1;
         self.in_flight.insert(self.sent);
         self.sent
     }
 
-    /// Notes that a batch has its answer, or will have none.
+    /// Notes that a batch is no longer in flight.
     pub fn answered(&mut self, number: u64) {
         self.in_flight.remove(&number);
     }
 
-    /// Notes that a batch of this number is in the log.
+    /// Notes that the broker wrote the batch of this number.
     pub fn succeeded(&mut self, number: u64) {
         self.recovering = self.recovering.filter(|before| number <= *before);
     }
 
-    /// Batches in flight.
+    /// Returns the number of batches in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Whether nothing may be sent now. No more batches follow one without an answer than a broker remembers to know
-    /// duplicates by, also if that one went to an earlier leader that is silent, and all that follow are answered.
+    /// Returns whether no batch may be sent now. The window counts from the oldest unanswered batch, even if all later
+    /// ones were answered: a broker recognizes duplicates only among its last five batches.
     pub fn is_held(&self, now: Time, max_in_flight: usize) -> bool {
         let window = if self.recovering.is_some() { 1 } else { max_in_flight as u64 };
         let is_known = self.queue.front().is_some_and(|b| b.producer.is_some());
@@ -275,20 +283,19 @@ impl<D> Partition<D> {
             || self.in_flight.first().is_some_and(|oldest| self.sent - oldest + 1 >= window)
     }
 
-    /// Whether a batch that the broker did not expect may have come before one that it was to follow: one that waits to
-    /// be sent again, or is in flight.
-    pub fn is_behind(&self, batch: &Batch<D>) -> bool {
+    /// Returns whether a batch that the broker rejected as out of order follows one that is in flight or waits for a retry.
+    pub fn follows_another(&self, batch: &Batch<D>) -> bool {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
         let waits = first.zip(batch.producer).is_some_and(|(first, p)| is_before(first, p.base_sequence));
         waits || !self.in_flight.is_empty()
     }
 
-    /// Begins with the first sequence number of a new epoch, unless batches of the old one are to be settled first.
+    /// Starts a new epoch at sequence number 0, unless batches of the old epoch must be completed first.
     pub fn enter_epoch(&mut self) {
         self.recovering = Some(self.sent);
         if let Some(first) = self.refused_at.take() {
             let follows = |p: Producer| !is_before(p.base_sequence, first);
-            self.queue.iter_mut().filter(|batch| batch.producer.is_some_and(follows)).for_each(Batch::renounce);
+            self.queue.iter_mut().filter(|batch| batch.producer.is_some_and(follows)).for_each(Batch::forget_sequence);
         }
         self.is_behind_epoch = self.queue.iter().any(|b| b.producer.is_some());
         if !self.is_behind_epoch {
@@ -296,18 +303,18 @@ impl<D> Partition<D> {
         }
     }
 
-    /// Puts back what is left of a batch that was refused for the other records of it.
+    /// Requeues the good records of a batch that was refused because of its other records.
     pub fn put_back(&mut self, rest: Batch<D>) {
         self.refused_at = rest.producer.map(|p| p.base_sequence);
         self.requeue(rest);
     }
 
-    /// Takes in that none of the batches that wait is in the log.
+    /// Notes that no queued batch is in the log.
     pub fn forget_sequences(&mut self) {
-        self.queue.iter_mut().for_each(Batch::renounce);
+        self.queue.iter_mut().for_each(Batch::forget_sequence);
     }
 
-    /// Puts a batch that failed back where its sequence number belongs.
+    /// Puts a failed batch back into the queue, at the place of its sequence number.
     pub fn requeue(&mut self, batch: Batch<D>) {
         let before = |other: &Batch<D>| match (other.producer, batch.producer) {
             (Some(a), Some(b)) => is_before(a.base_sequence, b.base_sequence),
@@ -320,7 +327,7 @@ impl<D> Partition<D> {
     }
 }
 
-/// Whether a sequence number comes before another one. They go from the largest back to 0; those of batches that wait at once are
+/// Returns whether sequence number `a` comes before `b`. The numbers wrap around to 0, and those of queued batches are
 /// far closer together than half of the range.
 fn is_before(a: i32, b: i32) -> bool {
     a.wrapping_sub(b) & i32::MAX > i32::MAX / 2
@@ -331,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_again_goes_alone_whatever_succeeds_that_followed_it() {
+    fn a_retried_batch_is_sent_alone_even_if_later_batches_succeed() {
         const NOW: Time = Time(1);
         let mut p = Partition::<()>::default();
         let succeeds = |p: &mut Partition<()>, number| {
@@ -357,14 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn batches_that_go_again_keep_their_order_where_sequence_numbers_begin_anew() {
+    fn retried_batches_keep_their_order_where_sequence_numbers_wrap_around() {
         let mut p = Partition::<()>::default();
         let batch = |base_sequence| {
             let producer = Some(Producer { id: 1, epoch: 0, base_sequence, transactional: false });
             Batch { producer, ..Batch::new(Time(1), 0, BatchBuilder::with_capacity(0)) }
         };
         p.requeue(batch(i32::MAX - 1));
-        assert!(p.is_behind(&batch(1)));
+        assert!(p.follows_another(&batch(1)));
         p.requeue(batch(1));
         let order: Vec<_> = p.queue.iter().filter_map(|batch| batch.producer).map(|p| p.base_sequence).collect();
         assert_eq!(order, [i32::MAX - 1, 1]);

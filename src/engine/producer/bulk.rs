@@ -1,5 +1,7 @@
-//! Records that come many at a time, none of which anybody waits for. Where they go is found out for all of them first: the
-//! hashes of several keys overlap then. They are appended in their order, in which memory is read ahead.
+//! Appends many records of one call, without delivery reports.
+//!
+//! The partitions of all records are computed first, because the CPU can then overlap the hashes of several keys. After
+//! that the records are appended in order, so that the CPU's prefetcher can follow.
 
 use super::accumulate::{Placed, TopicIndex};
 use super::partitioner::Chosen;
@@ -8,38 +10,43 @@ use crate::engine::{Error, Time};
 use crate::record::{HEADER_SIZE, max_record_size};
 
 impl<D> Producer<D> {
-    /// Takes records as [`Producer::append`] takes each; says how many, and whether the network has something to do or why
-    /// the next one was not taken.
+    /// Appends records like [`Producer::append`]. Returns the number of records appended, and whether the I/O thread
+    /// must be woken or why the next record was rejected.
     pub fn append_many(
         &mut self,
         now: Time,
         topic: TopicIndex,
         records: &[NewRecord<'_>],
     ) -> (usize, Result<bool, Error>) {
-        let mut places = std::mem::take(&mut self.places);
-        let appended = if self.place(topic, records, &mut places) {
-            let placed = records.iter().zip(&places).map(|(record, (partition, bound))| Placed {
+        let mut choices = std::mem::take(&mut self.choices);
+        let appended = if self.choose_all(topic, records, &mut choices) {
+            let placed = records.iter().zip(&choices).map(|(record, (partition, bound))| Placed {
                 record,
                 partition: *partition as usize,
                 bound: *bound as usize,
-                ticket: None,
+                completion: None,
             });
-            (records.len(), Ok(self.append_all(now, self.generation, topic.0, placed).1))
+            (records.len(), Ok(self.append_all(now, self.flush_epoch, topic.0, placed).1))
         } else {
             self.append_each(now, topic, records)
         };
-        self.places = places;
+        self.choices = choices;
         appended
     }
 
-    /// Finds out where records go and how much each takes at most, if that can be known before any of them is appended, and
-    /// there is room for all, were each in a batch of its own.
-    fn place(&self, TopicIndex(topic): TopicIndex, records: &[NewRecord<'_>], places: &mut Vec<(u32, u32)>) -> bool {
+    /// Computes the partition and the largest possible size of each record. Returns false if a partition depends on the
+    /// records before it, if a record is invalid, or if the buffer might not hold all of them, each in a batch of its own.
+    fn choose_all(
+        &self,
+        TopicIndex(topic): TopicIndex,
+        records: &[NewRecord<'_>],
+        choices: &mut Vec<(u32, u32)>,
+    ) -> bool {
         let count = self.topics.get(topic).filter(|t| t.is_known()).map_or(0, |t| t.count);
         if count == 0 || self.check_open().is_err() {
             return false;
         }
-        places.clear();
+        choices.clear();
         let (mut largest, mut total) = (0, 0);
         for record in records {
             let bound = max_record_size(record.key, record.value, record.headers);
@@ -55,7 +62,7 @@ impl<D> Producer<D> {
             if partition >= count {
                 return false;
             }
-            places.push((partition as u32, bound as u32));
+            choices.push((partition as u32, bound as u32));
         }
         largest + HEADER_SIZE <= self.config.max_request_size && self.memory + total <= self.config.buffer_memory
     }
@@ -123,7 +130,7 @@ mod tests {
         producer
     }
 
-    /// Everything that the records are in: of each partition its closed batches and the open one.
+    /// Seals the batches of each partition: the closed ones, then the open one.
     fn batches(producer: &mut Producer<u32>) -> Vec<Vec<Vec<u8>>> {
         let seal = |mut batch: Batch<u32>| {
             let at = (batch.count, batch.bytes as i32);
@@ -152,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn many_at_a_time_come_to_the_same_as_one_by_one(
+        fn records_appended_in_bulk_make_the_same_batches_as_one_by_one(
             calls in vec(vec(given(), 0..30), 1..6),
             kind in prop_oneof![Just(Partitioner::Murmur2), Just(Partitioner::Fnv1a), Just(Partitioner::RoundRobin)],
             is_known in weighted(0.9, Just(())),

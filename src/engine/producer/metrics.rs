@@ -1,4 +1,4 @@
-//! What a producer counts; everything from its start on.
+//! The producer's metrics. Every counter starts with the producer and never resets.
 
 use super::Producer;
 use super::accumulate::DELIVERY_BYTES;
@@ -8,52 +8,52 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of one topic.
+/// Metrics of one topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicMetrics {
     /// Records acknowledged.
     pub records: u64,
-    /// Their bytes before compression.
+    /// Bytes of acknowledged records before compression.
     pub bytes: u64,
     /// Batches acknowledged.
     pub batches: u64,
     /// Records that failed.
     pub errors: u64,
-    /// Batches that were sent again.
+    /// Retries of batches.
     pub retries: u64,
-    /// How long batches waited until they were sent first, all together.
+    /// Total time that batches waited before they were first sent.
     pub queue_time: Duration,
 }
 
-/// Of one broker.
+/// Metrics of one broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerMetrics {
     /// Produce requests sent.
     pub requests: u64,
-    /// What the batches took in those that are not under way any more, as compressed.
+    /// Compressed bytes of batches in completed requests.
     pub bytes: u64,
-    /// Those that were lost, or whose answer made no sense.
+    /// Requests that failed, or whose response could not be decoded.
     pub errors: u64,
-    /// Those under way.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// From request to answer, all together.
+    /// Total time from request to response.
     pub latency: Duration,
-    /// From request to answer, the longest.
+    /// Longest time from request to response.
     pub max_latency: Duration,
-    /// How long the broker asked to be left alone.
+    /// Total throttle time that the broker asked for.
     pub throttled: Duration,
 }
 
-/// Of a producer.
+/// Metrics of a producer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// By topic.
+    /// Metrics by topic name.
     pub topics: BTreeMap<Arc<str>, TopicMetrics>,
-    /// By broker.
+    /// Metrics by broker ID.
     pub brokers: BTreeMap<i32, BrokerMetrics>,
-    /// Bytes of records that wait or are in flight.
+    /// Bytes of buffered records, including those in flight.
     pub buffered_bytes: usize,
-    /// Records without an outcome.
+    /// Records that were neither acknowledged nor failed yet.
     pub outstanding: u64,
 }
 
@@ -92,7 +92,7 @@ impl BrokerMetrics {
 }
 
 impl<D> Producer<D> {
-    /// What was counted so far.
+    /// Returns a snapshot of the metrics.
     pub fn metrics(&self) -> Metrics {
         Metrics {
             topics: self

@@ -1,29 +1,29 @@
-//! The producer: records gather in batches, batches of several partitions go to their leader in one request, failures
-//! are tried again in order, and every record has exactly one outcome.
+//! The producer: collects records in batches, sends them to the partition leaders, retries failures in order, and reports
+//! exactly one result for each record.
 //!
-//! A record's way: `append` → the partition's open batch (or a queue of its topic while the topic is unknown) → closed
-//! when full, when it lingered long enough or when the connection is idle → `Packet` → in flight → an [`Event`].
+//! The path of a record: `append` → the partition's open batch (or a queue of the topic while its metadata is missing)
+//! → closed when it is full, when `linger` ends or when the broker is idle → `Packet` → in flight → an [`Event`].
 //!
 //! ```text
-//! accumulate    records into batches           partitioner   which partition
-//! bulk          the same for many at a time
-//! send          batches into requests          identity      ids, epochs and sequences without transactions
-//! outcome       answers into events, or again  transaction   and with them
-//! outstanding   what a flush waits for         pace          how far bulk calls run ahead
+//! accumulate    records into batches             partitioner    chooses the partition
+//! bulk          many records of one call         backpressure   how far bulk appends run ahead
+//! send          batches into requests            producer_id    producer ID and epoch without transactions
+//! completion    responses, retries, timeouts     transaction    transactions
+//! batch         batches of a partition           pending        records that a flush waits for
 //! ```
 //!
-//! With `linger` 0 a lone record leaves at once; while two requests to the same broker are in flight, further records
-//! gather instead, so that a busy producer sends large batches without being told to wait.
+//! With `linger` 0 a single record is sent at once. While two requests to the same broker are in flight, further records
+//! collect in the open batch, so that a busy producer sends large batches without a configured delay.
 
 mod accumulate;
+mod backpressure;
 mod batch;
 mod bulk;
-mod identity;
+mod completion;
 mod metrics;
-mod outcome;
-mod outstanding;
-mod pace;
 mod partitioner;
+mod pending;
+mod producer_id;
 mod send;
 mod transaction;
 
@@ -34,77 +34,77 @@ pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmu
 pub use send::Packet;
 
 use super::ops::{Completion, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
-use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest};
+use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time};
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
 use accumulate::{Topic, TopicState};
+use backpressure::Backpressure;
 use batch::{Batch, Partition};
-use identity::Identity;
-use outstanding::Outstanding;
-use pace::Pace;
+use pending::PendingRecords;
+use producer_id::ProducerId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use transaction::{Settings, Step, Transactions};
 
-/// Buffers kept for the next batches.
+/// Buffers of completed batches that are kept for reuse.
 const MAX_SPARE: usize = 16;
 
-/// What a producer needs to know.
+/// Configuration of a producer.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
-    /// 0: the broker does not answer; 1: the leader has it; -1: all in-sync replicas have it.
+    /// 0: the broker does not respond; 1: the leader wrote the batch; -1: all in-sync replicas wrote it.
     pub acks: i16,
     /// How long a batch waits for more records.
     pub linger: Duration,
-    /// A batch that reaches this size is sent, bytes.
+    /// A batch of this size is closed, bytes.
     pub batch_size: usize,
-    /// Bytes of records that may wait or be in flight.
+    /// Limit of buffered records, including those in flight, bytes.
     pub buffer_memory: usize,
-    /// The largest request and record, bytes.
+    /// The largest request and the largest record, bytes.
     pub max_request_size: usize,
-    /// How batches are compressed.
+    /// The codec of batches.
     pub compression: Codec,
-    /// From `append` to the outcome, at most.
+    /// The longest time from `append` to the result.
     pub delivery_timeout: Duration,
-    /// How long the broker may wait for replicas, and the client for the broker.
+    /// How long the broker waits for replicas, and the client for the broker's response.
     pub request_timeout: Duration,
-    /// How long a record may wait for its topic to be known.
+    /// How long a record waits for the metadata of its topic.
     pub max_block: Duration,
-    /// The first and the longest wait before trying again.
+    /// The first and the longest retry backoff.
     pub retry_backoff: (Duration, Duration),
-    /// How often a batch is tried again.
+    /// The largest number of retries of a batch.
     pub retries: u32,
-    /// Whether the broker drops duplicates of retries (KIP-98).
+    /// Whether batches have sequence numbers, so that brokers drop duplicates (KIP-98).
     pub idempotent: bool,
-    /// Whether brokers that cannot do that are an error, instead of doing without.
+    /// Whether a broker without idempotence is an error; otherwise the producer works without it.
     pub idempotence_required: bool,
-    /// Who the producer is over restarts, if it has transactions, and how long one may stay open.
+    /// The transactional ID, and how long a transaction may stay open.
     pub transactions: Option<(Arc<str>, Duration)>,
-    /// Which partition a record goes to that names none.
+    /// How partitions are chosen.
     pub partitioner: Partitioner,
-    /// Whether records without a key avoid partitions that are slow (KIP-794).
+    /// Whether records without a key avoid slow partitions (KIP-794).
     pub adaptive: bool,
-    /// Requests in flight to one broker, at most.
+    /// The largest number of requests in flight to one broker.
     pub max_in_flight: usize,
-    /// For how long a topic is kept known to which nothing is sent.
+    /// How long the metadata of a topic is kept after its last record.
     pub metadata_max_idle: Duration,
-    /// Seed of the jitter and of the first sticky partition.
+    /// The seed of the jitter and of the first sticky partition.
     pub seed: u64,
 }
 
-/// What became of a batch.
+/// The result of a batch, or of some of its records.
 #[derive(Debug)]
 pub struct Event<D> {
     /// The topic.
     pub topic: Arc<str>,
-    /// The partition; -1 if none was chosen.
+    /// The partition; -1 if none was chosen yet.
     pub partition: i32,
-    /// The records somebody waits for.
+    /// The records that want a delivery report.
     pub deliveries: Vec<Delivery<D>>,
-    /// Records nobody waits for.
+    /// The number of records without a delivery report.
     pub untracked: u64,
-    /// The first record's offset (-1 if the broker did not say) and the log-append time (-1 for create time), or why not.
+    /// The first record's offset (-1 if unknown) and the log-append time (-1 for create time), or the error.
     pub result: Result<(i64, i64), Error>,
 }
 
@@ -112,71 +112,116 @@ pub struct Event<D> {
 pub struct Flight<D> {
     topic: usize,
     partition: usize,
-    /// Counts what was sent to the partition.
+    /// Numbers the batches sent to the partition.
     number: u64,
     batch: Batch<D>,
     producer: ProducedAs,
 }
 
-/// What is there of a batch in flight until its time is over, by when that is, its partition, and its number there.
-type Flying<D> = BTreeMap<(Time, usize, usize, u64), Waits<D>>;
+/// Batches in flight that have no result yet, by the end of their delivery timeout, topic, partition and number.
+type Unreported<D> = BTreeMap<(Time, usize, usize, u64), Reports<D>>;
 
-/// Whoever waits for the outcome of a batch in flight.
-struct Waits<D> {
+/// The delivery reports of a batch in flight.
+struct Reports<D> {
     deliveries: Vec<Delivery<D>>,
     count: i32,
-    generation: u64,
-    /// Why the attempt before failed.
+    flush_epoch: u64,
+    /// Why the previous attempt failed.
     error: Option<Error>,
 }
 
-/// A request with batches.
+/// A produce request in flight.
 pub struct Sent<D> {
     flights: Vec<Flight<D>>,
     at: Time,
-    /// What the batches take in it.
+    /// Compressed bytes of the batches.
     bytes: u64,
 }
 
-/// What an answer is matched with.
+/// Tells what a response belongs to.
 pub enum ProducerToken<D> {
-    /// Batches.
+    /// A produce request.
     Produce(Sent<D>),
     /// InitProducerId of a producer without transactions.
-    Identity,
+    InitProducerId,
     /// A step of a transaction.
     Transaction(Step),
     /// A request of an operation.
     Op(OpToken),
 }
 
-/// The machine. `D` is what a record's outcome is matched with.
+/// What the producer waits for.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// The delivery timeout of a batch in flight.
+    Delivery,
+    /// The delivery timeout of an unsent batch.
+    UnsentDelivery,
+    /// The end of a linger or of a retry backoff.
+    Send,
+    /// The retry of InitProducerId.
+    ProducerId,
+    /// The end of a broker's throttle time.
+    Throttle,
+    /// The end of the wait for a topic's metadata.
+    Metadata,
+    /// A deadline of the transaction.
+    Transaction,
+    /// A deadline of an operation.
+    Operation,
+}
+
+impl Timer {
+    const ALL: [Self; 8] = [
+        Self::Delivery,
+        Self::UnsentDelivery,
+        Self::Send,
+        Self::ProducerId,
+        Self::Throttle,
+        Self::Metadata,
+        Self::Transaction,
+        Self::Operation,
+    ];
+}
+
+/// State machine of a producer. `D` is the completion of a record's delivery report.
 pub struct Producer<D> {
     config: ProducerConfig,
     topics: Vec<Topic<D>>,
-    /// Places of topics that were never there.
+    /// Reusable indexes of topics that never existed.
     vacant: Vec<usize>,
     by_name: HashMap<Arc<str>, usize>,
-    /// Partitions with something to send.
+    /// Topics with records that wait for metadata.
+    waiting_topics: BTreeSet<usize>,
+    /// Partitions with batches to send.
     active: BTreeSet<(usize, usize)>,
+    /// When a linger or a retry backoff ends, and of which partition.
+    wake_ups: BTreeSet<(Time, usize, usize)>,
+    /// No unsent batch reaches its delivery timeout before this time.
+    unsent_expiry: Time,
+    /// Requests in flight, by broker.
     in_flight: HashMap<i32, usize>,
-    flying: Flying<D>,
-    /// Until when brokers asked not to be sent anything (KIP-219).
+    unreported: Unreported<D>,
+    /// Until when brokers throttle the client (KIP-219).
     throttled: HashMap<i32, Time>,
-    identity: Identity,
+    producer_id: ProducerId,
     transactions: Option<Transactions>,
     brokers: BTreeMap<i32, BrokerMetrics>,
-    /// The topic of the last record.
+    /// The topic of the last lookup.
     latest: usize,
+    /// Bytes of buffered records.
     memory: usize,
-    /// Where records of a call go that brings many, and the most that each takes: memory that is used again.
-    places: Vec<(u32, u32)>,
-    /// Memory of batches that were acknowledged, for the next ones: fresh memory costs a fault for each page.
+    /// Reused memory of bulk appends: the partition and the largest possible size of each record.
+    choices: Vec<(u32, u32)>,
+    /// Buffers of completed batches for reuse: fresh memory costs a page fault for each page.
     spare: Vec<Vec<u8>>,
+    /// Whether the buffer was full and has not drained to half.
     pressure: bool,
-    pace: Pace,
-    generation: u64,
-    outstanding: Outstanding,
+    backpressure: Backpressure,
+    /// Counts flushes.
+    flush_epoch: u64,
+    pending: PendingRecords,
+    /// Batches of earlier flush epochs do not linger.
     flush_below: u64,
     cluster: Arc<Cluster>,
     demand: MetadataDemand,
@@ -186,7 +231,7 @@ pub struct Producer<D> {
 }
 
 impl<D> Producer<D> {
-    /// A producer that has seen nothing.
+    /// Creates a producer without metadata.
     pub fn new(config: ProducerConfig) -> Self {
         let backoff = Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed);
         let transactions = config.transactions.clone().map(|(id, timeout)| {
@@ -200,24 +245,27 @@ impl<D> Producer<D> {
             Transactions::new(settings, backoff.clone())
         });
         Self {
-            identity: Identity::new(config.idempotent, transactions.is_some(), backoff),
+            producer_id: ProducerId::new(config.idempotent, transactions.is_some(), backoff),
             transactions,
             throttled: HashMap::new(),
             brokers: BTreeMap::new(),
             topics: Vec::new(),
             vacant: Vec::new(),
             by_name: HashMap::new(),
+            waiting_topics: BTreeSet::new(),
             active: BTreeSet::new(),
+            wake_ups: BTreeSet::new(),
+            unsent_expiry: Time::NEVER,
             in_flight: HashMap::new(),
-            flying: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             latest: 0,
             memory: 0,
-            places: Vec::new(),
+            choices: Vec::new(),
             spare: Vec::new(),
             pressure: false,
-            pace: Pace::default(),
-            generation: 0,
-            outstanding: Outstanding::default(),
+            backpressure: Backpressure::default(),
+            flush_epoch: 0,
+            pending: PendingRecords::default(),
             flush_below: 0,
             cluster: Arc::default(),
             demand: MetadataDemand::default(),
@@ -228,61 +276,61 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Sends what lingers, and gives the number that [`Producer::is_flushed`] wants.
+    /// Stops the lingering of all batches; returns the flush epoch for [`Producer::is_flushed`].
     pub fn flush(&mut self) -> u64 {
-        let flush = self.generation;
-        self.generation += 1;
-        self.flush_below = self.generation;
+        let flush = self.flush_epoch;
+        self.flush_epoch += 1;
+        self.flush_below = self.flush_epoch;
         flush
     }
 
-    /// Whether everything appended before a flush has its outcome.
+    /// Returns whether all records appended before a flush are acknowledged or failed.
     pub fn is_flushed(&self, flush: u64) -> bool {
-        self.outstanding.oldest().is_none_or(|oldest| oldest > flush)
+        self.pending.oldest().is_none_or(|oldest| oldest > flush)
     }
 
-    /// Records without an outcome.
+    /// Returns the number of records that are neither acknowledged nor failed.
     pub fn outstanding(&self) -> u64 {
-        self.outstanding.count()
+        self.pending.count()
     }
 
-    /// Whether there is one record without an outcome, and nothing keeps it back.
-    pub fn is_lone(&self) -> bool {
-        self.config.linger.is_zero() && self.outstanding.count() == 1
+    /// Returns whether exactly one record is outstanding and `linger` does not delay it.
+    pub fn is_single(&self) -> bool {
+        self.config.linger.is_zero() && self.pending.count() == 1
     }
 
-    /// Whether a buffer that was full has room again.
+    /// Returns false from the time the buffer was full until half of it is free.
     pub fn has_room(&self) -> bool {
         !self.pressure
     }
 
-    /// Why a batch that is to be sent again was not taken, if there is one.
+    /// Returns the last error of a batch that waits for a retry.
     pub fn last_refusal(&self) -> Option<&Error> {
-        let partitions = self.topics.iter().flat_map(|t| &t.partitions);
+        let partitions = self.active.iter().filter_map(|(t, p)| self.topics.get(*t)?.partitions.get(*p));
         partitions.flat_map(|p| &p.queue).find_map(|batch| batch.error.as_ref())
     }
 
-    /// Whether a call that brings many records is to pause until [`Producer::is_paced`] says otherwise.
+    /// Returns whether a bulk append must pause until [`Producer::is_paused`] is false.
     pub fn is_ahead(&mut self) -> bool {
-        self.pace.is_ahead(self.memory)
+        self.backpressure.is_ahead(self.memory)
     }
 
-    /// Whether a call that paused is to wait still for the network.
-    pub fn is_paced(&self) -> bool {
-        self.pace.is_reached()
+    /// Returns whether a paused bulk append must still wait for the network.
+    pub fn is_paused(&self) -> bool {
+        self.backpressure.is_paused()
     }
 
-    /// Has calls that pause go on although the network took little.
+    /// Resumes paused bulk appends although the network is slow.
     pub fn run_ahead(&mut self) {
-        self.pace.run_ahead(self.memory);
+        self.backpressure.run_ahead(self.memory);
     }
 
-    /// The next outcome.
+    /// Returns the next result.
     pub fn poll_event(&mut self) -> Option<Event<D>> {
         self.events.pop_front()
     }
 
-    /// Starts an operation that ends within `timeout`, and returns its number for [`Producer::why`].
+    /// Starts an operation with a timeout; returns its number for [`Producer::why`].
     pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: Completion) -> u64 {
         self.ops.start(now, op, timeout, completion)
     }
@@ -292,12 +340,12 @@ impl<D> Producer<D> {
         self.ops.why(now, op)
     }
 
-    /// Returns the next operation that ended.
+    /// Returns the next completed operation.
     pub fn poll_done(&mut self) -> Option<(Completion, Result<Output, Error>)> {
         self.ops.poll_done()
     }
 
-    /// Gets ready for transactions; [`Producer::poll_call`] says when that is done.
+    /// Initializes transactions; [`Producer::poll_call`] reports the end of the call.
     pub fn init_transactions(&mut self, now: Time) -> Result<u64, Error> {
         self.transact(|t| t.init(now))
     }
@@ -308,14 +356,14 @@ impl<D> Producer<D> {
         self.transact(|t| t.begin(version))
     }
 
-    /// Ends the transaction once everything sent in it has its outcome; a commit of one that failed aborts it.
+    /// Ends the transaction after all of its records are acknowledged or failed. Committing a failed transaction aborts it.
     pub fn end_transaction(&mut self, now: Time, commit: bool) -> Result<u64, Error> {
         let call = self.transact(|t| t.end(now, commit))?;
         self.flush();
         Ok(call)
     }
 
-    /// Commits the offsets of a consumer as part of the transaction.
+    /// Commits a consumer's offsets as part of the transaction.
     pub fn commit_offsets(
         &mut self,
         now: Time,
@@ -325,59 +373,61 @@ impl<D> Producer<D> {
         self.transact(|t| t.commit_offsets(now, group, offsets))
     }
 
-    /// Whether a transaction is open.
+    /// Returns whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.transactions.as_ref().is_some_and(Transactions::is_open)
     }
 
-    /// The next call about transactions that ended.
+    /// Returns the next completed transaction call.
     pub fn poll_call(&mut self) -> Option<(u64, Result<(), Error>)> {
         self.transactions.as_mut()?.poll_done()
     }
 
     fn transact<R>(&mut self, f: impl FnOnce(&mut Transactions) -> Result<R, Error>) -> Result<R, Error> {
         let Some(transactions) = &mut self.transactions else {
-            return Err(Error::new(ErrorKind::Config, "producer has no transactions").with_hint("set transactional.id"));
+            return Err(
+                Error::new(ErrorKind::Config, "producer is not transactional").with_hint("set transactional.id")
+            );
         };
         let result = f(transactions);
-        self.take_news();
+        self.apply_transaction_effects();
         result
     }
 
-    /// Does what something that happened to the transaction asks for.
-    fn take_news(&mut self) {
-        let Some(news) = self.transactions.as_mut().map(Transactions::take_news) else {
+    /// Applies what the transaction asks of the producer.
+    fn apply_transaction_effects(&mut self) {
+        let Some(effects) = self.transactions.as_mut().map(Transactions::take_effects) else {
             return;
         };
-        if let Some(error) = news.gave_up {
+        if let Some(error) = effects.fail_unsent {
             self.fail_unsent(&error);
         }
-        if let Some((id, epoch)) = news.identity {
-            self.identity.known(id, epoch);
+        if let Some((id, epoch)) = effects.producer_id {
+            self.producer_id.set(id, epoch);
             self.restart_sequences();
         }
     }
 
-    /// Ends everything that is not in flight with an error; what is in flight still has its outcome.
+    /// Fails all unsent records. Batches in flight still get their result.
     pub fn fail_all(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
-            transactions.die(error);
+            transactions.fail_fatally(error);
         }
         self.fail_unsent(error);
         self.ops.fail_all(error);
     }
 
-    /// Ends what is in flight, too: nobody hears any more what becomes of it.
+    /// Fails the batches in flight, because their responses will not be read.
     pub fn abandon_all(&mut self, error: &Error) {
-        for ((_, topic, partition, _), waits) in std::mem::take(&mut self.flying) {
-            // Only those who wait: the others are told of failures, which this need not be.
-            let count = i32::try_from(waits.deliveries.len()).unwrap_or(i32::MAX);
-            self.tell(topic, partition, count, waits.deliveries, Err(error.clone()));
+        for ((_, topic, partition, _), reports) in std::mem::take(&mut self.unreported) {
+            // Only records with a delivery report: the others may have been written.
+            let count = i32::try_from(reports.deliveries.len()).unwrap_or(i32::MAX);
+            self.report(topic, partition, count, reports.deliveries, Err(error.clone()));
         }
     }
 
     fn fail_unsent(&mut self, error: &Error) {
-        for topic in 0..self.topics.len() {
+        while let Some(topic) = self.waiting_topics.pop_first() {
             self.fail_waiting(topic, error);
         }
         for (topic, partition) in std::mem::take(&mut self.active) {
@@ -389,27 +439,62 @@ impl<D> Producer<D> {
                 if let (true, Some(t)) = (batch.producer.is_some(), &mut self.transactions) {
                     t.note_gap();
                 }
-                self.settle(topic, partition, batch, Err(error.clone()));
+                self.complete(topic, partition, batch, Err(error.clone()));
             }
         }
+    }
+
+    /// Returns the next deadline of a timer after now.
+    fn deadline(&self, timer: Timer, now: Time) -> Option<Time> {
+        let is_later = |at: &Time| *at > now;
+        match timer {
+            Timer::Delivery => self.unreported.first_key_value().map(|((at, ..), _)| *at).filter(is_later),
+            Timer::UnsentDelivery if self.active.is_empty() => None,
+            Timer::UnsentDelivery => Some(self.unsent_expiry).filter(is_later),
+            Timer::Send => self.next_wake_up(now),
+            Timer::ProducerId if self.active.is_empty() => None,
+            Timer::ProducerId => self.producer_id.next_timeout().filter(is_later),
+            Timer::Throttle => self.throttled.values().copied().filter(is_later).min(),
+            Timer::Metadata => {
+                let wait = self.config.max_block.min(self.config.delivery_timeout);
+                let since = self.waiting_topics.iter().filter_map(|topic| self.topics.get(*topic)?.waiting_since());
+                since.flat_map(|since| [since + wait, since + UNKNOWN_TOPIC_GRACE]).filter(is_later).min()
+            }
+            Timer::Transaction => self.transactions.as_ref()?.next_timeout(now),
+            Timer::Operation => self.ops.next_timeout(now),
+        }
+    }
+
+    /// Returns the next end of a linger or of a retry backoff after now. Entries of batches that were sent earlier, or that
+    /// failed, do not count.
+    fn next_wake_up(&self, now: Time) -> Option<Time> {
+        let counts = |(at, topic, partition): &&(Time, usize, usize)| {
+            let p = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition));
+            p.is_some_and(|p| {
+                let lingers = p.open.as_ref().is_some_and(|open| open.created + self.config.linger == *at);
+                lingers || (p.retry_at == *at && !p.is_idle())
+            })
+        };
+        let after = now + Duration::from_micros(1);
+        self.wake_ups.range((after, 0, 0)..).find(counts).map(|(at, ..)| *at)
     }
 
     fn partition(&mut self, topic: usize, partition: usize) -> Option<&mut Partition<D>> {
         self.topics.get_mut(topic)?.partitions.get_mut(partition)
     }
 
-    /// The end of a batch: memory and flushes are told, the outcome goes out.
-    fn settle(&mut self, topic: usize, partition: usize, mut batch: Batch<D>, result: Result<(i64, i64), Error>) {
+    /// Completes a batch: reports its result, and frees its memory.
+    fn complete(&mut self, topic: usize, partition: usize, mut batch: Batch<D>, result: Result<(i64, i64), Error>) {
         if let Some(t) = self.topics.get_mut(topic) {
             t.metrics.note(&batch, result.is_ok());
         }
         let deliveries = std::mem::take(&mut batch.deliveries);
-        self.tell(topic, partition, batch.count, deliveries, result);
+        self.report(topic, partition, batch.count, deliveries, result);
         self.forget(batch);
     }
 
-    /// Lets an outcome of so many records go out, some of which somebody waits for.
-    fn tell(
+    /// Queues the event with the result of `count` records, of which `deliveries` want a delivery report.
+    fn report(
         &mut self,
         topic: usize,
         partition: usize,
@@ -427,11 +512,11 @@ impl<D> Producer<D> {
     }
 
     fn forget(&mut self, batch: Batch<D>) {
-        self.outstanding.remove(batch.generation, batch.count as u64);
+        self.pending.remove(batch.flush_epoch, batch.count as u64);
         self.give_back(batch);
     }
 
-    /// The memory of a batch is free.
+    /// Frees the memory of a batch.
     fn give_back(&mut self, batch: Batch<D>) {
         self.release(batch.bytes);
         if self.spare.len() < MAX_SPARE {
@@ -444,7 +529,7 @@ impl<D> Producer<D> {
         if self.memory <= self.config.buffer_memory / 2 {
             self.pressure = false;
         }
-        self.pace.caught_up(self.memory);
+        self.backpressure.release(self.memory);
     }
 }
 
@@ -463,7 +548,7 @@ impl<D: Send> Role for Producer<D> {
 
     fn handle_response(&mut self, now: Time, answer: ClientResponse<ProducerToken<D>>) {
         match answer.token {
-            ProducerToken::Identity => self.handle_identity(now, answer.result),
+            ProducerToken::InitProducerId => self.handle_producer_id(now, answer.result),
             ProducerToken::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
             ProducerToken::Transaction(step) => self.handle_transaction(now, step, answer.result),
             ProducerToken::Op(token) => {
@@ -476,16 +561,16 @@ impl<D: Send> Role for Producer<D> {
         self.cluster = cluster.clone();
         self.unreachable = None;
         for topic in 0..self.topics.len() {
-            self.settle_topic(now, topic);
+            self.update_topic(now, topic);
         }
         self.expire_waiting(now);
-        self.let_go(now);
+        self.forget_topics(now);
         self.ops.handle_cluster(now, cluster);
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
         if error.kind() == ErrorKind::Authentication {
-            self.be_refused(error);
+            self.handle_refusal(error);
         }
         self.unreachable = Some(error.clone());
         self.ops.handle_unreachable(now, error);
@@ -506,42 +591,16 @@ impl<D: Send> Role for Producer<D> {
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
-        let limit = self.config.delivery_timeout;
-        let mut next = self.ops.next_timeout(now);
-        let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
-        self.flying.first_key_value().into_iter().for_each(|((until, ..), _)| at(*until));
-        if !self.active.is_empty() {
-            self.identity.next_timeout().into_iter().for_each(&mut at);
-        }
-        self.transactions.iter().filter_map(|t| t.next_timeout(now)).for_each(&mut at);
-        self.throttled.values().copied().for_each(&mut at);
-        for (topic, partition) in &self.active {
-            let Some(p) = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition)) else {
-                continue;
-            };
-            if let Some(open) = &p.open {
-                at(open.created + self.config.linger);
-                at(open.created + limit);
-            }
-            if let Some(front) = p.queue.front() {
-                at(front.created + limit);
-            }
-            at(p.retry_at);
-        }
-        let wait = self.config.max_block.min(limit);
-        for t in &self.topics {
-            if let Some(since) = t.waiting_since() {
-                at(since + wait);
-                at(since + UNKNOWN_TOPIC_GRACE);
-            }
-        }
-        next
+        Timer::ALL.into_iter().filter_map(|timer| self.deadline(timer, now)).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
         if let Some(transactions) = &mut self.transactions {
             transactions.handle_timeout(now, self.unreachable.as_ref());
-            self.take_news();
+            self.apply_transaction_effects();
+        }
+        while self.wake_ups.first().is_some_and(|(at, ..)| *at <= now) {
+            self.wake_ups.pop_first();
         }
         self.expire(now);
         self.expire_waiting(now);

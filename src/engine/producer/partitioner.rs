@@ -1,9 +1,12 @@
-//! Which partition a record goes to: murmur2 of the key, as the Java client, so that keys stay together whoever writes
-//! them; records without a key stick to one partition until a batch's worth of bytes went there (KIP-794).
+//! Chooses the partition of a record.
+//!
+//! A key's partition follows from its hash: murmur2 by default, as in the Java client, so that both clients send a key
+//! to the same partition. Records without a key stick to one partition until about `batch.size` bytes went there
+//! (KIP-794).
 
 use crate::record::crc32;
 
-/// Kafka's variant of MurmurHash2, over the key's bytes.
+/// Returns Kafka's variant of MurmurHash2 of a key.
 pub fn murmur2(data: &[u8]) -> i32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
@@ -22,60 +25,60 @@ pub fn murmur2(data: &[u8]) -> i32 {
     (h ^ h >> 15) as i32
 }
 
-/// The remainder, from a division of 32 bits: one of 64 takes longer than the hash of a short key.
+/// Returns the hash modulo the count. The division has 32 bits: one of 64 bits takes longer than the hash of a short key.
 #[inline]
-fn among(count: usize, hash: u32) -> usize {
+fn reduce(count: usize, hash: u32) -> usize {
     u32::try_from(count.max(1)).map_or(hash, |count| hash % count) as usize
 }
 
-/// The partition of a key among `count`, which is at least 1.
+/// Returns a key's partition by murmur2; `count` is the topic's number of partitions, at least 1.
 pub fn partition_of(key: &[u8], count: usize) -> usize {
-    among(count, (murmur2(key) & i32::MAX) as u32)
+    reduce(count, (murmur2(key) & i32::MAX) as u32)
 }
 
-/// The partition of a key among `count` by its CRC-32: librdkafka's `consistent`.
+/// Returns a key's partition by CRC-32, as librdkafka's `consistent` does.
 pub fn crc32_partition_of(key: &[u8], count: usize) -> usize {
-    among(count, crc32(key))
+    reduce(count, crc32(key))
 }
 
-/// The partition of a key among `count` by its FNV-1a hash of 32 bits, made positive as Sarama and librdkafka do.
+/// Returns a key's partition by its 32-bit FNV-1a hash, made positive as Sarama and librdkafka do.
 pub fn fnv1a_partition_of(key: &[u8], count: usize) -> usize {
     let hash = key.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
-    among(count, (hash as i32).unsigned_abs())
+    reduce(count, (hash as i32).unsigned_abs())
 }
 
-/// How partitions are chosen for records that name none.
+/// How to choose the partition of a record for which the application named none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioner {
-    /// By murmur2 of the key, as the Java client; without a key sticky.
+    /// Murmur2 of the key, as in the Java client; sticky without a key.
     #[default]
     Murmur2,
-    /// By CRC-32 of the key, as librdkafka by default; without a key or with an empty one sticky.
+    /// CRC-32 of the key, librdkafka's default; sticky without a key or with an empty one.
     Crc32,
-    /// By FNV-1a of the key, as Sarama; without a key sticky.
+    /// FNV-1a of the key, as in Sarama; sticky without a key.
     Fnv1a,
-    /// Every partition in turn, whatever the key.
+    /// Every partition in turn; keys are ignored.
     RoundRobin,
-    /// Sticky, whatever the key.
+    /// Sticky; keys are ignored.
     Uniform,
 }
 
-/// What a partitioner says of one record.
+/// The choice for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// This one.
+    /// This partition.
     Partition(usize),
-    /// The one after the last.
+    /// The partition after the last one used.
     Next,
-    /// The one that is stuck to.
+    /// The current sticky partition.
     Sticky,
 }
 
 impl Partitioner {
-    /// The names in configurations.
+    /// The values of the `partitioner` setting.
     pub const NAMES: &[&str] = &["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"];
 
-    /// The partitioner of a name.
+    /// Returns the partitioner of a configuration value.
     pub fn from_name(name: &str) -> Self {
         match name {
             "consistent_random" => Self::Crc32,
@@ -86,7 +89,7 @@ impl Partitioner {
         }
     }
 
-    /// Where a record goes among `count` partitions.
+    /// Chooses among `count` partitions.
     #[inline]
     pub(super) fn choose(self, key: Option<&[u8]>, count: usize) -> Chosen {
         match (self, key) {
@@ -99,7 +102,7 @@ impl Partitioner {
     }
 }
 
-/// Where records without a key go for now.
+/// The sticky partition of a topic.
 #[derive(Clone, Debug)]
 pub struct Sticky {
     current: usize,
@@ -108,7 +111,7 @@ pub struct Sticky {
 }
 
 impl Sticky {
-    /// Starts at a partition that depends on the seed, so that many producers do not start at the same one.
+    /// Starts at a partition that depends on the seed, so that producers do not all start at the same one.
     pub fn new(seed: u64) -> Self {
         let mut this = Self { current: 0, bytes: 0, seed: seed | 1 };
         this.current = this.random();
@@ -122,8 +125,8 @@ impl Sticky {
         (self.seed >> 16) as usize
     }
 
-    /// Another partition has its turn: the fewer batches wait for one, the likelier it is (KIP-794). `None` is one that
-    /// cannot be sent to now.
+    /// Switches to another partition. The fewer batches wait for a partition, the likelier it is chosen (KIP-794). A
+    /// load of `None` means that the partition has no leader now.
     pub fn turn(&mut self, loads: &[Option<usize>]) {
         self.bytes = 0;
         let random = self.random();
@@ -144,18 +147,19 @@ impl Sticky {
         }
     }
 
-    /// The partition after the last one, among `count`.
+    /// Moves to the next partition among `count`, and returns it.
     pub fn next(&mut self, count: usize) -> usize {
         self.current = (self.current + 1) % count.max(1);
         self.current
     }
 
-    /// The partition for now, among `count`.
+    /// Returns the current partition among `count`.
     pub fn partition(&self, count: usize) -> usize {
         self.current % count.max(1)
     }
 
-    /// Notes what went there; says whether that were `batch_size` bytes, and it is another partition's turn.
+    /// Counts bytes that went to the current partition. Returns true once they reach `batch_size`: then it is time to
+    /// switch.
     pub fn sent(&mut self, bytes: usize, batch_size: usize) -> bool {
         self.bytes += bytes;
         self.bytes >= batch_size
@@ -166,7 +170,7 @@ impl Sticky {
 mod tests {
     use super::*;
 
-    /// How often each partition has its turn.
+    /// Counts how often each partition is chosen.
     fn turns(loads: &[Option<usize>]) -> Vec<usize> {
         let mut sticky = Sticky::new(7);
         let mut turns = vec![0; loads.len()];
@@ -178,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn partitions_have_turns_alike_and_the_fewer_the_more_waits_for_them() {
-        let alike = turns(&[Some(3); 4]);
-        assert!(alike.iter().all(|n| (2_200..2_800).contains(n)), "{alike:?}");
+    fn partitions_with_longer_queues_are_chosen_less_often() {
+        let even = turns(&[Some(3); 4]);
+        assert!(even.iter().all(|n| (2_200..2_800).contains(n)), "{even:?}");
         let slow = turns(&[Some(0), Some(9), Some(0)]);
         assert!(slow[1] * 5 < slow[0] && slow[1] > 0, "{slow:?}");
         let without_leader = turns(&[Some(1), None, Some(1)]);

@@ -1,9 +1,11 @@
-//! Batches into requests: what is due goes to its leader, batches of several partitions together; compression and
-//! checksums are left to [`pack`], which needs no access to the producer.
+//! Builds produce requests: batches of all partitions with the same leader share one request.
+//!
+//! [`Producer::next_packet`] chooses the batches. [`pack`] compresses them and computes checksums outside of the
+//! producer's lock. Brokers before Kafka 0.11 get records in their older formats.
 
 use super::batch::Batch;
 use super::transaction::InFlight;
-use super::{Flight, Producer, ProducerToken, Sent, Waits};
+use super::{Flight, Producer, ProducerToken, Reports, Sent};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::{Call, Deadline, Outgoing, Target, Time};
@@ -13,21 +15,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first version of Produce that takes messages of magic 1 (Kafka 0.10), the first that takes record batches of
-/// magic 2 (Kafka 0.11), and the first that takes zstd.
+/// The first Produce versions with message format 1 (Kafka 0.10), with message format 2 (Kafka 0.11), and with zstd.
 const MIN_MAGIC_1: i16 = 2;
 const MIN_MAGIC_2: i16 = 3;
 const MIN_ZSTD: i16 = 7;
-/// The first version whose topics go by id alone.
+/// The first Produce version that names topics only by ID.
 const TOPIC_IDS: i16 = 13;
-/// Requests in flight to a broker beyond which open batches go on filling although `linger` is 0.
+/// With `linger` 0, open batches are sent at once while fewer requests than this are in flight to the broker.
 const EAGER_IN_FLIGHT: usize = 2;
 
 /// A request before compression and checksums.
 pub enum Packet<D> {
-    /// Batches for one broker.
+    /// A produce request.
     Produce(Box<Batches<D>>),
-    /// Anything else.
+    /// Any other request.
     Ready(Outgoing<ProducerToken<D>>),
 }
 
@@ -35,7 +36,7 @@ pub enum Packet<D> {
 pub struct Batches<D> {
     node: i32,
     flights: Vec<Flight<D>>,
-    /// Names and ids of their topics.
+    /// Names and IDs of the topics.
     names: HashMap<usize, (Arc<str>, Uuid)>,
     compression: Codec,
     transactional_id: Option<Arc<str>>,
@@ -47,7 +48,7 @@ pub struct Batches<D> {
     max_version: i16,
 }
 
-/// What older brokers lack that take records.
+/// A feature that older brokers lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feature {
     Nothing,
@@ -73,12 +74,12 @@ impl Call for ProduceCall {
         if w.version >= MIN_MAGIC_2 {
             return Wire::put(&self.request, w);
         }
-        // A broker before 0.11 knows the older formats alone; what it cannot keep was refused by `min_version`.
+        // A broker before 0.11 knows only the older formats; `min_version` rules out records that do not fit these.
         let mut request = self.request.clone();
         let magic = i8::from(w.version >= MIN_MAGIC_1);
         for p in request.topic_data.iter_mut().flat_map(|t| &mut t.partition_data) {
             let older = p.records.take().map(|records| down_convert(records, magic, 0, DEFAULT_LIMIT));
-            // They are our own records, and not of zstd, so that there is nothing to refuse.
+            // This cannot fail: klamm wrote the records, and not with zstd.
             p.records = older.and_then(Result::ok);
         }
         Wire::put(&request, w);
@@ -106,7 +107,7 @@ impl Call for ProduceCall {
     }
 
     fn since(&self) -> Option<Release> {
-        // A broker before that would only say that something went wrong.
+        // An older broker would only answer with an unknown error.
         (self.needs == Feature::Lz4).then_some(Release::V0_8_2)
     }
 
@@ -115,7 +116,7 @@ impl Call for ProduceCall {
     }
 }
 
-/// Makes a request of a packet.
+/// Compresses the batches of a packet and builds the request.
 pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
     let batches = match packet {
         Packet::Ready(outgoing) => return outgoing,
@@ -129,12 +130,13 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
     for flight in &mut flights {
         has_headers |= flight.batch.has_headers;
         has_timestamps |= flight.batch.has_timestamps;
-        // A batch that cannot be compressed goes as it is: the codec was checked when the client was configured.
+        // A batch that cannot be compressed is sent uncompressed; the codec was checked when the client was configured.
         let sealed = flight.batch.seal(compression, flight.producer);
         let records = sealed.or_else(|_| flight.batch.seal(Compression::None.into(), flight.producer)).ok();
         bytes += records.as_ref().map_or(0, |records| records.len() as u64);
         let data = produce::PartitionData { index: flight.partition as i32, records };
-        match topics.iter_mut().find(|(topic, _)| *topic == flight.topic) {
+        // Flights are in the order of their topics.
+        match topics.last_mut().filter(|(topic, _)| *topic == flight.topic) {
             Some((_, t)) => t.partition_data.push(data),
             None => {
                 let (name, topic_id) = names.get(&flight.topic).cloned().unwrap_or_default();
@@ -147,7 +149,7 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
         Compression::Zstd => Feature::Zstd,
         _ if batches.transactional_id.is_some() => Feature::Transactions,
         _ if has_headers => Feature::Headers,
-        // Idempotence that nobody asked for is not kept on brokers that cannot: a cluster has both while it is upgraded.
+        // By default, idempotence is optional: during an upgrade some brokers of a cluster may lack it.
         _ if batches.idempotence_required => Feature::Idempotence,
         _ if has_timestamps => Feature::Timestamps,
         Compression::Lz4 => Feature::Lz4,
@@ -166,7 +168,7 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
         target: Target::Node(node),
         call,
         token: ProducerToken::Produce(Sent { flights, at: now, bytes }),
-        // Of a request that is under way a batch whose time is over has its outcome, and the others go on.
+        // A batch whose delivery timeout ends while the request is in flight fails alone; the request continues.
         deadline: Deadline::ToSend(deadline),
         max_version,
     }
@@ -175,19 +177,21 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
 impl<D> Producer<D> {
     fn is_due(&self, batch: &Batch<D>, node: i32, now: Time) -> bool {
         let eager = self.in_flight.get(&node).copied().unwrap_or(0) < EAGER_IN_FLIGHT;
-        batch.generation < self.flush_below
+        batch.flush_epoch < self.flush_below
             || self.pressure
             || (if self.config.linger.is_zero() { eager } else { now >= batch.created + self.config.linger })
     }
 
-    /// The leader of a partition if something may be sent there now.
+    /// Returns the leader of a partition if a batch may be sent there now.
     fn sendable(&self, topic: usize, partition: usize, now: Time) -> Option<i32> {
         let t = self.topics.get(topic)?;
         let p = t.partitions.get(partition)?;
-        let (node, _) = self.cluster.leader(&t.name, partition as i32)?;
-        if p.is_held(now, self.config.max_in_flight) {
+        // These checks come before the leader's lookup: most batches that wait are lingering or held.
+        let may_be_due = !p.queue.is_empty() || self.config.linger.is_zero() || self.is_due(p.open.as_ref()?, -1, now);
+        if !may_be_due || p.is_held(now, self.config.max_in_flight) {
             return None;
         }
+        let (node, _) = self.cluster.leader(&t.name, partition as i32)?;
         if self.throttled.get(&node).is_some_and(|until| *until > now) {
             return None;
         }
@@ -201,7 +205,7 @@ impl<D> Producer<D> {
         due.then_some(node)
     }
 
-    /// The next request.
+    /// Returns the next request to send.
     pub(super) fn next_packet(&mut self, now: Time) -> Option<Packet<D>> {
         if let Some(step) = self.next_step(now) {
             return Some(Packet::Ready(step));
@@ -209,23 +213,24 @@ impl<D> Producer<D> {
         if self.active.is_empty() {
             return None;
         }
-        if self.identity.ask(now) {
+        if self.producer_id.request(now) {
             let request = init_producer_id::Request { transactional_id: None, ..Default::default() };
             return Some(Packet::Ready(Outgoing {
                 target: Target::Any,
                 call: Box::new(request),
-                token: ProducerToken::Identity,
+                token: ProducerToken::InitProducerId,
                 deadline: Deadline::ToAnswer(now + self.config.request_timeout),
                 max_version: i16::MAX,
             }));
         }
-        self.identity.producer(0)?;
+        self.producer_id.producer(0)?;
         let node = self.active.iter().find_map(|(t, p)| self.sendable(*t, *p, now))?;
         let mut flights = Vec::new();
         let mut names = HashMap::new();
         let (mut size, mut deadline) = (0, now + self.config.request_timeout);
-        let led: Vec<(usize, usize)> = self.active.iter().copied().collect();
-        for (topic, partition) in led {
+        let mut from = (0, 0);
+        while let Some(&(topic, partition)) = self.active.range(from..).next() {
+            from = (topic, partition + 1);
             let Some(t) = self.topics.get_mut(topic) else {
                 continue;
             };
@@ -238,8 +243,11 @@ impl<D> Producer<D> {
             if held || leader.is_none_or(|(leader, _)| leader != node) {
                 continue;
             }
-            if p.queue.is_empty() {
-                p.close_open();
+            if p.queue.is_empty()
+                && let Some(open) = p.open.take()
+            {
+                self.wake_ups.remove(&(open.created + self.config.linger, topic, partition));
+                p.queue.push_back(open);
             }
             let room = self.config.max_request_size.saturating_sub(size);
             let Some(mut batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else {
@@ -252,25 +260,28 @@ impl<D> Producer<D> {
                         p.enter_epoch();
                     }
                     let sequence = p.next_sequence;
-                    // Sequence numbers go from the largest back to 0.
+                    // Sequence numbers wrap around to 0.
                     p.next_sequence = (sequence.wrapping_add(batch.count)) & i32::MAX;
-                    self.identity.producer(sequence)?
+                    self.producer_id.producer(sequence)?
                 }
             };
             size += batch.size();
             let number = p.sent();
             t.metrics.note_sent(now, &batch);
-            let waits = Waits {
+            let reports = Reports {
                 deliveries: std::mem::take(&mut batch.deliveries),
                 count: batch.count,
-                generation: batch.generation,
+                flush_epoch: batch.flush_epoch,
                 error: batch.error.clone(),
             };
             let until = batch.created + self.config.delivery_timeout;
             deadline = deadline.min(until);
-            self.flying.insert((until, topic, partition, number), waits);
+            self.unreported.insert((until, topic, partition, number), reports);
             names.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
             flights.push(Flight { topic, partition, number, batch, producer });
+            if let Some(front) = p.queue.front() {
+                self.unsent_expiry = self.unsent_expiry.min(front.created + self.config.delivery_timeout);
+            }
             if p.is_idle() {
                 self.active.remove(&(topic, partition));
             }
@@ -299,18 +310,18 @@ impl<D> Producer<D> {
         })))
     }
 
-    /// The next request of a transaction.
+    /// Returns the next request of the transaction.
     fn next_step(&mut self, now: Time) -> Option<Outgoing<ProducerToken<D>>> {
         let transactions = self.transactions.as_mut()?;
-        let is_flushed = self.outstanding.oldest().is_none();
+        let is_flushed = self.pending.oldest().is_none();
         let in_flight = match self.in_flight.values().any(|n| *n > 0) {
             false => InFlight::Nothing,
-            true if self.flying.is_empty() => InFlight::Expired,
-            true => InFlight::Awaited,
+            true if self.unreported.is_empty() => InFlight::Expired,
+            true => InFlight::Unreported,
         };
         let name = |topic: usize| self.topics.get(topic).map(|t| t.name.clone());
         let step = transactions.poll_send(now, is_flushed, in_flight, name);
-        self.take_news();
+        self.apply_transaction_effects();
         step.map(|outgoing| outgoing.map(ProducerToken::Transaction))
     }
 }
@@ -322,7 +333,7 @@ mod tests {
     use crate::api;
     use crate::record::{BatchBuilder, batches};
 
-    /// The magic of the batches in a request of a version, and what they hold.
+    /// Encodes three records in a Produce version; returns the magic of each batch, and all values.
     fn written(version: i16, codec: Compression) -> (Vec<i8>, Vec<Vec<u8>>) {
         let mut builder = BatchBuilder::with_capacity(0);
         for value in ["a", "b", "c"] {
@@ -350,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn brokers_are_given_the_format_of_their_time() {
+    fn each_produce_version_uses_the_message_format_of_its_time() {
         for codec in [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4] {
             for (version, expected) in [(0, 0), (1, 0), (2, 1), (3, 2), (8, 2)] {
                 let (magic, values) = written(version, codec);

@@ -127,8 +127,12 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
                     Ok((base, _)) => Outcome::Acknowledged(event.partition, base + i64::from(d.index)),
                     Err(error) => Outcome::Failed(error.clone()),
                 };
-                let before = story.outcomes.insert(d.ticket, outcome.clone());
-                assert!(before.is_none(), "seed {seed}: record {} has two outcomes: {before:?}, {outcome:?}", d.ticket);
+                let before = story.outcomes.insert(d.completion, outcome.clone());
+                assert!(
+                    before.is_none(),
+                    "seed {seed}: record {} has two outcomes: {before:?}, {outcome:?}",
+                    d.completion
+                );
             }
         }
         let brokers = writer.role.metrics().brokers;
@@ -361,7 +365,7 @@ fn a_call_with_many_records_pauses_until_the_network_took_some_of_them() {
     let value = vec![7; 100_000];
     let (mut sent, mut pauses, mut most) = (0, 0, 0);
     let done = world.play(&mut writer, &mut reader, Duration::from_secs(60), |world, writer, _| {
-        while sent < 400 && !writer.role.is_paced() {
+        while sent < 400 && !writer.role.is_paused() {
             let record = record(None, &value);
             let topic = writer.role.topic("t").unwrap();
             writer.role.append(world.now, topic, &record, None).unwrap();

@@ -1,16 +1,18 @@
-//! Transactions (KIP-98, KIP-360, KIP-890): who the transactional producer is, what the coordinator knows of the open
-//! transaction, and how that ends.
+//! Transactions (KIP-98, KIP-360, KIP-890): producer ID and epoch, the partitions and groups of the open transaction,
+//! and its end.
 //!
 //! ```text
-//! Unready → Initializing → Ready → Open → Committing → Ready        the way when all goes well
+//! Unready → Initializing → Ready → Open → Committing → Ready        without failures
 //!                                   │   ↘      ↓
-//!                                   │    Failed → Aborting → Ready  after a failure only aborting is left
-//! any of them → Fatal                                               fenced, or not allowed: nothing is left
+//!                                   │    Failed → Aborting → Ready  after a failure, only aborting is possible
+//! any state → Fatal                                                 fenced or not authorized: nothing is possible
 //! ```
 //!
-//! One request to a coordinator is under way at a time. Under version 1 of the protocol partitions are added before
-//! batches go to them; under version 2 (brokers that finalized `transaction.version` 2) their leaders do that, and
-//! every end gives a new epoch. What the coordinator never heard of needs no end.
+//! One request to a coordinator is in flight at a time. Under version 1 of the protocol, the producer adds partitions
+//! to the transaction before it sends batches to them. Under version 2 (`transaction.version` 2 is finalized) the
+//! partition leaders do that, and every transaction ends with a new epoch. A transaction that the coordinator does not
+//! know ends without a request. `steps.rs` builds the requests and reads the responses; batches and retries belong to
+//! the rest of the producer.
 
 mod steps;
 
@@ -22,18 +24,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A topic's and a partition's place in the producer.
+/// Indexes of a topic and a partition in the producer.
 type Slot = (usize, usize);
 
-/// From this version on of the cluster's feature `transaction.version`, leaders add partitions by themselves (KIP-890).
+/// From this version of the feature `transaction.version` on, partition leaders add partitions to transactions (KIP-890).
 const VERSION_2: i16 = 2;
-/// How long to wait at most while markers of the transaction before are still being written: they take milliseconds.
+/// The longest backoff while the markers of the previous transaction are being written, which takes milliseconds.
 pub const MARKERS_WAIT: Duration = Duration::from_millis(20);
-/// The newest versions of requests that mean version 1 of the protocol.
+/// The newest request versions that belong to version 1 of the protocol.
 const MAX_PRODUCE_1: i16 = 11;
 const MAX_END_1: i16 = 4;
 const MAX_COMMIT_1: i16 = 4;
-/// Newer versions of AddPartitionsToTxn are for brokers, newer ones of TxnOffsetCommit name topics by id.
+/// Newer versions of AddPartitionsToTxn are for brokers; newer versions of TxnOffsetCommit name topics by ID.
 const MAX_ADD_PARTITIONS: i16 = 3;
 const MAX_COMMIT: i16 = 5;
 
@@ -45,12 +47,12 @@ enum State {
     Open,
     Committing,
     Failed(Error),
-    /// With what made a commit an abort.
+    /// With the error that turned a commit into an abort.
     Aborting(Option<Error>),
     Fatal(Error),
 }
 
-/// What was asked of a coordinator.
+/// A request to a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Coordinator,
@@ -70,31 +72,31 @@ struct Commit {
     coordinator: Option<i32>,
 }
 
-/// What the producer has to do after something happened here.
+/// What the producer must do after a change of the transaction.
 #[derive(Debug, Default)]
-pub struct News {
-    /// The id and epoch are new: sequences start at 0.
-    pub identity: Option<(i64, i16)>,
-    /// Whatever was not sent yet fails with this.
-    pub gave_up: Option<Error>,
+pub struct Effects {
+    /// Use this producer ID and epoch, and restart the sequence numbers at 0.
+    pub producer_id: Option<(i64, i16)>,
+    /// Fail all unsent records with this error.
+    pub fail_unsent: Option<Error>,
 }
 
-/// What a machine of transactions needs to know.
+/// Configuration of transactions.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The transactional id.
+    /// The transactional ID.
     pub id: Arc<str>,
-    /// How long the coordinator waits for a transaction's end before it aborts it.
+    /// How long a transaction may stay open before the coordinator aborts it.
     pub timeout: Duration,
-    /// How long a coordinator may take to answer.
+    /// How long a coordinator may take to respond.
     pub request_timeout: Duration,
-    /// How long becoming ready may take.
+    /// How long the initialization may take.
     pub init_timeout: Duration,
-    /// How long an end, or a commit of offsets, may take.
+    /// How long ending a transaction or committing offsets may take.
     pub end_timeout: Duration,
 }
 
-/// The machine.
+/// State machine of a transactional producer.
 pub struct Transactions {
     settings: Settings,
     state: State,
@@ -102,38 +104,39 @@ pub struct Transactions {
     in_flight: bool,
     retry_at: Time,
     backoff: Backoff,
-    /// Partitions the coordinator knows to be part of the transaction, and those it has to be told of.
-    known: BTreeSet<Slot>,
-    unknown: BTreeSet<Slot>,
-    /// Groups whose offsets the coordinator knows to be part of it.
+    /// Partitions that were added to the transaction, and those to add.
+    added: BTreeSet<Slot>,
+    to_add: BTreeSet<Slot>,
+    /// Groups whose offsets were added to the transaction.
     groups: BTreeSet<String>,
     commits: VecDeque<Commit>,
-    /// Whether the coordinator may know of the transaction, and whether it said that it does.
+    /// Whether the coordinator may know the transaction, and whether it confirmed that.
     begun: bool,
     confirmed: bool,
     version2: bool,
-    /// Whether a sequence has a gap, so that the next transaction needs another epoch.
+    /// Whether the sequence numbers have a gap, so that the next transaction needs a new epoch.
     has_gap: bool,
     producer: Option<(i64, i16)>,
-    /// Who waits for the state to change, and until when.
+    /// The pending call that waits for a state change, and its deadline.
     call: Option<(u64, Time)>,
     next_call: u64,
     done: VecDeque<(u64, Result<(), Error>)>,
-    /// Why the last step failed.
+    /// Why the last request failed.
     error: Option<Error>,
-    news: News,
+    effects: Effects,
 }
 
-/// Which batches are under way.
+/// Which batches are in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum InFlight {
     Nothing,
-    /// None but those whose time is over.
+    /// Only batches whose delivery timeout is over.
     Expired,
-    Awaited,
+    /// Batches without a result.
+    Unreported,
 }
 
-/// What an abort mends, of what coordinators answer.
+/// Returns whether aborting the transaction recovers from an error of a coordinator.
 fn is_abortable(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -155,7 +158,7 @@ fn aborted(why: &str) -> Error {
 }
 
 impl Transactions {
-    /// A machine that has asked for nothing.
+    /// Creates the machine; nothing is initialized yet.
     pub fn new(settings: Settings, backoff: Backoff) -> Self {
         Self {
             settings,
@@ -164,8 +167,8 @@ impl Transactions {
             in_flight: false,
             retry_at: Time(0),
             backoff,
-            known: BTreeSet::new(),
-            unknown: BTreeSet::new(),
+            added: BTreeSet::new(),
+            to_add: BTreeSet::new(),
             groups: BTreeSet::new(),
             commits: VecDeque::new(),
             begun: false,
@@ -177,16 +180,16 @@ impl Transactions {
             next_call: 0,
             done: VecDeque::new(),
             error: None,
-            news: News::default(),
+            effects: Effects::default(),
         }
     }
 
-    /// The transactional id.
+    /// Returns the transactional ID.
     pub fn id(&self) -> &Arc<str> {
         &self.settings.id
     }
 
-    /// The newest version of Produce that means what is meant.
+    /// Returns the newest Produce version of the transaction protocol in use.
     pub fn max_produce(&self) -> i16 {
         if self.version2 { i16::MAX } else { MAX_PRODUCE_1 }
     }
@@ -203,7 +206,8 @@ impl Transactions {
         }
     }
 
-    /// Becomes ready: waits for, or aborts, what an earlier producer of the same id left open, and fences it.
+    /// Starts the initialization. The coordinator fences earlier producers with the same transactional ID, and completes or
+    /// aborts the transaction that they left open.
     pub fn init(&mut self, now: Time) -> Result<u64, Error> {
         let call = self.new_call();
         match self.state {
@@ -211,25 +215,31 @@ impl Transactions {
                 self.state = State::Initializing;
                 self.call = Some((call, now + self.settings.init_timeout));
             }
-            // A new epoch is on its way after an abort.
+            // After an abort, a new epoch is already being requested.
             State::Initializing if self.call.is_none() => self.call = Some((call, now + self.settings.init_timeout)),
             State::Ready => self.done.push_back((call, Ok(()))),
-            _ => return Err(self.misuse("a transaction is open already", "end it first, or use a producer for each")),
+            _ => {
+                return Err(
+                    self.misuse("a transaction is already open", "end it first, or use one producer per transaction")
+                );
+            }
         }
         Ok(call)
     }
 
-    /// Opens a transaction; under `version`, the cluster's feature `transaction.version`.
+    /// Opens a transaction; `version` is the cluster's feature `transaction.version`.
     pub fn begin(&mut self, version: i16) -> Result<(), Error> {
         if !matches!(self.state, State::Ready) {
-            return Err(self.misuse("a transaction is open already", "end it first, or use a producer for each"));
+            return Err(
+                self.misuse("a transaction is already open", "end it first, or use one producer per transaction")
+            );
         }
         self.version2 = version >= VERSION_2;
         self.state = State::Open;
         Ok(())
     }
 
-    /// Commits or aborts. A commit of a transaction that failed aborts it, and says so.
+    /// Commits or aborts. Committing a failed transaction aborts it, and the call ends with an error.
     pub fn end(&mut self, now: Time, commit: bool) -> Result<u64, Error> {
         let why = match &self.state {
             State::Open => None,
@@ -264,17 +274,17 @@ impl Transactions {
         Ok(call)
     }
 
-    /// The next call that ended.
+    /// Returns the next completed call.
     pub fn poll_done(&mut self) -> Option<(u64, Result<(), Error>)> {
         self.done.pop_front()
     }
 
-    /// What the producer has to do now.
-    pub fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    /// Takes what the producer must do now.
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
     }
 
-    /// An error unless records may be appended.
+    /// Returns an error unless records may be appended.
     pub fn accepts(&self) -> Result<(), Error> {
         match &self.state {
             State::Open => Ok(()),
@@ -283,19 +293,19 @@ impl Transactions {
         }
     }
 
-    /// Notes that there are records for a partition.
-    pub fn want(&mut self, slot: Slot) {
-        if !self.version2 && !self.known.contains(&slot) {
-            self.unknown.insert(slot);
+    /// Notes that records were appended for a partition.
+    pub fn add(&mut self, slot: Slot) {
+        if !self.version2 && !self.added.contains(&slot) {
+            self.to_add.insert(slot);
         }
     }
 
-    /// Whether a transaction has begun and not ended.
+    /// Returns whether a transaction is open, failed ones included.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open | State::Failed(_))
     }
 
-    /// Whether what failed may be tried again.
+    /// Returns whether failed batches may be retried.
     pub fn is_wanted(&self) -> bool {
         matches!(self.state, State::Open | State::Committing)
     }
@@ -305,17 +315,17 @@ impl Transactions {
         self.has_gap = true;
     }
 
-    /// Whether batches may go to a partition.
+    /// Returns whether batches may be sent to a partition.
     pub fn may_send(&self, slot: Slot) -> bool {
-        self.is_wanted() && (self.version2 || self.known.contains(&slot))
+        self.is_wanted() && (self.version2 || self.added.contains(&slot))
     }
 
-    /// Notes that a batch goes out.
+    /// Notes that a batch is sent.
     pub fn sent(&mut self) {
         self.begun = true;
     }
 
-    /// Takes in that a batch failed for good.
+    /// Notes that a batch failed for good.
     pub fn batch_failed(&mut self, error: &Error) {
         self.has_gap = true;
         match error.code() {
@@ -325,12 +335,12 @@ impl Transactions {
                 | ErrorCode::PRODUCER_FENCED
                 | ErrorCode::UNSUPPORTED_VERSION
                 | ErrorCode::INVALID_PRODUCER_ID_MAPPING,
-            ) => self.die(error),
+            ) => self.fail_fatally(error),
             _ => self.fail(error),
         }
     }
 
-    /// Nothing but aborting is left: something of the transaction failed. A record that had no sequence number leaves no gap.
+    /// Fails the transaction, so that it can only be aborted. Does not count as a sequence gap: the record had no number.
     pub fn fail(&mut self, error: &Error) {
         match self.state {
             State::Open => {
@@ -343,19 +353,20 @@ impl Transactions {
     }
 
     fn abort(&mut self, why: Option<Error>) {
-        let said = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
-        self.give_up(&aborted(&said));
+        let reason = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
+        self.give_up(&aborted(&reason));
         self.state = State::Aborting(why);
     }
 
+    /// Fails the offset commits and the unsent records.
     fn give_up(&mut self, error: &Error) {
-        self.unknown.clear();
+        self.to_add.clear();
         self.done.extend(self.commits.drain(..).map(|c| (c.call, Err(error.clone()))));
-        self.news.gave_up = Some(error.clone());
+        self.effects.fail_unsent = Some(error.clone());
     }
 
-    /// Nothing is left: every call ends with the error, and so does each that comes.
-    pub fn die(&mut self, error: &Error) {
+    /// Fails the producer for good: pending and later calls end with the error.
+    pub fn fail_fatally(&mut self, error: &Error) {
         let error = error.clone();
         self.give_up(&error);
         if let Some((call, _)) = self.call.take() {
@@ -364,7 +375,7 @@ impl Transactions {
         self.state = State::Fatal(error);
     }
 
-    /// The next request. `is_flushed` says that no record is without an outcome, `name` what a topic is called.
+    /// Returns the next request. `is_flushed` means that no record is outstanding; `name` returns the name of a topic.
     pub fn poll_send(
         &mut self,
         now: Time,
@@ -375,17 +386,18 @@ impl Transactions {
         if self.in_flight || self.retry_at > now {
             return None;
         }
-        let is_idle = self.unknown.is_empty() && self.commits.is_empty();
+        let is_idle = self.to_add.is_empty() && self.commits.is_empty();
         let ends = match self.state {
             State::Committing => is_flushed && in_flight == InFlight::Nothing && is_idle,
-            // A batch that comes behind the end is of an epoch that is over, and refused; under version 1 it would be taken, and
-            // be part of the next transaction. Java's producer does not wait in either.
-            State::Aborting(_) if self.version2 => in_flight != InFlight::Awaited,
+            // Under version 2 the leader rejects a batch that arrives after the end, because its epoch is over. Under
+            // version 1 the leader would accept it as part of the next transaction. Java's producer waits in neither
+            // case.
+            State::Aborting(_) if self.version2 => in_flight != InFlight::Unreported,
             State::Aborting(_) => in_flight == InFlight::Nothing,
             _ => false,
         };
         if ends && !self.begun {
-            self.ended();
+            self.finish();
         }
         let wanted = match self.state {
             State::Initializing => true,
@@ -407,13 +419,13 @@ impl Transactions {
         if ends {
             return Some(self.end_txn(now, target));
         }
-        if !self.unknown.is_empty() {
+        if !self.to_add.is_empty() {
             return Some(self.add_partitions(now, target, name));
         }
         self.send_offsets(now, target)
     }
 
-    /// Takes an answer in.
+    /// Handles the response to a request.
     pub fn handle_response(&mut self, now: Time, step: Step, result: Result<Reply, Error>) {
         self.in_flight = false;
         if matches!(self.state, State::Fatal(_)) {
@@ -437,74 +449,75 @@ impl Transactions {
         }
         if code == ErrorCode::CONCURRENT_TRANSACTIONS {
             self.retry_at = now + self.backoff.next_wait().min(MARKERS_WAIT);
-        } else if error.is_retriable() || error.kind() == ErrorKind::Decode || self.is_moot(code) {
-            // An answer that cannot be read says nothing; asking again is safe for every step.
+        } else if error.is_retriable() || error.kind() == ErrorKind::Decode || self.is_redundant_abort(code) {
+            // The result is unknown if the response cannot be decoded. Repeating is safe for every request.
             self.retry_at = now + self.backoff.next_wait();
         } else if is_abortable(code) && (step != Step::End || matches!(self.state, State::Committing)) {
             self.fail(&error);
         } else {
-            self.die(&error);
+            self.fail_fatally(&error);
         }
     }
 
-    /// Whether an abort is asked for where there is nothing to abort, or where that is under way.
-    fn is_moot(&self, code: ErrorCode) -> bool {
+    /// Returns whether the coordinator asks for an abort that is in progress already, or that has nothing to abort.
+    fn is_redundant_abort(&self, code: ErrorCode) -> bool {
         code == ErrorCode::TRANSACTION_ABORTABLE && matches!(self.state, State::Initializing | State::Aborting(_))
     }
 
-    fn is_now(&mut self, id: i64, epoch: i16) {
+    fn set_producer_id(&mut self, id: i64, epoch: i16) {
         self.producer = Some((id, epoch));
-        self.news.identity = Some((id, epoch));
+        self.effects.producer_id = Some((id, epoch));
     }
 
-    /// The transaction is over. After a gap in a sequence another epoch is needed first.
-    fn ended(&mut self) {
+    /// Finishes the transaction. After a sequence gap, a new epoch is requested.
+    fn finish(&mut self) {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
                 let error = aborted(&format!(": {}", why.message())).caused_by(&why);
-                Err(error
-                    .with_hint(why.hint().unwrap_or("nothing of it is read by read_committed consumers; try it again")))
+                Err(error.with_hint(why.hint().unwrap_or("retry it; read_committed consumers do not see its records")))
             }
             _ => Ok(()),
         };
-        self.known.clear();
-        self.unknown.clear();
+        self.added.clear();
+        self.to_add.clear();
         self.groups.clear();
         (self.begun, self.confirmed) = (false, false);
         if std::mem::take(&mut self.has_gap) {
-            // The caller learns of the end now; whoever begins next waits for the epoch.
+            // The caller gets its result now; the next transaction waits for the new epoch.
             self.state = State::Initializing;
         }
-        self.tell(result);
+        self.complete_call(result);
     }
 
-    fn tell(&mut self, result: Result<(), Error>) {
+    fn complete_call(&mut self, result: Result<(), Error>) {
         if let Some((call, _)) = self.call.take() {
             self.done.push_back((call, result));
         }
     }
 
-    /// No broker lets the client in: who waits for the producer to get ready need not.
-    pub fn be_refused(&mut self, error: &Error) {
+    /// Fails a pending initialization, because no broker accepts the client's credentials.
+    pub fn handle_refusal(&mut self, error: &Error) {
         if matches!(self.state, State::Initializing) && self.call.is_some() {
             self.state = State::Unready;
-            self.tell(Err(error.clone()));
+            self.complete_call(Err(error.clone()));
         }
     }
 
-    /// When, after now, there is something to do.
+    /// Returns the next deadline after now.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         let retry = (!self.in_flight).then_some(self.retry_at);
         let deadlines = self.commits.iter().map(|c| c.deadline).chain(self.call.map(|(_, deadline)| deadline));
         deadlines.chain(retry).filter(|t| *t > now).min()
     }
 
-    /// Ends what takes too long.
+    /// Fails calls and commits whose deadline is over.
     pub fn handle_timeout(&mut self, now: Time, unreachable: Option<&Error>) {
         let because = self.error.as_ref().or(unreachable).map_or_else(String::new, |e| format!(": {}", e.message()));
         if self.commits.front().is_some_and(|c| c.deadline <= now) {
-            let message = format!("offsets could not be committed in the transaction in time{because}");
-            self.fail(&Error::new(ErrorKind::Timeout, message).with_hint("abort, and check the brokers"));
+            let message = format!("timed out while committing offsets in the transaction{because}");
+            self.fail(
+                &Error::new(ErrorKind::Timeout, message).with_hint("abort the transaction, and check the brokers"),
+            );
         }
         let Some((call, _)) = self.call.filter(|(_, deadline)| *deadline <= now) else {
             return;
@@ -515,16 +528,15 @@ impl Transactions {
                 self.state = State::Unready;
                 let ms = self.settings.init_timeout.as_millis();
                 let message =
-                    format!("transactional producer did not get ready within max.block.ms ({ms} ms){because}");
-                let hint =
-                    "check the brokers; a transaction that another producer left open may have to time out first";
+                    format!("transactional producer was not initialized within max.block.ms ({ms} ms){because}");
+                let hint = "check the brokers; a transaction left open by another producer may have to time out first";
                 self.done.push_back((call, Err(Error::new(ErrorKind::Timeout, message).with_hint(hint))));
             }
             _ => {
-                let message = format!("the end of the transaction was not acknowledged in time{because}");
-                let hint = "whether it was committed is not known: make a new producer with the same transactional.id, \
-                            which settles it, and read what is there";
-                self.die(&Error::new(ErrorKind::Timeout, message).with_hint(hint));
+                let message = format!("timed out while ending the transaction{because}");
+                let hint = "it is unknown whether the transaction was committed: create a new producer with the same \
+                            transactional.id, which completes or aborts it, and read the topics with read_committed";
+                self.fail_fatally(&Error::new(ErrorKind::Timeout, message).with_hint(hint));
             }
         }
     }
@@ -535,7 +547,7 @@ mod tests {
     use super::*;
     use crate::api::{self, init_producer_id};
 
-    /// A transaction of a version of the protocol that has sent a batch, which failed, and is aborted.
+    /// Creates a transaction that sent a batch, failed and is being aborted, under a version of the protocol.
     fn aborting(version: i16) -> Transactions {
         let second = Duration::from_secs(1);
         let settings = Settings {
@@ -561,12 +573,12 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_waits_for_batches_whose_time_is_over_only_where_one_that_comes_later_would_be_taken() {
+    fn an_abort_waits_for_expired_batches_only_where_the_leader_would_accept_them_later() {
         let ends = |version, in_flight| {
             let asked = aborting(version).poll_send(Time(0), true, in_flight, |_| None);
             asked.is_some_and(|asked| asked.token == Step::End)
         };
-        let all = [InFlight::Nothing, InFlight::Expired, InFlight::Awaited];
+        let all = [InFlight::Nothing, InFlight::Expired, InFlight::Unreported];
         assert_eq!(all.map(|in_flight| ends(1, in_flight)), [true, false, false]);
         assert_eq!(all.map(|in_flight| ends(2, in_flight)), [true, true, false]);
     }

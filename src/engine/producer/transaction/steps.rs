@@ -1,4 +1,4 @@
-//! The requests of a transaction, and what their answers mean.
+//! Builds the requests of a transaction and reads their responses.
 
 use super::{
     Error, MAX_ADD_PARTITIONS, MAX_COMMIT, MAX_COMMIT_1, MAX_END_1, Slot, State, Step, Transactions, is_abortable,
@@ -12,7 +12,7 @@ use crate::wire::{Wire, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// InitProducerId; before version 3 an epoch cannot be asked for, only a new one be given.
+/// InitProducerId. Before version 3 it cannot name the current epoch.
 struct Init(init_producer_id::Request);
 
 impl Call for Init {
@@ -33,7 +33,7 @@ impl Transactions {
         self.producer.unwrap_or((-1, -1))
     }
 
-    /// InitProducerId, for the first epoch or the next one.
+    /// Builds InitProducerId, for the first epoch or the next one.
     pub(super) fn init_producer(&self, now: Time, target: Target) -> Outgoing<Step> {
         let (producer_id, producer_epoch) = self.producer();
         let request = init_producer_id::Request {
@@ -46,7 +46,7 @@ impl Transactions {
         self.outgoing(now, target, Box::new(Init(request)), Step::Init, i16::MAX)
     }
 
-    /// EndTxn.
+    /// Builds EndTxn.
     pub(super) fn end_txn(&self, now: Time, target: Target) -> Outgoing<Step> {
         let (producer_id, producer_epoch) = self.producer();
         let committed = matches!(self.state, State::Committing);
@@ -56,7 +56,7 @@ impl Transactions {
         self.outgoing(now, target, Box::new(request), Step::End, max)
     }
 
-    /// AddPartitionsToTxn for every partition the coordinator has not heard of.
+    /// Builds AddPartitionsToTxn for all partitions to add.
     pub(super) fn add_partitions(
         &mut self,
         now: Time,
@@ -65,7 +65,7 @@ impl Transactions {
     ) -> Outgoing<Step> {
         let id = self.settings.id.to_string();
         let (producer_id, producer_epoch) = self.producer();
-        let slots: Vec<Slot> = self.unknown.iter().copied().collect();
+        let slots: Vec<Slot> = self.to_add.iter().copied().collect();
         let mut topics: BTreeMap<usize, Vec<i32>> = BTreeMap::new();
         for (topic, partition) in &slots {
             topics.entry(*topic).or_default().push(*partition as i32);
@@ -83,13 +83,13 @@ impl Transactions {
         self.outgoing(now, target, Box::new(request), Step::Partitions(slots), MAX_ADD_PARTITIONS)
     }
 
-    /// What makes the offsets that wait part of the transaction: up to three requests, one after the other.
+    /// Builds the next of up to three requests that add the first offset commit to the transaction.
     pub(super) fn send_offsets(&mut self, now: Time, target: Target) -> Option<Outgoing<Step>> {
         let transactional_id = self.settings.id.to_string();
         let (producer_id, producer_epoch) = self.producer();
         let commit = self.commits.front()?;
         let group_id = commit.group.group.clone();
-        // Under version 2 the group's coordinator adds itself.
+        // Under version 2 the group coordinator adds the group.
         let is_added = self.version2 || self.groups.contains(&group_id);
         if !is_added {
             let request = add_offsets_to_txn::Request { transactional_id, producer_id, producer_epoch, group_id };
@@ -129,7 +129,7 @@ impl Transactions {
         Some(self.outgoing(now, Target::Node(coordinator), Box::new(request), Step::CommitOffsets, max))
     }
 
-    /// FindCoordinator.
+    /// Builds FindCoordinator.
     pub(super) fn find(&self, now: Time, key_type: i8, key: &str, step: Step) -> Outgoing<Step> {
         self.outgoing(now, Target::Any, Box::new(coordinator::request(key_type, key)), step, i16::MAX)
     }
@@ -145,7 +145,7 @@ impl Transactions {
         Outgoing { target, call, token, deadline: Deadline::ToAnswer(now + self.settings.request_timeout), max_version }
     }
 
-    /// Takes an answer to a step in; the error says what was refused.
+    /// Reads the response to a request, and applies it. The error says what was refused.
     pub(super) fn read(&mut self, step: &Step, reply: Reply) -> Result<(), Error> {
         let id = self.settings.id.clone();
         let refused = move |code: ErrorCode, tried: &str| -> Result<(), Error> {
@@ -166,9 +166,9 @@ impl Transactions {
                 let r: init_producer_id::Response = reply.decode()?;
                 refused(r.error_code, "initialize the producer")?;
                 if matches!(self.state, State::Initializing) {
-                    self.is_now(r.producer_id, r.producer_epoch);
+                    self.set_producer_id(r.producer_id, r.producer_epoch);
                     self.state = State::Ready;
-                    self.tell(Ok(()));
+                    self.complete_call(Ok(()));
                 }
             }
             Step::Partitions(slots) => {
@@ -178,8 +178,8 @@ impl Transactions {
                 refused(worst, "add partitions to the transaction")?;
                 self.confirmed = true;
                 for slot in slots {
-                    self.unknown.remove(slot);
-                    self.known.insert(*slot);
+                    self.to_add.remove(slot);
+                    self.added.insert(*slot);
                 }
             }
             Step::Offsets => {
@@ -201,25 +201,26 @@ impl Transactions {
                 let r: end_txn::Response = reply.decode()?;
                 let is_abort = matches!(self.state, State::Aborting(_));
                 if r.error_code == ErrorCode::INVALID_TXN_STATE && is_abort && !self.confirmed {
-                    // What would have begun it got lost. Should it arrive yet, the next epoch ends it.
+                    // The request that would have started the transaction was lost. If it still arrives, the next epoch
+                    // ends the transaction.
                     self.has_gap = true;
-                    self.ended();
+                    self.finish();
                     return Ok(());
                 }
                 refused(r.error_code, "end the transaction")?;
                 if r.producer_id >= 0 {
-                    self.is_now(r.producer_id, r.producer_epoch);
+                    self.set_producer_id(r.producer_id, r.producer_epoch);
                     self.has_gap = false;
                 }
-                self.ended();
+                self.finish();
             }
         }
         Ok(())
     }
 }
 
-/// The code that counts of those of several partitions: what ends the producer, what ends the transaction, what may pass. That one
-/// was not tried says only that another was refused.
+/// Returns the most severe code: first those that end the producer, then those that end the transaction, then retriable
+/// ones. OPERATION_NOT_ATTEMPTED comes last, because it only means that another partition was refused.
 fn worst(codes: impl Iterator<Item = ErrorCode>) -> ErrorCode {
     let rank =
         |code: &ErrorCode| (*code == ErrorCode::OPERATION_NOT_ATTEMPTED, code.is_retriable(), is_abortable(*code));
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_of_several_codes_does_not_depend_on_their_order() {
+    fn the_most_severe_code_does_not_depend_on_the_order() {
         let codes = [
             ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             ErrorCode::TOPIC_AUTHORIZATION_FAILED,

@@ -1,4 +1,8 @@
-//! Answers into outcomes: what is acknowledged, what is tried again and where its place is, what has failed for good.
+//! Completes batches: handles produce responses and timeouts, and decides which batches succeed, retry or fail.
+//!
+//! A retried batch returns to its partition's queue (`batch.rs`). A batch that fails for good after it got a sequence
+//! number leaves a gap, so the producer needs a new epoch (`producer_id.rs`) or the transaction must be aborted
+//! (`transaction`).
 
 use super::batch::{Batch, Partition};
 use super::transaction::{MARKERS_WAIT, Step};
@@ -7,44 +11,59 @@ use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Reply, Time, wait_after};
 use crate::wire::Uuid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The records of a batch that a broker says are to blame for its refusal, by their place, and why each is.
-type Named = BTreeMap<i32, Error>;
+/// The records that a broker blames for the refusal of a batch (KIP-467), by index, with the error of each.
+type BadRecords = BTreeMap<i32, Error>;
+
+/// The partitions of a response, by topic name or topic ID, and partition.
+type ByPartition<'a> = HashMap<(&'a str, Uuid, i32), &'a produce::PartitionResponse>;
+
+fn by_partition(response: &produce::Response) -> ByPartition<'_> {
+    let mut found = ByPartition::new();
+    for t in &response.responses {
+        let (name, id) = if t.topic_id.is_zero() { (&*t.name, Uuid::ZERO) } else { ("", t.topic_id) };
+        for p in &t.partition_responses {
+            found.entry((name, id, p.index)).or_insert(p);
+        }
+    }
+    found
+}
 
 impl<D> Producer<D> {
-    /// Fails a batch for good. A sequence number that was used up leaves a gap, so the identity goes with it.
+    /// Fails a batch for good. If it had a sequence number, that leaves a gap and the producer needs a new epoch.
     fn fail(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
         self.note_failure(&batch, &error);
-        self.settle(topic, partition, batch, Err(error));
-        self.take_news();
+        self.complete(topic, partition, batch, Err(error));
+        self.apply_transaction_effects();
     }
 
     fn note_failure(&mut self, batch: &Batch<D>, error: &Error) {
         if batch.producer.is_some() {
-            self.identity.abandon();
+            self.producer_id.drain();
         }
         if let Some(transactions) = &mut self.transactions {
             transactions.batch_failed(error);
         }
     }
 
-    /// Fails those records of a batch that the broker named (KIP-467). The others, of which it took none because of them, go
-    /// again without them, unless an earlier try may have taken all; within a transaction they end with it.
-    fn fail_records(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error, named: Named) {
-        let is_named = |index: i32| named.contains_key(&index);
-        let mut refused = if (0..batch.count).all(is_named) {
+    /// Fails the records that the broker blamed (KIP-467), and retries the rest of the batch without them. The whole batch
+    /// fails if an earlier attempt may have written it.
+    fn fail_records(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error, bad: BadRecords) {
+        let is_bad = |index: i32| bad.contains_key(&index);
+        let mut refused = if (0..batch.count).all(is_bad) {
             batch
         } else if batch.may_be_written {
             return self.fail(topic, partition, batch, error);
         } else {
-            match batch.divide(|index| !is_named(index)) {
+            match batch.divide(|index| !is_bad(index)) {
                 Ok((rest, refused)) => {
                     if let Some(p) = self.partition(topic, partition) {
+                        let created = rest.created;
                         p.put_back(rest);
-                        self.active.insert((topic, partition));
+                        self.note_unsent(topic, partition, created);
                     }
                     refused
                 }
@@ -56,13 +75,13 @@ impl<D> Producer<D> {
             t.metrics.note(&refused, false);
         }
         let mut deliveries = std::mem::take(&mut refused.deliveries);
-        for (index, error) in (0..).zip(named.into_values()) {
+        for (index, error) in (0..).zip(bad.into_values()) {
             let later = deliveries.split_off(deliveries.partition_point(|d| d.index <= index));
             let deliveries = std::mem::replace(&mut deliveries, later);
-            self.tell(topic, partition, 1, deliveries, Err(error));
+            self.report(topic, partition, 1, deliveries, Err(error));
         }
         self.forget(refused);
-        self.take_news();
+        self.apply_transaction_effects();
     }
 
     pub(super) fn handle_produced(&mut self, now: Time, node: i32, sent: Sent<D>, result: Result<Reply, Error>) {
@@ -80,6 +99,7 @@ impl<D> Producer<D> {
         if let Ok(Some(response)) = &response {
             self.note_response(now, node, response);
         }
+        let response = response.as_ref().map(|response| response.as_ref().map(by_partition));
         let demands = flights.iter().map(|flight| flight.batch.demands()).max().unwrap_or_default();
         for mut flight in flights {
             if let Some(p) = self.partition(flight.topic, flight.partition) {
@@ -87,54 +107,53 @@ impl<D> Producer<D> {
             }
             flight.batch.producer = Some(flight.producer).filter(|p| p.id >= 0);
             let until = flight.batch.created + self.config.delivery_timeout;
-            let waits = self.flying.remove(&(until, flight.topic, flight.partition, flight.number));
+            let reports = self.unreported.remove(&(until, flight.topic, flight.partition, flight.number));
             let result = match &response {
                 Ok(None) => Ok((-1, -1)),
-                Ok(Some(response)) => self.outcome_of(&flight, response),
-                Err(e) => Err((e.clone(), Named::new())),
+                Ok(Some(response)) => self.result_of(&flight, response),
+                Err(e) => Err(((*e).clone(), BadRecords::new())),
             };
-            let Some(waits) = waits else {
-                self.land_late(flight, result.is_ok());
+            let Some(reports) = reports else {
+                self.complete_expired(flight, result.is_ok());
                 continue;
             };
-            flight.batch.deliveries = waits.deliveries;
+            flight.batch.deliveries = reports.deliveries;
             match result {
                 Ok(found) => {
                     if let Some(p) = self.partition(flight.topic, flight.partition) {
                         p.succeeded(flight.number);
                     }
-                    self.settle(flight.topic, flight.partition, flight.batch, Ok(found));
+                    self.complete(flight.topic, flight.partition, flight.batch, Ok(found));
                 }
-                Err((error, named)) => {
+                Err((error, bad)) => {
                     let is_innocent = flight.batch.demands() < demands;
-                    self.retry(now, node, flight, is_innocent, error, named);
+                    self.retry(now, node, flight, is_innocent, error, bad);
                 }
             }
         }
         let in_flight = self.in_flight.values().sum();
-        if self.identity.drained(in_flight) {
+        if self.producer_id.finish_draining(in_flight) {
             self.restart_sequences();
         }
     }
 
-    /// Takes in what became of a batch that has its outcome since its time was over.
-    fn land_late(&mut self, flight: Flight<D>, is_written: bool) {
+    /// Handles the response for a batch that failed earlier because its delivery timeout was over.
+    fn complete_expired(&mut self, flight: Flight<D>, is_written: bool) {
         if is_written {
             if let Some(p) = self.partition(flight.topic, flight.partition) {
                 p.succeeded(flight.number);
             }
         } else if flight.batch.producer.is_some() {
-            self.identity.abandon();
+            self.producer_id.drain();
         }
         self.give_back(flight.batch);
     }
 
-    /// Takes in what an answer says besides outcomes: who leads now (KIP-951), and how long the broker wants to be left
-    /// alone.
+    /// Applies what a response says besides results: new leaders (KIP-951), and the throttle time.
     fn note_response(&mut self, now: Time, node: i32, response: &produce::Response) {
         if response.throttle_time_ms > 0 {
             let wait = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
-            // What other answers say that were under way does not shorten it.
+            // Responses to other requests in flight must not shorten it.
             let until = self.throttled.entry(node).or_insert(now);
             *until = (*until).max(now + wait);
             self.brokers.entry(node).or_default().throttled += wait;
@@ -142,8 +161,9 @@ impl<D> Producer<D> {
         let mut moved = Vec::new();
         for t in &response.responses {
             for p in t.partition_responses.iter().filter(|p| p.current_leader.leader_id >= 0) {
-                let by_id = |topic: &&super::Topic<D>| !t.topic_id.is_zero() && topic.id == t.topic_id;
-                let Some(topic) = self.topics.iter().find(|topic| *topic.name == *t.name || by_id(topic)) else {
+                let by_name = self.by_name.get(&*t.name).and_then(|topic| self.topics.get(*topic));
+                let by_id = || self.topics.iter().find(|topic| !t.topic_id.is_zero() && topic.id == t.topic_id);
+                let Some(topic) = by_name.or_else(by_id) else {
                     continue;
                 };
                 let endpoint = response.node_endpoints.iter().find(|e| e.node_id == p.current_leader.leader_id);
@@ -166,81 +186,79 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Base offset and log-append time, or why the batch was not taken and which of its records are to blame.
-    fn outcome_of(&self, flight: &Flight<D>, response: &produce::Response) -> Result<(i64, i64), (Error, Named)> {
+    /// Returns the base offset and the log-append time of a batch, or its error and the records to blame.
+    fn result_of(&self, flight: &Flight<D>, response: &ByPartition<'_>) -> Result<(i64, i64), (Error, BadRecords)> {
         let (name, id) = self.topics.get(flight.topic).map_or(("", Uuid::ZERO), |t| (&*t.name, t.id));
-        let found = response
-            .responses
-            .iter()
-            .filter(|t| if t.topic_id.is_zero() { t.name == name } else { t.topic_id == id })
-            .flat_map(|t| &t.partition_responses)
-            .find(|p| p.index == flight.partition as i32);
-        let Some(p) = found else {
-            let message = format!("broker said nothing of {name}-{}", flight.partition);
-            return Err((Error::new(ErrorKind::Decode, message), Named::new()));
+        let partition = flight.partition as i32;
+        let by_id = || response.get(&("", id, partition));
+        let Some(p) = response.get(&(name, Uuid::ZERO, partition)).or_else(by_id) else {
+            let message = format!("the produce response has no result for {name}-{}", flight.partition);
+            return Err((Error::new(ErrorKind::Decode, message), BadRecords::new()));
         };
         match p.error_code {
             ErrorCode::NONE => Ok((p.base_offset, p.log_append_time_ms)),
-            // The broker has the batch, but no longer knows where.
+            // The broker has the batch, but no longer knows its offset.
             ErrorCode::DUPLICATE_SEQUENCE_NUMBER => Ok((-1, -1)),
             code => {
                 let refused = |code, why: Option<&String>| {
                     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
                     Error::refused(code, format!("produce to {name}-{}{why}", flight.partition))
                 };
-                // The code is that of the batch: of several records it need not be each one's.
+                // The code belongs to the batch. If it blames more than one record, it need not apply to each.
                 let of_record = if p.record_errors.len() > 1 { ErrorCode::INVALID_RECORD } else { code };
                 let whole = p.error_message.as_ref();
-                let named = p.record_errors.iter().filter(|e| (0..flight.batch.count).contains(&e.batch_index));
-                let named = named.map(|e| {
+                let bad = p.record_errors.iter().filter(|e| (0..flight.batch.count).contains(&e.batch_index));
+                let bad = bad.map(|e| {
                     let why = e.batch_index_error_message.as_ref().or(whole);
                     (e.batch_index, refused(of_record, why))
                 });
                 let any = p.record_errors.iter().find_map(|e| e.batch_index_error_message.as_ref());
-                Err((refused(code, whole.or(any)), named.collect()))
+                Err((refused(code, whole.or(any)), bad.collect()))
             }
         }
     }
 
-    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, is_innocent: bool, error: Error, named: Named) {
+    /// Retries a batch after an error, or fails it. `is_innocent` means that other batches of the request needed a
+    /// feature that this one does not need.
+    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, is_innocent: bool, error: Error, bad: BadRecords) {
         let Flight { topic, partition, mut batch, .. } = flight;
         let code = error.code().unwrap_or(ErrorCode::NONE);
-        // What an aborted transaction left behind must not be there when the next one begins.
+        // Batches of an aborted transaction must not reach the next one.
         let is_wanted = self.transactions.as_ref().is_none_or(|t| t.is_wanted());
         let too_large = matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE);
         if too_large && batch.count > 1 && is_wanted {
-            // A broker that has the whole batch in its log knows it by its sequence numbers, and its halves by nothing.
+            // If the whole batch may be in the log, the broker would not recognize its halves as duplicates.
             return match batch.may_be_written && batch.producer.is_some() {
                 true => self.fail(topic, partition, batch, error),
                 false => self.split(topic, partition, batch, &error),
             };
         }
-        // Behind a batch that failed, or may yet, this is to be expected; in front of all others it means that the broker
-        // lost what was acknowledged before.
+        // After a batch that failed or may still fail, this error is expected. For the first batch of a partition it
+        // means that the broker lost acknowledged batches.
         let out_of_order = code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
-        let behind = out_of_order && self.partition(topic, partition).is_some_and(|p| p.is_behind(&batch));
-        let lost = (out_of_order && !behind)
+        let follows = out_of_order && self.partition(topic, partition).is_some_and(|p| p.follows_another(&batch));
+        let lost = (out_of_order && !follows)
             || matches!(code, ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH);
-        // A log that is kept in the format of an older Kafka has no place for producers and sequences.
-        let unkept = code == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
+        // A log in an older message format cannot store producer IDs and sequence numbers.
+        let is_old_log = code == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
             && batch.producer.is_some()
-            && self.identity.is_optional(self.config.idempotence_required);
-        if unkept {
-            self.identity.renounce();
+            && self.producer_id.is_optional(self.config.idempotence_required);
+        if is_old_log {
+            self.producer_id.renounce();
             batch.producer = None;
         }
-        // A transaction that has lost batches can only be aborted.
-        let restarts = lost && self.identity.is_idempotent() && self.transactions.is_none();
-        // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
-        let unread = error.kind() == ErrorKind::Decode && batch.producer.is_some();
-        // Others of the request had what the broker lacks, and are gone when this is tried again.
+        // A transaction that lost batches can only be aborted.
+        let restarts = lost && self.producer_id.is_idempotent() && self.transactions.is_none();
+        // The result is unknown if the response cannot be decoded. A retry is safe: the broker recognizes duplicates.
+        let undecoded = error.kind() == ErrorKind::Decode && batch.producer.is_some();
+        // Other batches of the request needed the missing feature, and fail. The retry goes without them.
         let is_innocent = code == ErrorCode::UNSUPPORTED_VERSION && is_innocent;
         let again = error.is_retriable()
             || restarts
-            || behind
-            || unread
+            || follows
+            || undecoded
             || is_innocent
-            || unkept
+            || is_old_log
             || code == ErrorCode::CONCURRENT_TRANSACTIONS;
         let again = again && is_wanted;
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
@@ -249,13 +267,13 @@ impl<D> Producer<D> {
             self.demand.refresh = true;
         }
         if restarts {
-            // A partition that is behind has the next epoch before it.
+            // A partition with batches of the old epoch enters the new epoch later anyway.
             if self.partition(topic, partition).is_none_or(|p| !p.is_behind_epoch) {
-                self.identity.abandon();
+                self.producer_id.drain();
             }
         }
-        if !again && is_wanted && !named.is_empty() {
-            return self.fail_records(topic, partition, batch, error, named);
+        if !again && is_wanted && !bad.is_empty() {
+            return self.fail_records(topic, partition, batch, error, bad);
         }
         batch.attempts += 1;
         batch.may_be_written |= matches!(
@@ -265,11 +283,11 @@ impl<D> Producer<D> {
         if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
             return self.fail(topic, partition, batch, error);
         }
-        // Those that fail together may go together again.
+        // The seed depends on the time, so that batches which fail together are retried together.
         let wait = wait_after(batch.attempts, self.config.retry_backoff, self.config.seed ^ now.0);
         let wait = match code {
             ErrorCode::CONCURRENT_TRANSACTIONS => wait.min(MARKERS_WAIT),
-            // Whoever leads now was named with the refusal.
+            // The refusal named the new leader.
             _ if has_moved => Duration::ZERO,
             _ => wait,
         };
@@ -278,29 +296,38 @@ impl<D> Producer<D> {
         }
         batch.error = Some(error);
         if let Some(p) = self.partition(topic, partition) {
-            // One that is behind waits for those before it and no longer.
-            if !behind {
+            // A batch that follows another waits only for that one.
+            if !follows {
                 p.retry_at = now + wait;
             }
+            let (created, retry_at) = (batch.created, p.retry_at);
             p.requeue(batch);
-            // It is not in the log, or the broker would know it; nor is what was to follow it.
+            // The broker does not have this batch, or it would know the producer. So it has none of the later ones either.
             if restarts && p.in_flight() == 0 {
                 p.forget_sequences();
             }
-            self.active.insert((topic, partition));
+            self.wake_ups.insert((retry_at, topic, partition));
+            self.note_unsent(topic, partition, created);
         }
     }
 
-    /// A batch that is too large for the broker, although its records may not be, goes as two.
+    /// Notes that a partition has a batch to retry, and when that batch was created.
+    fn note_unsent(&mut self, topic: usize, partition: usize, created: Time) {
+        self.active.insert((topic, partition));
+        self.unsent_expiry = self.unsent_expiry.min(created + self.config.delivery_timeout);
+    }
+
+    /// Splits a batch that is too large for the broker; its records may not be.
     fn split(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
         match batch.split() {
             Ok((first, second)) => {
                 let Some(p) = self.partition(topic, partition) else {
                     return;
                 };
+                let created = first.created;
                 p.requeue(second);
                 p.requeue(first);
-                self.active.insert((topic, partition));
+                self.note_unsent(topic, partition, created);
             }
             Err(batch) => self.fail(topic, partition, *batch, error.clone()),
         }
@@ -318,21 +345,21 @@ impl<D> Producer<D> {
             self.demand.refresh = true;
         }
         transactions.handle_response(now, step, result);
-        self.take_news();
+        self.apply_transaction_effects();
     }
 
-    pub(super) fn handle_identity(&mut self, now: Time, result: Result<Reply, Error>) {
-        let tried = "get a producer id";
+    pub(super) fn handle_producer_id(&mut self, now: Time, result: Result<Reply, Error>) {
+        let tried = "get a producer ID";
         let result = result
             .and_then(Reply::decode::<init_producer_id::Response>)
             .and_then(|r| r.error_code.check().map(|()| r).map_err(|code| Error::refused(code, tried)));
         match result {
-            Ok(r) => self.identity.known(r.producer_id, r.producer_epoch),
+            Ok(r) => self.producer_id.set(r.producer_id, r.producer_epoch),
             Err(e) if e.code() == Some(ErrorCode::UNSUPPORTED_VERSION) && !self.config.idempotence_required => {
-                self.identity.renounce();
+                self.producer_id.renounce();
             }
             Err(e) => {
-                self.identity.refused(now);
+                self.producer_id.refused(now);
                 if !e.is_retriable() && e.kind() != ErrorKind::Decode {
                     self.fail_all(&e);
                 }
@@ -340,24 +367,39 @@ impl<D> Producer<D> {
         }
     }
 
-    /// What may no longer wait: batches and records whose time is over.
+    /// Fails batches whose delivery timeout is over.
     pub(super) fn expire(&mut self, now: Time) {
         let limit = self.config.delivery_timeout;
-        while let Some(first) = self.flying.first_entry().filter(|e| e.key().0 <= now) {
-            // Whether it is written, its answer says: until then it keeps its sequence number, and its memory.
-            let ((_, topic, partition, _), waits) = first.remove_entry();
-            let error = self.timed_out("delivery.timeout.ms", limit, waits.error);
+        while let Some(first) = self.unreported.first_entry().filter(|e| e.key().0 <= now) {
+            // The response still tells whether the broker wrote it. Until then the batch keeps its sequence number and
+            // memory.
+            let ((_, topic, partition, _), reports) = first.remove_entry();
+            let error = self.timed_out("delivery.timeout.ms", limit, reports.error);
             if let Some(t) = self.topics.get_mut(topic) {
-                t.metrics.errors += u64::from(waits.count.unsigned_abs());
+                t.metrics.errors += u64::from(reports.count.unsigned_abs());
             }
             if let Some(transactions) = &mut self.transactions {
                 transactions.batch_failed(&error);
             }
-            self.tell(topic, partition, waits.count, waits.deliveries, Err(error));
-            self.outstanding.remove(waits.generation, u64::from(waits.count.unsigned_abs()));
-            self.take_news();
+            self.report(topic, partition, reports.count, reports.deliveries, Err(error));
+            self.pending.remove(reports.flush_epoch, u64::from(reports.count.unsigned_abs()));
+            self.apply_transaction_effects();
         }
-        for (topic, partition) in self.active.clone() {
+        if now >= self.unsent_expiry {
+            self.expire_unsent(now);
+        }
+        if self.producer_id.finish_draining(self.in_flight.values().sum()) {
+            self.restart_sequences();
+        }
+    }
+
+    /// Fails unsent batches whose delivery timeout is over, and computes the next such time.
+    fn expire_unsent(&mut self, now: Time) {
+        let limit = self.config.delivery_timeout;
+        self.unsent_expiry = Time::NEVER;
+        let mut from = (0, 0);
+        while let Some(&(topic, partition)) = self.active.range(from..).next() {
+            from = (topic, partition + 1);
             let Some(p) = self.partition(topic, partition) else {
                 continue;
             };
@@ -371,36 +413,35 @@ impl<D> Producer<D> {
                 let error = self.timed_out("delivery.timeout.ms", limit, batch.error.clone());
                 self.fail(topic, partition, batch, error);
             }
-            if self.partition(topic, partition).is_some_and(|p| p.is_idle()) {
-                self.active.remove(&(topic, partition));
+            let Some(p) = self.partition(topic, partition) else {
+                continue;
+            };
+            let left = [p.queue.front(), p.open.as_ref()].into_iter().flatten().map(|batch| batch.created).min();
+            match left {
+                Some(created) => self.unsent_expiry = self.unsent_expiry.min(created + limit),
+                None => drop(self.active.remove(&(topic, partition))),
             }
-        }
-        if self.identity.drained(self.in_flight.values().sum()) {
-            self.restart_sequences();
         }
     }
 
-    /// Ends whatever waits to be sent: no broker lets the client in, and waiting would not change that.
-    pub(super) fn be_refused(&mut self, error: &Error) {
+    /// Fails everything unsent, because no broker accepts the client's credentials.
+    pub(super) fn handle_refusal(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
-            transactions.be_refused(error);
-            self.take_news();
+            transactions.handle_refusal(error);
+            self.apply_transaction_effects();
         }
-        for topic in 0..self.topics.len() {
+        while let Some(topic) = self.waiting_topics.pop_first() {
             self.fail_waiting(topic, error);
         }
-        for (topic, partition) in self.active.clone() {
+        while let Some((topic, partition)) = self.active.pop_first() {
             if let Some(p) = self.partition(topic, partition) {
                 p.close_open();
             }
             while let Some(batch) = self.partition(topic, partition).and_then(|p| p.queue.pop_front()) {
                 self.fail(topic, partition, batch, error.clone());
             }
-            if self.partition(topic, partition).is_some_and(|p| p.is_idle()) {
-                self.active.remove(&(topic, partition));
-            }
         }
-        if self.identity.drained(self.in_flight.values().sum()) {
+        if self.producer_id.finish_draining(self.in_flight.values().sum()) {
             self.restart_sequences();
         }
     }
@@ -414,10 +455,13 @@ impl<D> Producer<D> {
         }
     }
 
+    /// Fails records that waited too long for the metadata of their topic, or whose topic has an error.
     pub(super) fn expire_waiting(&mut self, now: Time) {
         let limit = self.config.max_block.min(self.config.delivery_timeout);
         let mut has_failed = false;
-        for topic in 0..self.topics.len() {
+        let mut from = 0;
+        while let Some(&topic) = self.waiting_topics.range(from..).next() {
+            from = topic + 1;
             let Some(t) = self.topics.get(topic) else {
                 continue;
             };
@@ -439,7 +483,7 @@ impl<D> Producer<D> {
             }
         }
         if has_failed {
-            self.let_go(now);
+            self.forget_topics(now);
         }
     }
 }
@@ -487,15 +531,15 @@ mod tests {
         producer
     }
 
-    fn send(producer: &mut Producer<u32>, now: Time, ticket: u32) {
+    fn send(producer: &mut Producer<u32>, now: Time, completion: u32) {
         let topic = producer.topic("t").unwrap();
         let value = Some(&b"v"[..]);
         let (partition, timestamp) = (Some(0), 0);
         let record = NewRecord { partition, timestamp, is_timed: false, key: None, value, headers: &[] };
-        producer.append(now, topic, &record, Some(ticket)).unwrap();
+        producer.append(now, topic, &record, Some(completion)).unwrap();
     }
 
-    /// The next request with batches; a producer id is given to whoever asks for one.
+    /// Returns the token and the deadline of the next produce request; answers InitProducerId.
     fn next(producer: &mut Producer<u32>, now: Time) -> Option<(ProducerToken<u32>, Time)> {
         producer.handle_timeout(now);
         loop {
@@ -531,11 +575,11 @@ mod tests {
         Err(Error::new(ErrorKind::Network, "lost"))
     }
 
-    /// Who has which outcome: an offset, or a kind of error.
-    fn outcomes(producer: &mut Producer<u32>) -> Vec<(u32, Result<i64, ErrorKind>)> {
+    /// Returns the result of each record that completed: its offset, or the kind of its error.
+    fn results(producer: &mut Producer<u32>) -> Vec<(u32, Result<i64, ErrorKind>)> {
         let of = |e: Event<u32>| {
             let result = e.result.map(|(offset, _)| offset).map_err(|error| error.kind());
-            e.deliveries.into_iter().map(move |d| (d.ticket, result.map(|offset| offset + i64::from(d.index))))
+            e.deliveries.into_iter().map(move |d| (d.completion, result.map(|offset| offset + i64::from(d.index))))
         };
         std::iter::from_fn(|| producer.poll_event()).flat_map(of).collect()
     }
@@ -547,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_topic_that_was_let_go_is_no_topic_without_a_name() {
+    fn the_vacant_index_of_a_forgotten_topic_is_not_a_topic_with_an_empty_name() {
         let mut producer = producer();
         let topic = producer.topic("absent").unwrap();
         assert_eq!(producer.topic("absent").unwrap(), topic);
@@ -558,11 +602,11 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_may_be_in_the_log_is_not_cut_in_two_because_the_broker_would_not_know_the_halves() {
+    fn a_batch_that_may_be_in_the_log_is_not_split_because_the_broker_would_not_recognize_the_halves() {
         for is_lost in [false, true] {
             let mut producer = producer();
             let now = Time(SECOND);
-            (0..2).for_each(|ticket| send(&mut producer, now, ticket));
+            (0..2).for_each(|completion| send(&mut producer, now, completion));
             let (mut token, _) = next(&mut producer, now).unwrap();
             let later = now + Duration::from_secs(1);
             if is_lost {
@@ -570,49 +614,49 @@ mod tests {
                 token = next(&mut producer, later).unwrap().0;
             }
             answer(&mut producer, later, token, produced(ErrorCode::MESSAGE_TOO_LARGE));
-            let goes_on = next(&mut producer, later).is_some();
+            let continues = next(&mut producer, later).is_some();
             let failed = [(0, Err(ErrorKind::Broker)), (1, Err(ErrorKind::Broker))];
             assert_eq!(
-                (goes_on, outcomes(&mut producer)),
+                (continues, results(&mut producer)),
                 if is_lost { (false, failed.into()) } else { (true, vec![]) }
             );
         }
     }
 
     #[test]
-    fn a_batch_whose_time_is_over_has_its_outcome_while_its_request_goes_on() {
+    fn a_batch_in_flight_fails_at_its_delivery_timeout_while_its_request_continues() {
         for result in [produced(ErrorCode::NONE), produced(ErrorCode::NOT_LEADER_OR_FOLLOWER), lost()] {
             let is_written = result.is_ok() && *result.as_ref().unwrap() == produced(ErrorCode::NONE).unwrap();
             let mut producer = producer();
             send(&mut producer, Time(SECOND), 0);
             let sent = Time(4 * SECOND);
             let (token, deadline) = next(&mut producer, sent).unwrap();
-            // Who is to get it has to be reached by then.
+            // The broker must be reached by then.
             assert_eq!((sequence(&token), deadline), ((0, 0), Time(5 * SECOND)));
             assert_eq!(producer.next_timeout(sent), Some(Time(5 * SECOND)));
             let flush = producer.flush();
             producer.handle_timeout(Time(5 * SECOND));
-            assert_eq!(outcomes(&mut producer), [(0, Err(ErrorKind::Timeout))]);
+            assert_eq!(results(&mut producer), [(0, Err(ErrorKind::Timeout))]);
             assert!(producer.is_flushed(flush) && producer.outstanding() == 0);
-            assert!(producer.metrics().buffered_bytes > 0, "the request holds it still");
+            assert!(producer.metrics().buffered_bytes > 0, "the request still holds the batch");
             answer(&mut producer, Time(6 * SECOND), token, result);
             assert_eq!(producer.metrics().buffered_bytes, 0);
-            // If it is not in the log, its sequence number is one that the broker waits for: the next epoch has none such.
+            // If the batch is not in the log, the broker waits for its sequence number, so a new epoch starts.
             send(&mut producer, Time(7 * SECOND), 1);
             let (token, _) = next(&mut producer, Time(7 * SECOND)).unwrap();
             assert_eq!(sequence(&token), if is_written { (0, 1) } else { (1, 0) });
             answer(&mut producer, Time(7 * SECOND), token, produced(ErrorCode::NONE));
-            assert_eq!(outcomes(&mut producer), [(1, Ok(3))]);
+            assert_eq!(results(&mut producer), [(1, Ok(3))]);
         }
     }
 
     #[test]
-    fn whoever_waits_for_a_batch_in_flight_hears_of_the_end_of_the_client() {
+    fn batches_in_flight_fail_when_the_client_closes() {
         let mut producer = producer();
         send(&mut producer, Time(SECOND), 0);
         let sent = next(&mut producer, Time(SECOND));
         assert!(sent.is_some());
         producer.abandon_all(&Error::new(ErrorKind::Closed, "closed"));
-        assert_eq!(outcomes(&mut producer), [(0, Err(ErrorKind::Closed))]);
+        assert_eq!(results(&mut producer), [(0, Err(ErrorKind::Closed))]);
     }
 }

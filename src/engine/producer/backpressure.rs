@@ -1,0 +1,74 @@
+//! Backpressure for bulk appends: how far they may run ahead of the network.
+//!
+//! More buffered bytes do not make sending faster. They take fresh memory, where each page costs a page fault, and they
+//! delay the records of other threads.
+
+/// Buffered bytes at which a bulk append pauses.
+const STEP: usize = 16 << 20;
+
+/// Bytes that must be sent before it resumes.
+const SLACK: usize = STEP / 8;
+
+/// The current limit, and whether bulk appends are paused.
+#[derive(Debug)]
+pub(super) struct Backpressure {
+    limit: usize,
+    is_paused: bool,
+}
+
+impl Default for Backpressure {
+    fn default() -> Self {
+        Self { limit: STEP, is_paused: false }
+    }
+}
+
+impl Backpressure {
+    /// Pauses at more buffered bytes than the limit; returns whether a bulk append must pause.
+    pub fn is_ahead(&mut self, memory: usize) -> bool {
+        self.is_paused |= memory > self.limit;
+        self.is_paused
+    }
+
+    /// Returns whether paused bulk appends must still wait.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    /// Notes that buffered bytes were freed.
+    pub fn release(&mut self, memory: usize) {
+        if memory <= STEP - SLACK {
+            self.limit = STEP;
+        }
+        if memory + SLACK <= self.limit {
+            self.is_paused = false;
+        }
+    }
+
+    /// Raises the limit because the network is slow: the buffer may absorb a burst.
+    pub fn run_ahead(&mut self, memory: usize) {
+        *self = Self { limit: memory + STEP, is_paused: false };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bulk_appends_pause_until_bytes_are_freed_or_the_limit_is_raised() {
+        let mut backpressure = Backpressure::default();
+        assert!(!backpressure.is_ahead(STEP));
+        assert!(backpressure.is_ahead(STEP + 1));
+        backpressure.release(STEP);
+        assert!(backpressure.is_paused() && backpressure.is_ahead(STEP));
+        backpressure.release(STEP - SLACK);
+        assert!(!backpressure.is_paused());
+        assert!(backpressure.is_ahead(STEP + 1));
+        backpressure.run_ahead(STEP + 1);
+        assert!(
+            !backpressure.is_paused() && !backpressure.is_ahead(2 * STEP + 1) && backpressure.is_ahead(2 * STEP + 2)
+        );
+        backpressure.release(STEP - SLACK);
+        assert!(!backpressure.is_paused() && backpressure.is_ahead(STEP + 1));
+    }
+}

@@ -1,0 +1,121 @@
+//! Producer ID and epoch of an idempotent producer (KIP-98, KIP-360).
+//!
+//! ```text
+//! Unknown ──InitProducerId sent──► Requested ──response──► Known ──sequence gap──► Draining ──nothing in flight──► Known
+//!    ▲────────────────error────────────┘                                               └──last epoch used──► Unknown
+//! ```
+//!
+//! A batch that fails for good leaves a gap in the sequence numbers. Then no new batch is sent until nothing is in
+//! flight. The next epoch starts every partition at sequence number 0. Partitions with batches of unknown result first
+//! complete them under the old epoch. A transactional producer gets its ID and epoch from `transaction` instead.
+
+use crate::engine::{Backoff, Time};
+use crate::record::Producer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProducerIdState {
+    /// The producer is not idempotent.
+    NotNeeded,
+    /// To be requested at this time.
+    Unknown(Time),
+    Requested,
+    /// Producer ID and epoch.
+    Known(i64, i16),
+    /// The epoch has a sequence gap; it ends when nothing is in flight.
+    Draining(i64, i16),
+}
+
+/// State machine of the producer ID and epoch.
+#[derive(Debug)]
+pub struct ProducerId {
+    state: ProducerIdState,
+    transactional: bool,
+    backoff: Backoff,
+}
+
+impl ProducerId {
+    /// Creates the machine; only an idempotent or transactional producer needs an ID.
+    pub fn new(idempotent: bool, transactional: bool, backoff: Backoff) -> Self {
+        let state = match (idempotent, transactional) {
+            (_, true) => ProducerIdState::Unknown(Time::NEVER),
+            (true, false) => ProducerIdState::Unknown(Time(0)),
+            (false, false) => ProducerIdState::NotNeeded,
+        };
+        Self { state, transactional, backoff }
+    }
+
+    /// Returns whether batches get sequence numbers.
+    pub fn is_idempotent(&self) -> bool {
+        self.state != ProducerIdState::NotNeeded
+    }
+
+    /// Returns the ID, epoch and sequence number of a new batch; `None` while no batch may be sent.
+    pub fn producer(&self, sequence: i32) -> Option<Producer> {
+        match self.state {
+            ProducerIdState::NotNeeded => Some(Producer::NONE),
+            ProducerIdState::Known(id, epoch) => {
+                Some(Producer { id, epoch, base_sequence: sequence, transactional: self.transactional })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if InitProducerId is due, and notes that it is sent.
+    pub fn request(&mut self, now: Time) -> bool {
+        let due = matches!(self.state, ProducerIdState::Unknown(at) if at <= now);
+        if due {
+            self.state = ProducerIdState::Requested;
+        }
+        due
+    }
+
+    /// Returns when InitProducerId is due.
+    pub fn next_timeout(&self) -> Option<Time> {
+        match self.state {
+            ProducerIdState::Unknown(at) => Some(at).filter(|at| *at < Time::NEVER),
+            _ => None,
+        }
+    }
+
+    /// Starts to use a producer ID and epoch.
+    pub fn set(&mut self, id: i64, epoch: i16) {
+        self.backoff.reset();
+        self.state = ProducerIdState::Known(id, epoch);
+    }
+
+    /// Returns whether the producer may work without an ID.
+    pub fn is_optional(&self, is_required: bool) -> bool {
+        !is_required && !self.transactional
+    }
+
+    /// Gives up idempotence: the broker is older than Kafka 0.11, or a log has an older message format.
+    pub fn renounce(&mut self) {
+        self.state = ProducerIdState::NotNeeded;
+    }
+
+    /// Notes that InitProducerId failed; it is retried after a backoff.
+    pub fn refused(&mut self, now: Time) {
+        self.state = ProducerIdState::Unknown(now + self.backoff.next_wait());
+    }
+
+    /// Notes a gap in the sequence numbers: the epoch must end.
+    pub fn drain(&mut self) {
+        if let (ProducerIdState::Known(id, epoch), false) = (self.state, self.transactional) {
+            self.state = ProducerIdState::Draining(id, epoch);
+        }
+    }
+
+    /// Starts the next epoch if the old one is draining and nothing is in flight. After the last epoch, requests a new ID.
+    /// Returns whether the sequence numbers must restart.
+    pub fn finish_draining(&mut self, in_flight: usize) -> bool {
+        let ProducerIdState::Draining(id, epoch) = self.state else {
+            return false;
+        };
+        if in_flight == 0 {
+            self.state = epoch
+                .checked_add(1)
+                .map_or(ProducerIdState::Unknown(Time(0)), |epoch| ProducerIdState::Known(id, epoch));
+        }
+        in_flight == 0
+    }
+}
