@@ -6,7 +6,7 @@ use super::core::{Client, RunsOps, completion, deadline};
 use super::shared::{ClientRole, Shared, State};
 use super::{Assigned, Error, Pending, Slice};
 use crate::api::ErrorCode;
-use crate::engine::consumer::{self, ConsumerToken, Prepared, is_late};
+use crate::engine::consumer::{self, ConsumerToken, Prepared, is_stale_member};
 pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
 pub use crate::engine::ops::CommittedOffset;
@@ -359,7 +359,7 @@ impl Client<Machine> {
 
     /// Returns the position of each partition: the offset after the last delivered record.
     pub fn positions(&self) -> Result<Vec<CommittedOffset>, Error> {
-        Ok(self.open()?.role.given_out())
+        Ok(self.open()?.role.delivered_offsets())
     }
 
     /// Adds leader epochs to offsets of delivered records, where the consumer still knows them.
@@ -431,7 +431,7 @@ impl Client<Machine> {
         let now = self.now();
         let (offsets, is_member) = {
             let mut state = self.state();
-            state.role.is_about_to_go(now);
+            state.role.prepare_close(now);
             if !self.auto_commits() {
                 return Ok(None);
             }
@@ -497,7 +497,7 @@ impl LastCommit {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS) => Err(error.with_hint(
                 "the group is still rebalancing, as its leader sends no assignment; records read since the previous commit may be read again",
             )),
-            Err(error) if self.is_member && is_late(&error) => Ok(()),
+            Err(error) if self.is_member && is_stale_member(&error) => Ok(()),
             result => result,
         }
     }

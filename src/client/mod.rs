@@ -41,7 +41,7 @@ pub use crate::engine::legacy::zookeeper;
 pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::{BearerToken, gssapi, scram};
-pub use crate::engine::share::{Acknowledgement, Outcomes};
+pub use crate::engine::share::{AckResults, Acknowledgement};
 pub use crate::engine::{Cluster, Error, ErrorKind, Time, TopicPartition};
 pub use admin::Admin;
 pub use completion::{Pending, Promise};

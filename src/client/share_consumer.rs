@@ -4,12 +4,12 @@ use super::config::{ClientType, Config};
 use super::core::{Client, deadline};
 use super::shared::{ClientRole, Shared, State};
 use super::{Error, Pending, Promise, Slice};
-use crate::engine::share::{self, Acknowledgement, Outcomes};
+use crate::engine::share::{self, AckResults, Acknowledgement};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The share consumer's state machine. A commit is known by the promise of its result.
-pub type Machine = share::ShareConsumer<Promise<Outcomes>>;
+pub type Machine = share::ShareConsumer<Promise<AckResults>>;
 
 /// Reads records that a share group delivers one by one.
 pub type ShareConsumer = Client<Machine>;
@@ -22,7 +22,7 @@ pub struct Unlocked {
 impl ClientRole for Machine {
     type Locked = ();
     type Unlocked = Unlocked;
-    type Done = (Promise<Outcomes>, Outcomes);
+    type Done = (Promise<AckResults>, AckResults);
 
     fn poll_done(state: &mut State<Self>, _unlocked: &Unlocked) -> Option<Self::Done> {
         state.role.poll_done()
@@ -109,15 +109,15 @@ impl Client<Machine> {
     }
 
     /// Sends the acknowledgements. The result is what the brokers answered.
-    pub fn commit(&self) -> Result<Pending<Outcomes>, Error> {
+    pub fn commit(&self) -> Result<Pending<AckResults>, Error> {
         let (promise, pending) = Pending::new();
         self.update(|_, s| s.role.commit(promise))?;
         Ok(pending)
     }
 
     /// Returns the results of acknowledgements that no commit waited for.
-    pub fn take_outcomes(&self) -> Result<Outcomes, Error> {
-        Ok(self.open()?.role.take_outcomes())
+    pub fn take_outcomes(&self) -> Result<AckResults, Error> {
+        Ok(self.open()?.role.take_results())
     }
 
     /// Returns for how long the member holds the locks of its records, once a broker said so.

@@ -14,7 +14,7 @@ use super::records::Records;
 use super::tokens;
 use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, Acknowledgement, ClientType, Error, Outcomes};
+use crate::client::{self, AckResults, Acknowledgement, ClientType, Error};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::VecDeque;
@@ -189,7 +189,7 @@ impl ShareConsumerCore {
 }
 
 /// Returns a dict from TopicPartition to an exception or None.
-fn results(py: Python<'_>, outcomes: Outcomes) -> PyResult<Py<PyAny>> {
+fn results(py: Python<'_>, outcomes: AckResults) -> PyResult<Py<PyAny>> {
     let results = PyDict::new(py);
     for (partition, error) in outcomes {
         let error = error.map(|e| PyErr::from(e).into_value(py));

@@ -69,7 +69,7 @@ def test_without_a_reset_it_is_an_error(style, broker, topic):
         consumer.assign([klamm.TopicPartition(topic, 0, offset=0)])
         assert read(consumer, 5) == OLD
         make(broker, topic, anew=True)
-        with pytest.raises(OffsetOutOfRangeError, match=f"{topic}-0 at offset 5: the topic was made anew"):
+        with pytest.raises(OffsetOutOfRangeError, match=f"{topic}-0 at offset 5: the topic was recreated"):
             read(consumer, 1)
         write(broker, topic, NEW)
         consumer.seek(klamm.TopicPartition(topic, 0), 6)

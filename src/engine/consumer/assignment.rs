@@ -1,4 +1,6 @@
-//! What is read: partitions that were named, topics that are read whole, or what a group gives.
+//! Which partitions the consumer reads: assigned by the application, all of some topics, or assigned by its group.
+//!
+//! It applies changes of the assignment and adds and removes partitions. The membership itself is in `engine/group`.
 
 use super::partition::{Partition, Position};
 use super::{Assigned, Consumer};
@@ -10,33 +12,33 @@ use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a consumer was told to read.
+/// What the application asked to read.
 #[derive(Debug, Default)]
 pub(super) enum Wanted {
-    /// Nothing but what was assigned by name.
+    /// Assigned partitions only.
     #[default]
     Assigned,
-    /// Topics.
+    /// These topics.
     Topics(BTreeSet<Arc<str>>),
-    /// Topics whose whole name matches; the pattern as it was given, and made, which it may not be for a coordinator that
-    /// matches in a dialect of its own.
+    /// Topics whose whole name matches a pattern. The compiled pattern is missing if only the coordinator can match it,
+    /// in its own dialect.
     Pattern(String, Option<Regex>),
 }
 
-/// A change that the reader has taken and not done yet.
+/// A change of the assignment that the application is handling.
 #[derive(Debug)]
 pub(super) struct Changing {
     change: Change,
-    /// Whether offsets are still being committed before partitions are given up.
+    /// Whether a commit before the revocation is in flight.
     pub committing: bool,
     handled: bool,
 }
 
 impl<T: Send> Consumer<T> {
-    /// Reads these partitions and no others. What the reader is done with of those before is committed. One that was assigned
-    /// before goes on where it is, paused or not, unless an offset is given.
+    /// Assigns these partitions and no others, and auto-commits the previous ones. A partition that was assigned before
+    /// keeps its position and stays paused, unless an offset is given.
     pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
-        self.commit_what_is_left_behind(now);
+        self.commit_before_change(now);
         let goes_on = matches!(self.wanted, Wanted::Assigned);
         let mut before = std::mem::take(&mut self.partitions);
         before.retain(|_, p| goes_on && p.state != Position::Lost);
@@ -57,33 +59,32 @@ impl<T: Send> Consumer<T> {
         }
         self.find_positions(now);
         self.check_positions(now);
-        self.look_for_missing(now);
+        self.check_missing(now);
     }
 
-    /// Reads these topics: as a member of the group if there is one, or else every partition, also those that are added
-    /// later.
+    /// Subscribes to these topics: as a group member if there is a group, or else to all partitions, including those
+    /// added later.
     pub fn subscribe(&mut self, now: Time, topics: Vec<String>) {
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
         if topics.is_empty() {
-            // A member without topics would get none of the partitions, and keep its group waiting all the same.
-            self.commit_what_is_left_behind(now);
+            // A member without topics would get no partitions, but would still take part in rebalances.
+            self.commit_before_change(now);
             return self.unsubscribe(now);
         }
         self.want(now, Wanted::Topics(topics));
     }
 
-    /// Reads the topics whose whole name matches a pattern, also those that are made later.
+    /// Subscribes to the topics whose whole name matches a pattern, including those created later.
     pub fn subscribe_pattern(&mut self, now: Time, pattern: &str) -> Result<(), Error> {
-        // The pattern stays as it is for a coordinator that matches; both match whole names. It is parsed alone, too: one
-        // like `a)|(b` is none, and would be within the group.
+        // A coordinator that matches gets the pattern unchanged; both match whole names. The pattern must also compile
+        // without the added group: `a)|(b` is invalid, but would be valid inside of it.
         let whole = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
         let regex = match whole {
             Ok(regex) => Some(regex),
             Err(_) if self.coordinator_matches() => None,
             Err(e) => {
-                let what = format!("the pattern {pattern:?} is not a regular expression that is known here: {e}");
-                let hint =
-                    "it has to match a topic's whole name, as in logs-.*; lookaround and Unicode classes are not known";
+                let what = format!("subscribe to pattern {pattern:?}: not a valid regular expression: {e}");
+                let hint = "it must match a topic's whole name, as in logs-.*; lookaround and Unicode classes are not supported";
                 return Err(Error::new(ErrorKind::Config, what).with_hint(hint));
             }
         };
@@ -93,29 +94,29 @@ impl<T: Send> Consumer<T> {
 
     fn want(&mut self, now: Time, wanted: Wanted) {
         if self.group.is_none() && !matches!(self.wanted, Wanted::Assigned) {
-            self.keep(&wanted);
+            self.retain_wanted(&wanted);
         } else if !self.is_member {
-            self.commit_what_is_left_behind(now);
+            self.commit_before_change(now);
             self.unsubscribe(now);
         }
         self.wanted = wanted;
-        self.goes_since = None;
+        self.closing_since = None;
         self.demand.lets_go = true;
         self.subscribed_at = now;
         self.error = None;
         self.ended = None;
         self.is_member = self.group.is_some();
-        self.told = None;
+        self.subscription = None;
         self.demand.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !self.coordinator_matches());
         if let Wanted::Topics(topics) = &self.wanted {
             self.demand.topics.extend(topics.iter().cloned());
             self.demand.refresh = true;
         }
-        self.take_topics(now);
+        self.update_topics(now);
     }
 
-    /// Gives up the partitions that are not wanted any more. The others go on where they are, but for those that are nowhere.
-    fn keep(&mut self, wanted: &Wanted) {
+    /// Removes partitions that are no longer subscribed, or that have no position. The others keep theirs.
+    fn retain_wanted(&mut self, wanted: &Wanted) {
         let is_wanted = |p: &Partition| match wanted {
             Wanted::Assigned => false,
             Wanted::Topics(topics) => topics.contains(&p.topic),
@@ -126,7 +127,7 @@ impl<T: Send> Consumer<T> {
         gone.iter().for_each(|place| self.remove(place));
     }
 
-    /// Whether there is nothing to wait for: no partition, and no topic that may have some.
+    /// Returns whether there are no partitions and no topics that may get some.
     pub fn reads_nothing(&self) -> bool {
         let has_topics = match &self.wanted {
             Wanted::Assigned => false,
@@ -140,14 +141,14 @@ impl<T: Send> Consumer<T> {
         self.group.as_ref().is_some_and(|g| g.matches_patterns())
     }
 
-    /// Reads nothing any more; a member leaves its group.
+    /// Removes all partitions; a member leaves its group.
     pub fn unsubscribe(&mut self, now: Time) {
         if let (true, Some(group)) = (self.is_member, &mut self.group) {
             group.leave(now, "the consumer unsubscribed");
             group.forget();
         }
         self.is_member = false;
-        self.goes_since = None;
+        self.closing_since = None;
         self.changing = None;
         self.wanted = Wanted::Assigned;
         self.demand.lets_go = true;
@@ -157,7 +158,7 @@ impl<T: Send> Consumer<T> {
         self.error = None;
         self.ended = None;
         let error = Error::new(ErrorKind::Config, "partition is no longer assigned");
-        self.done.extend(self.positions.drain(..).map(|(ticket, ..)| (ticket, Err(error.clone()))));
+        self.done.extend(self.positions.drain(..).map(|(completion, ..)| (completion, Err(error.clone()))));
     }
 
     pub(super) fn add(&mut self, now: Time, a: Assigned) {
@@ -184,11 +185,11 @@ impl<T: Send> Consumer<T> {
         let error = Error::new(ErrorKind::Config, format!("{place} is no longer assigned"));
         let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;
-        self.done.extend(Vec::into_iter(gone).map(|(ticket, ..)| (ticket, Err(error.clone()))));
+        self.done.extend(Vec::into_iter(gone).map(|(completion, ..)| (completion, Err(error.clone()))));
     }
 
-    /// Looks which topics there are, after news of the cluster.
-    pub(super) fn take_topics(&mut self, now: Time) {
+    /// Updates the subscribed topics and their partitions after new metadata.
+    pub(super) fn update_topics(&mut self, now: Time) {
         let (names, pattern): (BTreeSet<Arc<str>>, _) = match &self.wanted {
             Wanted::Assigned => return,
             Wanted::Topics(topics) => (topics.clone(), None),
@@ -205,18 +206,18 @@ impl<T: Send> Consumer<T> {
             let Some(known) = self.cluster.topics.get(topic).filter(|t| t.error.is_error()) else {
                 continue;
             };
-            // A member waits for its topics to be made; the others in its group may read more than it does.
-            let comes = known.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && self.is_member;
-            let patient = now.since(self.subscribed_at) < UNKNOWN_TOPIC_GRACE && known.error.is_retriable();
-            if !patient && !comes && self.error.is_none() {
+            // A member waits until its topics are created: other members may have different metadata.
+            let is_awaited = known.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && self.is_member;
+            let is_recent = now.since(self.subscribed_at) < UNKNOWN_TOPIC_GRACE && known.error.is_retriable();
+            if !is_recent && !is_awaited && self.error.is_none() {
                 self.error = Some(Error::refused(known.error, format!("subscribe to {topic:?}")).at(topic, None));
             }
         }
         match &mut self.group {
             Some(group) if self.is_member => {
                 let subscription = Subscription { topics: names, pattern };
-                if self.told.as_ref() != Some(&subscription) {
-                    self.told = Some(subscription.clone());
+                if self.subscription.as_ref() != Some(&subscription) {
+                    self.subscription = Some(subscription.clone());
                     group.subscribe(now, subscription);
                 }
             }
@@ -235,12 +236,12 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Whether the group says what is read.
+    /// Returns whether the group assigns the partitions.
     pub fn is_member(&self) -> bool {
         self.is_member
     }
 
-    /// Who the consumer is in its group, if it has one.
+    /// Returns the group, generation and member ID, if the consumer has a group.
     pub fn group_metadata(&self) -> Option<GroupMetadata> {
         let config = self.config.group.as_ref()?;
         Some(match &self.group {
@@ -249,20 +250,20 @@ impl<T: Send> Consumer<T> {
         })
     }
 
-    /// Notes that the reader is there.
+    /// Notes that the application polls, for `max.poll.interval.ms`.
     pub fn note_activity(&mut self, now: Time) {
         if let (true, Some(group)) = (self.is_member, &mut self.group) {
             group.note_activity(now);
         }
     }
 
-    /// Whether the reader has a change of its partitions to take before it gets records.
+    /// Returns whether the application must take a change of the assignment before it gets records.
     pub fn has_change(&self) -> bool {
         self.changing.is_none() && self.group.as_ref().is_some_and(|g| g.has_change())
     }
 
-    /// The next change; [`Consumer::handled`] says that it was done. Until then partitions that are given up are still
-    /// there to be committed, and those that came may be sought.
+    /// Takes the next change; [`Consumer::handled`] ends it. Until then, revoked partitions may be committed, and new
+    /// partitions may be sought.
     pub fn take_change(&mut self, now: Time) -> Option<Change> {
         if self.changing.is_some() {
             return None;
@@ -270,13 +271,13 @@ impl<T: Send> Consumer<T> {
         let change = self.group.as_mut()?.take_change()?;
         let mut committing = false;
         match &change {
-            Change::Revoked(_) => committing = self.commit_before_giving_up(now),
+            Change::Revoked(_) => committing = self.commit_before_revocation(now),
             Change::Lost(places) => places.iter().for_each(|p| self.remove(p)),
             Change::Assigned(places) => {
                 for place in places {
                     let (topic, partition) = (place.topic.to_string(), place.partition);
                     self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
-                    self.hold_back(place);
+                    self.delay_start(place);
                 }
             }
         }
@@ -284,15 +285,16 @@ impl<T: Send> Consumer<T> {
         Some(change)
     }
 
-    /// Leaves it open where a partition starts: whoever hears that it came may seek it, or commit another offset.
-    fn hold_back(&mut self, place: &TopicPartition) {
+    /// Delays the request for the start offset: the application may seek, or commit another offset, while it handles
+    /// the change.
+    fn delay_start(&mut self, place: &TopicPartition) {
         if let Some(p) = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot)) {
             p.retry_at = Time::NEVER;
         }
     }
 
-    /// Has the starts be found of partitions that came, unless they were sought.
-    pub(super) fn let_start(&mut self, now: Time, places: &[TopicPartition]) {
+    /// Requests the delayed start offsets of partitions that were not sought.
+    pub(super) fn request_starts(&mut self, now: Time, places: &[TopicPartition]) {
         for place in places {
             let p = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot));
             if let Some(p) = p.filter(|p| p.retry_at == Time::NEVER) {
@@ -302,11 +304,11 @@ impl<T: Send> Consumer<T> {
         self.find_positions(now);
     }
 
-    /// Notes that the reader has done what it took.
+    /// Notes that the application has handled the change.
     pub fn handled(&mut self, now: Time) {
         if let Some(Changing { change: Change::Assigned(places), .. }) = &self.changing {
             let places = places.clone();
-            self.let_start(now, &places);
+            self.request_starts(now, &places);
         }
         if let Some(changing) = &mut self.changing {
             changing.handled = true;
@@ -314,6 +316,7 @@ impl<T: Send> Consumer<T> {
         self.end_change();
     }
 
+    /// Ends the change once it is handled and committed.
     pub(super) fn end_change(&mut self) {
         let Some(changing) = self.changing.take_if(|c| c.handled && !c.committing) else {
             return;
@@ -333,17 +336,17 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Whether there is nothing left to say to the group's coordinator.
+    /// Returns whether the group coordinator needs no further request.
     pub fn has_left(&self) -> bool {
         self.group.as_ref().is_none_or(|g| g.has_left())
     }
 
-    /// An assignment to make for the group, outside of every lock.
+    /// Returns an assignment to compute for the group, outside of every lock.
     pub fn poll_work(&mut self) -> Option<Work> {
         self.group.as_mut()?.poll_work()
     }
 
-    /// Takes an assignment in.
+    /// Handles the computed assignment.
     pub fn assigned(&mut self, now: Time, made: Assignments) {
         if let Some(group) = &mut self.group {
             group.assigned(now, made);
@@ -351,6 +354,7 @@ impl<T: Send> Consumer<T> {
         self.take_group_error();
     }
 
+    /// Takes over the errors of the membership.
     pub(super) fn take_group_error(&mut self) {
         if let Some(error) = self.group.as_mut().and_then(|g| g.take_error()) {
             self.ended = Some(error);

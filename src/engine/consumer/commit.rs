@@ -1,10 +1,10 @@
-//! Offsets on their way to the group: what the reader asks for, and what it is done with.
+//! Commits offsets: on request, at every auto-commit interval, and before partitions are revoked.
 //!
-//! One commit is under way at a time, and whatever is asked for meanwhile goes with the next one: a commit that is tried
-//! again must not land after a newer one.
+//! One commit is in flight at a time; later requests are merged into the next one. Otherwise the retry of an old commit
+//! could arrive after a newer one.
 
 use super::partition::{Partition, Position};
-use super::{Consumer, Group, Ticket};
+use super::{Consumer, Group, OpPurpose};
 use crate::api::ErrorCode;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
 use crate::engine::{Error, ErrorKind, Time, TopicPartition};
@@ -13,25 +13,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For how long a reader that is about to go has its commit tried again while the group's members share: the coordinator takes
-/// none before the leader has given out the shares, which a leader that lives does soon.
-const SHARING_WAIT: Duration = Duration::from_secs(3);
+/// How long a closing consumer retries its commit during a rebalance. The coordinator accepts commits again once the
+/// group leader has sent the new assignments, which usually takes a moment.
+const REBALANCE_WAIT: Duration = Duration::from_secs(3);
 
-/// A commit, and who hears of its end.
+/// A commit, and who waits for its result.
 #[derive(Debug)]
-pub(super) struct Committing<T> {
+pub(super) struct PendingCommit<T> {
     offsets: BTreeMap<TopicPartition, CommittedOffset>,
-    /// The member's epoch that was sent.
+    /// The member epoch of the request.
     epoch: i32,
     deadline: Time,
-    whose: Vec<Whose<T>>,
-    /// Why it was not taken when it was tried last.
-    why: Option<Error>,
+    origins: Vec<Origin<T>>,
+    /// Why the last attempt failed.
+    last_error: Option<Error>,
 }
 
-/// Whether a commit was refused since the group went on without the member: others read on from the commit before, as after
-/// every change, and the member joins anew by itself.
-pub fn is_late(error: &Error) -> bool {
+/// Returns whether a commit was refused because the group has moved on without the member. The partitions' new owners
+/// continue from the previous commit, as after every rebalance, and the member rejoins by itself.
+pub fn is_stale_member(error: &Error) -> bool {
     matches!(
         error.code(),
         Some(
@@ -45,52 +45,52 @@ pub fn is_late(error: &Error) -> bool {
     )
 }
 
-/// Who wants a commit.
+/// What caused a commit.
 #[derive(Debug)]
-enum Whose<T> {
+enum Origin<T> {
     User(T),
-    /// What is committed by itself.
+    /// Auto-commit.
     Interval,
-    /// Partitions that are about to be given up.
-    Change,
+    /// Partitions that are about to be revoked.
+    Revocation,
 }
 
 impl<T: Send> Consumer<T> {
-    /// Commits offsets, or everything given out so far.
-    pub fn commit(&mut self, now: Time, mut offsets: Vec<CommittedOffset>, timeout: Duration, ticket: T) {
+    /// Commits these offsets; the result comes with the completion.
+    pub fn commit(&mut self, now: Time, mut offsets: Vec<CommittedOffset>, timeout: Duration, completion: T) {
         if self.config.group.is_none() {
-            let error = Error::new(ErrorKind::Config, "a consumer without group.id cannot commit")
-                .with_hint("give the consumer a group_id");
-            return self.done.push_back((ticket, Err(error)));
+            let error =
+                Error::new(ErrorKind::Config, "a consumer without group.id cannot commit").with_hint("set group_id");
+            return self.done.push_back((completion, Err(error)));
         }
         for offset in offsets.iter_mut().filter(|offset| offset.leader_epoch < 0) {
             if let Ok(p) = self.at(&offset.topic, offset.partition) {
                 offset.leader_epoch = p.epoch_of(offset.offset);
             }
         }
-        self.queue_commit(now, offsets, now + timeout, Whose::User(ticket));
+        self.queue_commit(now, offsets, now + timeout, Origin::User(completion));
     }
 
-    fn queue_commit(&mut self, now: Time, offsets: Vec<CommittedOffset>, deadline: Time, whose: Whose<T>) {
-        let next = self.next_commits.get_or_insert_with(|| Committing {
+    fn queue_commit(&mut self, now: Time, offsets: Vec<CommittedOffset>, deadline: Time, origin: Origin<T>) {
+        let next = self.next_commits.get_or_insert_with(|| PendingCommit {
             offsets: BTreeMap::new(),
             epoch: -1,
             deadline,
-            whose: Vec::new(),
-            why: None,
+            origins: Vec::new(),
+            last_error: None,
         });
         next.offsets.extend(offsets.into_iter().map(|o| (TopicPartition::new(o.topic.clone(), o.partition), o)));
         next.deadline = next.deadline.max(deadline);
-        next.whose.push(whose);
+        next.origins.push(origin);
         self.start_commit(now);
     }
 
-    /// Notes that the reader is about to go, and waits for the commits that are under way alone.
-    pub fn is_about_to_go(&mut self, now: Time) {
-        self.goes_since = Some(now);
+    /// Notes that the consumer is closing and only waits for its commits.
+    pub fn prepare_close(&mut self, now: Time) {
+        self.closing_since = Some(now);
     }
 
-    /// Starts the next commit, if none is under way and there is one.
+    /// Starts the next commit, if none is in flight.
     pub(super) fn start_commit(&mut self, now: Time) {
         if self.committing || self.commit_at > now {
             return;
@@ -101,57 +101,58 @@ impl<T: Send> Consumer<T> {
         commit.epoch = member.generation;
         self.committing = true;
         if let Some(group) = self.group.as_ref().filter(|_| self.is_member && member.generation < 0) {
-            // Who is no member any more may not commit as if it never was one: others may have committed since.
+            // A former member must not commit without a generation: the new owners may have committed since.
             let error = group.refuse_commit();
-            return self.take_commit(now, commit, &Err(error));
+            return self.complete_commit(now, commit, &Err(error));
         }
         let op = Commit::new(member, commit.offsets.values().cloned().collect())
             .with_retention(self.config.offsets_retention)
             .with_coordinator(self.coordinator());
-        self.ops.start(now, Box::new(op), commit.deadline.since(now), Ticket::Commit(commit));
+        self.ops.start(now, Box::new(op), commit.deadline.since(now), OpPurpose::Commit(commit));
     }
 
-    /// Why what was to be committed is not yet, as far as that is known.
+    /// Returns the last error that delays a commit.
     pub fn why_not_committed(&self, now: Time) -> Option<Error> {
-        let waits = self.next_commits.as_ref().and_then(|next| next.why.clone());
-        self.ops.why_of(now, |ticket| matches!(ticket, Ticket::Commit(_))).or(waits)
+        let waits = self.next_commits.as_ref().and_then(|next| next.last_error.clone());
+        self.ops.why_of(now, |purpose| matches!(purpose, OpPurpose::Commit(_))).or(waits)
     }
 
-    /// The group's coordinator, if its membership knows it: asking is a round trip more.
+    /// Returns the group coordinator if the membership knows it, which saves a round trip.
     pub(super) fn coordinator(&self) -> Option<i32> {
         self.group.as_ref().and_then(Group::coordinator)
     }
 
-    /// When the next commit may start, if one waits.
+    /// Returns when the next commit may start, if one waits.
     pub(super) fn next_commit_at(&self) -> Option<Time> {
         (self.next_commits.is_some() && !self.committing).then_some(self.commit_at)
     }
 
-    /// Takes the end of a commit in.
-    pub(super) fn take_commit(&mut self, now: Time, mut commit: Committing<T>, result: &Result<Output, Error>) {
+    /// Handles the result of a commit.
+    pub(super) fn complete_commit(&mut self, now: Time, mut commit: PendingCommit<T>, result: &Result<Output, Error>) {
         self.committing = false;
         let later = match result.as_ref().err().and_then(Error::code) {
-            // The member got on meanwhile.
+            // The member has a newer epoch meanwhile.
             Some(ErrorCode::STALE_MEMBER_EPOCH) => {
                 let epoch = self.group_metadata().map_or(-1, |m| m.generation);
                 (epoch > commit.epoch).then_some(now)
             }
-            // The coordinator takes none before every member has its share; then, only for what the consumer still has.
+            // The coordinator accepts commits after the rebalance. Then only partitions that are still assigned are
+            // committed.
             Some(ErrorCode::REBALANCE_IN_PROGRESS) => {
                 commit.offsets.retain(|place, _| self.slots.contains_key(place));
-                let is_awaited = self.goes_since.is_none_or(|since| now.since(since) < SHARING_WAIT);
+                let is_awaited = self.closing_since.is_none_or(|since| now.since(since) < REBALANCE_WAIT);
                 (is_awaited && !commit.offsets.is_empty()).then(|| now + self.config.retry_backoff.0)
             }
             _ => None,
         };
         if let Some(at) = later.filter(|at| *at < commit.deadline) {
-            // The same again, and what was asked for since.
+            // Retry it, together with newer requests.
             if let Some(next) = self.next_commits.take() {
                 commit.offsets.extend(next.offsets);
-                commit.whose.extend(next.whose);
+                commit.origins.extend(next.origins);
                 commit.deadline = commit.deadline.max(next.deadline);
             }
-            commit.why = result.as_ref().err().cloned();
+            commit.last_error = result.as_ref().err().cloned();
             self.next_commits = Some(commit);
             self.commit_at = at;
             return self.start_commit(now);
@@ -164,15 +165,15 @@ impl<T: Send> Consumer<T> {
             }
         }
         if let Err(error) = result
-            && commit.whose.iter().any(|whose| !matches!(whose, Whose::User(_)))
+            && commit.origins.iter().any(|origin| !matches!(origin, Origin::User(_)))
         {
-            self.note_refusal(error, self.is_member || commit.epoch >= 0);
+            self.note_commit_error(error, self.is_member || commit.epoch >= 0);
         }
-        for whose in commit.whose {
-            match whose {
-                Whose::User(ticket) => self.done.push_back((ticket, result.clone())),
-                Whose::Interval => self.interval_commits = false,
-                Whose::Change => {
+        for origin in commit.origins {
+            match origin {
+                Origin::User(completion) => self.done.push_back((completion, result.clone())),
+                Origin::Interval => self.interval_commits = false,
+                Origin::Revocation => {
                     if let Some(changing) = &mut self.changing {
                         changing.committing = false;
                     }
@@ -183,31 +184,31 @@ impl<T: Send> Consumer<T> {
         self.start_commit(now);
     }
 
-    /// Keeps why offsets that nobody waits for were refused, for whoever polls next. What passes is tried again with the next
-    /// interval, and a member that was replaced hears of that in other ways.
-    fn note_refusal(&mut self, error: &Error, is_members: bool) {
+    /// Keeps the error of an automatic commit for the next poll. Retriable errors are not reported, because the next
+    /// interval commits again; a fenced member gets its error from the group.
+    fn note_commit_error(&mut self, error: &Error, is_members: bool) {
         let is_fenced = error.code() == Some(ErrorCode::FENCED_INSTANCE_ID);
-        if !error.is_retriable() && !(is_members && (is_late(error) || is_fenced)) {
+        if !error.is_retriable() && !(is_members && (is_stale_member(error) || is_fenced)) {
             self.commit_error = Some(error.clone());
         }
     }
 
-    /// Ends what waits for the commit that is under way.
+    /// Fails the commits that wait for the one in flight.
     pub(super) fn fail_commits(&mut self, error: &Error) {
-        let waiting = self.next_commits.take().map_or_else(Vec::new, |next| next.whose);
-        self.done.extend(waiting.into_iter().filter_map(|whose| match whose {
-            Whose::User(ticket) => Some((ticket, Err(error.clone()))),
-            Whose::Interval | Whose::Change => None,
+        let waiting = self.next_commits.take().map_or_else(Vec::new, |next| next.origins);
+        self.done.extend(waiting.into_iter().filter_map(|origin| match origin {
+            Origin::User(completion) => Some((completion, Err(error.clone()))),
+            Origin::Interval | Origin::Revocation => None,
         }));
     }
 
-    /// The offset behind everything given out, of each partition that has a position.
-    pub fn given_out(&self) -> Vec<CommittedOffset> {
+    /// Returns the offset after the last delivered record of each partition with a known position.
+    pub fn delivered_offsets(&self) -> Vec<CommittedOffset> {
         let known = self.partitions.values().filter(|p| p.state == Position::Known);
         known.map(|p| p.offset_to_commit(p.position)).collect()
     }
 
-    /// Offsets behind records that were given out, with the epochs of their leaders as far as they are known still.
+    /// Adds the leader epochs to offsets after delivered records, as far as they are still known.
     pub fn with_epochs(&mut self, offsets: Vec<(Arc<str>, i32, i64)>) -> Vec<CommittedOffset> {
         let mut with_epoch = |(topic, partition, offset): (Arc<str>, i32, i64)| match self.at(&topic, partition) {
             Ok(p) => p.offset_to_commit(offset),
@@ -216,7 +217,7 @@ impl<T: Send> Consumer<T> {
         offsets.into_iter().map(&mut with_epoch).collect()
     }
 
-    /// Notes that the reader is done with a partition's records before an offset.
+    /// Notes that the application has finished with a partition's records below an offset.
     pub fn finished_with(&mut self, topic: &str, partition: i32, next_offset: i64) {
         if let Ok(p) = self.at(topic, partition)
             && next_offset > p.finished
@@ -226,15 +227,15 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Notes that the reader is done with everything given out.
+    /// Notes that the application has finished with all delivered records.
     pub fn finished_with_all(&mut self) {
         for p in self.partitions.values_mut().filter(|p| p.state == Position::Known) {
             p.finish(p.position);
         }
     }
 
-    /// What the reader is done with and the coordinator is not known to have. Not of topics that are gone: they may be made
-    /// anew before the commit arrives, and it would be one of theirs.
+    /// Returns the finished offsets that are not committed. Skips deleted topics: one could be recreated before the commit
+    /// arrives, and the offset would apply to the new topic.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
         let is_gone = |topic: &str| {
             let known = self.cluster.topics.get(topic);
@@ -244,6 +245,7 @@ impl<T: Send> Consumer<T> {
         self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.finished)).collect()
     }
 
+    /// Starts an auto-commit when its interval is over.
     pub(super) fn auto_commit(&mut self, now: Time) {
         let Some(interval) = self.config.auto_commit else {
             return;
@@ -256,28 +258,28 @@ impl<T: Send> Consumer<T> {
         let offsets = self.uncommitted();
         if !offsets.is_empty() {
             self.interval_commits = true;
-            self.queue_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
+            self.queue_commit(now, offsets, now + self.config.api_timeout, Origin::Interval);
         }
     }
 
-    /// Commits what the reader is done with of partitions that it reads no more. Nobody waits for that.
-    pub(super) fn commit_what_is_left_behind(&mut self, now: Time) {
+    /// Auto-commits the finished offsets before the assignment changes, without waiting for the result.
+    pub(super) fn commit_before_change(&mut self, now: Time) {
         let offsets = if self.config.auto_commit.is_some() { self.uncommitted() } else { Vec::new() };
         if !offsets.is_empty() {
             self.interval_commits = true;
-            self.queue_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
+            self.queue_commit(now, offsets, now + self.config.api_timeout, Origin::Interval);
         }
     }
 
-    /// Commits what the reader is done with before some of it is given up; says whether there was anything.
-    pub(super) fn commit_before_giving_up(&mut self, now: Time) -> bool {
+    /// Auto-commits the finished offsets before a revocation; returns whether there were any.
+    pub(super) fn commit_before_revocation(&mut self, now: Time) -> bool {
         let offsets = if self.config.auto_commit.is_some() { self.uncommitted() } else { Vec::new() };
         if offsets.is_empty() {
             return false;
         }
-        // Others wait for what is given up: a commit that takes longer than a request may is not worth that.
+        // The group waits for the revocation, so the commit may not take longer than a request.
         let deadline = now + self.config.request_timeout.min(self.config.api_timeout);
-        self.queue_commit(now, offsets, deadline, Whose::Change);
+        self.queue_commit(now, offsets, deadline, Origin::Revocation);
         true
     }
 }
@@ -287,12 +289,13 @@ impl Partition {
         TopicPartition::new(self.topic.clone(), self.partition)
     }
 
+    /// Returns the commit of an offset, with the leader epoch of the record before it.
     pub(super) fn offset_to_commit(&self, offset: i64) -> CommittedOffset {
         let leader_epoch = self.epoch_of(offset);
         CommittedOffset { leader_epoch, ..CommittedOffset::new(self.topic.clone(), self.partition, offset) }
     }
 
-    /// The leader epoch of the record before an offset; -1 if that was not read.
+    /// Returns the leader epoch of the record before an offset; -1 if that was not read.
     fn epoch_of(&self, offset: i64) -> i32 {
         match offset.cmp(&self.position) {
             _ if self.state != Position::Known => -1,

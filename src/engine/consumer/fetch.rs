@@ -1,7 +1,8 @@
-//! What is asked of which broker, and what becomes of the answers.
+//! Builds fetch requests and handles their responses.
 //!
-//! A broker that offers fetch sessions (KIP-227) is told only what changed since the request before. Requests name the
-//! partitions that waited longest first: a broker fills an answer in the order asked.
+//! With a fetch session (KIP-227), a request contains only what changed since the previous one. Requests name the
+//! partitions that waited longest first, because a broker fills a response in the requested order. `fetched.rs` reads
+//! the records.
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
 use super::partition::{Doubt, Partition, Position};
@@ -13,18 +14,20 @@ use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a fetch waits at the broker while other partitions of that broker are buffered to their bound.
+/// How long a fetch waits at the broker while other partitions of the broker have full buffers.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
-/// A partition that has nothing gets on with this part of what one may have; less would be a batch at a time.
-const ENOUGH: usize = 4;
-/// An answer may be this part of what is fetched ahead, within these bounds: all of it stays in memory until its last record was
-/// given out, and longer while the program holds one, and others have to be under way meanwhile.
-const ANSWERS: usize = 8;
-const MIN_ANSWER: usize = 1 << 20;
-const MAX_ANSWER: usize = 8 << 20;
-/// The newest version that names topics by name.
+/// An empty partition needs room for a quarter of the bytes that a partition may buffer. With less, it would fetch one
+/// batch at a time.
+const MIN_ROOM_PART: usize = 4;
+/// The largest response is the prefetch limit divided by this number, within the two bounds. A response stays in memory
+/// until its last record is delivered and dropped, and other responses need room meanwhile.
+const RESPONSES: usize = 8;
+const MIN_RESPONSE: usize = 1 << 20;
+const MAX_RESPONSE: usize = 8 << 20;
+/// The newest Fetch version that identifies topics by name.
 const MAX_NAMED: i16 = 12;
-/// How often what is asked for may be halved: 1 KiB is left of the default 1 MiB, and a broker gives a whole batch anyway.
+/// How often the requested size may be halved: 1 KiB remains of the default 1 MiB, and a broker returns a whole batch
+/// anyway.
 const MAX_HALVINGS: u32 = 10;
 
 struct FetchCall(fetch::Request);
@@ -41,49 +44,49 @@ impl Call for FetchCall {
     }
 }
 
-/// A partition as a session knows it.
+/// A partition in a fetch session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct SessionPartition {
     offset: i64,
     leader_epoch: i32,
     id: Uuid,
     max_bytes: i32,
 }
 
-/// A broker, as far as fetches go.
+/// Fetch state of a broker.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// What is out.
+    /// The partitions of the request in flight.
     asked: Option<Vec<Asked>>,
-    /// How many bytes may come for it.
+    /// The largest expected response to it, bytes.
     expected: usize,
-    /// When it was asked.
+    /// When it was sent.
     asked_at: Time,
-    /// How often what is asked for was halved, since it did not arrive in time. A line so slow that a whole answer takes
-    /// longer than a request may would let a reader who is behind ask for the same again and again.
+    /// How often the requested size was halved after timeouts. On a slow connection, a full response may take longer
+    /// than the request timeout, and the consumer would request it again and again.
     halvings: u32,
-    /// How many of its answers in a row were malformed: each is as good as a lost one, while another may be whole.
+    /// Malformed responses in a row. Each is treated like a lost response, because the next one may be intact.
     malformed: u32,
-    /// How often in a row it did not know its session.
+    /// Unknown fetch sessions in a row.
     forgotten: u32,
-    /// Nothing is asked before then. It asked to be left alone until then (KIP-219).
+    /// No fetch is sent before this time, because the broker throttles the client (KIP-219).
     pub quiet_until: Time,
-    /// The session's id; 0 for none.
+    /// The ID of the fetch session; 0 for none.
     session: i32,
     epoch: i32,
-    told: BTreeMap<TopicPartition, Told>,
+    partitions: BTreeMap<TopicPartition, SessionPartition>,
 }
 
 impl Node {
     fn end_session(&mut self) {
         self.session = 0;
         self.epoch = 0;
-        self.told.clear();
+        self.partitions.clear();
     }
 }
 
 impl<T: Send> Consumer<T> {
-    /// The broker to read a partition from: a follower that is nearer, or its leader.
+    /// Returns the broker to fetch a partition from: a nearer follower, or the leader.
     fn source(&self, p: &Partition, now: Time) -> Option<i32> {
         let nearer = p.replica.filter(|(node, until)| *until > now && self.cluster.brokers.contains_key(node));
         match nearer {
@@ -92,7 +95,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Bytes that may be held besides those that are, and those of them that nobody was asked for yet.
+    /// Returns the free bytes of the prefetch limit, before and after reserving room for the requests in flight.
     fn room(&self) -> (usize, usize) {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
         let expected: usize = self.nodes.values().filter(|n| n.asked.is_some()).map(|n| n.expected).sum();
@@ -101,39 +104,40 @@ impl<T: Send> Consumer<T> {
         (free, free.saturating_sub(expected))
     }
 
-    /// Bytes of a partition's that may be buffered before no more is asked for.
+    /// Returns how many bytes a partition may buffer before its fetches stop.
     fn max_buffered(&self) -> usize {
         (self.config.max_partition_bytes as usize).min(self.config.prefetch_bytes)
     }
 
-    /// The broker to ask next.
+    /// Returns the next broker to fetch from.
     fn next_source(&self, now: Time) -> Option<i32> {
         let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none() && n.quiet_until <= now);
         let wanting = self.partitions.values().filter(|p| p.wants_more(now, self.max_buffered()));
         wanting.filter_map(|p| self.source(p, now)).find(is_free)
     }
 
-    /// Whether there is something to fetch.
+    /// Returns whether a fetch may be sent now.
     pub fn can_fetch(&self, now: Time) -> bool {
-        (self.room().1 > 0 || self.starves(now)) && self.next_source(now).is_some()
+        (self.room().1 > 0 || self.is_starved(now)) && self.next_source(now).is_some()
     }
 
-    /// Whether a partition has nothing while paused ones hold so much that there is no room for it.
-    fn starves(&self, now: Time) -> bool {
-        self.room().0 < self.max_buffered() / ENOUGH
+    /// Returns whether paused partitions buffer so much that an empty partition has no room.
+    fn is_starved(&self, now: Time) -> bool {
+        self.room().0 < self.max_buffered() / MIN_ROOM_PART
             && self.partitions.values().any(Partition::is_droppable)
             && self.partitions.values().any(|p| p.buffered == 0 && p.wants_more(now, 1))
     }
 
-    /// Throws away what paused partitions hold until there is room for one that has nothing.
+    /// Drops buffers of paused partitions until there is room for an empty partition.
     fn make_room(&mut self, now: Time) {
-        while self.starves(now)
+        while self.is_starved(now)
             && let Some(p) = self.partitions.values_mut().find(|p| p.is_droppable())
         {
             p.drop_buffered();
         }
     }
 
+    /// Builds the next fetch request.
     pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<ConsumerToken>> {
         self.make_room(now);
         let (free, room) = self.room();
@@ -143,7 +147,7 @@ impl<T: Send> Consumer<T> {
         let node = self.next_source(now)?;
         let max_buffered = self.max_buffered();
 
-        // Each broker has its part, so that long polls of quiet ones leave room for the others.
+        // Each broker gets an equal part, so that long polls of idle brokers leave room for the others.
         let fetchable = self.partitions.values().filter(|p| p.is_fetchable());
         let sources: BTreeSet<i32> = fetchable.filter_map(|p| self.source(p, now)).collect();
         let room = room.min(free.div_ceil(sources.len().max(1)));
@@ -172,9 +176,9 @@ impl<T: Send> Consumer<T> {
         }
         let expected =
             asked.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
-        let answer = (self.config.prefetch_bytes / ANSWERS).clamp(MIN_ANSWER, MAX_ANSWER).min(room);
-        let max_bytes = slow(self.config.max_bytes).min(i32::try_from(answer).unwrap_or(i32::MAX));
-        let (topics, forgotten_topics_data, session_id, session_epoch) = self.tell(node, &asked);
+        let response = (self.config.prefetch_bytes / RESPONSES).clamp(MIN_RESPONSE, MAX_RESPONSE).min(room);
+        let max_bytes = slow(self.config.max_bytes).min(i32::try_from(response).unwrap_or(i32::MAX));
+        let (topics, forgotten_topics_data, session_id, session_epoch) = self.update_session(node, &asked);
         let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
         let request = fetch::Request {
             max_wait_ms: wait.as_millis() as i32,
@@ -207,21 +211,26 @@ impl<T: Send> Consumer<T> {
         })
     }
 
-    /// What a broker has to be told so that it knows what is asked: everything, or what its session does not hold yet.
-    fn tell(&mut self, node: i32, asked: &[Asked]) -> (Vec<fetch::Topic>, Vec<fetch::ForgottenTopic>, i32, i32) {
+    /// Returns what the request must contain: all partitions, or the changes since the last request of the session.
+    fn update_session(
+        &mut self,
+        node: i32,
+        asked: &[Asked],
+    ) -> (Vec<fetch::Topic>, Vec<fetch::ForgottenTopic>, i32, i32) {
         let node = self.nodes.entry(node).or_default();
         let mut topics: Vec<fetch::Topic> = Vec::new();
         let mut forgotten: Vec<fetch::ForgottenTopic> = Vec::new();
-        let mut gone = std::mem::take(&mut node.told);
+        let mut gone = std::mem::take(&mut node.partitions);
         for a in asked {
-            let told = Told { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id, max_bytes: a.max_bytes };
+            let wanted =
+                SessionPartition { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id, max_bytes: a.max_bytes };
             let place = TopicPartition::new(a.topic.clone(), a.partition);
-            let is_known = gone.get(&place) == Some(&told);
-            // A topic made anew has another id: the session has to give the old one up.
-            if gone.get(&place).is_none_or(|old| old.id == told.id) {
+            let is_known = gone.get(&place) == Some(&wanted);
+            // A recreated topic has a new ID, so the session must forget the old one.
+            if gone.get(&place).is_none_or(|old| old.id == wanted.id) {
                 gone.remove(&place);
             }
-            node.told.insert(place, told);
+            node.partitions.insert(place, wanted);
             if is_known {
                 continue;
             }
@@ -239,12 +248,12 @@ impl<T: Send> Consumer<T> {
                 }
             }
         }
-        for (TopicPartition { topic, partition }, told) in gone {
-            match forgotten.last_mut().filter(|t| t.topic_id == told.id && *t.topic == *topic) {
+        for (TopicPartition { topic, partition }, old) in gone {
+            match forgotten.last_mut().filter(|t| t.topic_id == old.id && *t.topic == *topic) {
                 Some(t) => t.partitions.push(partition),
                 None => forgotten.push(fetch::ForgottenTopic {
                     topic: topic.to_string(),
-                    topic_id: told.id,
+                    topic_id: old.id,
                     partitions: vec![partition],
                 }),
             }
@@ -252,7 +261,7 @@ impl<T: Send> Consumer<T> {
         (topics, forgotten, node.session, node.epoch)
     }
 
-    /// Takes in what a broker answered to a whole fetch.
+    /// Handles the response to a fetch.
     pub(super) fn handle_fetch(&mut self, now: Time, node: i32, result: Result<FetchedAll, Error>) {
         let known = self.nodes.entry(node).or_default();
         let asked = known.asked.take().unwrap_or_default();
@@ -260,7 +269,7 @@ impl<T: Send> Consumer<T> {
             Ok(FetchedAll { session, throttle, partitions }) => {
                 known.quiet_until = now + throttle;
                 (known.malformed, known.forgotten) = (0, 0);
-                // Twice as much would still be here in half the time there is; an empty answer says nothing of that.
+                // At this speed, a response of twice the size takes half of the timeout. An empty response proves nothing.
                 let is_quick = now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait;
                 if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
                     known.halvings = known.halvings.saturating_sub(1);
@@ -269,7 +278,7 @@ impl<T: Send> Consumer<T> {
                     0 => known.end_session(),
                     id => {
                         known.session = id;
-                        // The epoch after the greatest is 1: 0 begins a session.
+                        // The epoch wraps around to 1, because 0 starts a session.
                         known.epoch = if known.epoch == i32::MAX { 1 } else { known.epoch + 1 };
                     }
                 }
@@ -295,7 +304,8 @@ impl<T: Send> Consumer<T> {
                 );
                 known.forgotten = if session { known.forgotten.saturating_add(1) } else { 0 };
                 if known.forgotten > 1 {
-                    // Once is usual; a broker that says nothing else would be asked thousands of times a second.
+                    // One such error is normal. Without backoff, a broker that always answers so would get thousands of
+                    // requests per second.
                     known.quiet_until = now + wait_after(known.forgotten - 1, self.config.retry_backoff, now.0);
                 }
                 for asked in asked {
@@ -307,8 +317,8 @@ impl<T: Send> Consumer<T> {
                     if session {
                         continue;
                     }
-                    let passes = p.fails(now, error.code(), is_retriable, self.config.retry_backoff);
-                    if !passes && p.generation == asked.generation {
+                    let is_temporary = p.fails(now, error.code(), is_retriable, self.config.retry_backoff);
+                    if !is_temporary && p.generation == asked.generation {
                         p.set_error(error.clone().at(&asked.topic, asked.partition));
                     }
                 }
@@ -324,8 +334,8 @@ impl<T: Send> Consumer<T> {
             return;
         };
         p.fetching = false;
-        // While a leader is asked whether its log holds what was read, nothing may be read on: what came would have epochs
-        // that it was not asked about, and look as if the log had been cut before it.
+        // While the position is being validated, records must not be read: they would have epochs that the validation
+        // does not cover, so that the log would look truncated.
         if p.generation != asked.generation || p.checking {
             return;
         }
@@ -338,7 +348,7 @@ impl<T: Send> Consumer<T> {
                     p.readable = readable;
                 }
                 if let Some(replica) = replica {
-                    // Where it is read from is looked into again as often as the cluster is.
+                    // After metadata.max.age.ms, the consumer asks the leader for a nearer follower again.
                     p.replica = Some((replica, now + self.config.replica_max_age));
                     return;
                 }
@@ -357,21 +367,22 @@ impl<T: Send> Consumer<T> {
                     if asked.max_bytes >= max {
                         let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                         let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what);
-                        let hint =
-                            format!("the next message is larger than fetch.max.bytes ({max}); raise it, or seek");
+                        let hint = format!(
+                            "the next message is larger than fetch.max.bytes ({max}); raise it, or seek past it"
+                        );
                         p.set_error(error.with_hint(hint).at(&p.topic, p.partition));
                     }
                     p.growth = p.growth.saturating_mul(2);
                 }
             }
-            // A follower may lag behind what the leader had; only the leader knows.
+            // A follower may lag behind the leader; only the leader knows the range.
             ErrorCode::OFFSET_OUT_OF_RANGE if p.replica.take().is_some() => {}
             ErrorCode::OFFSET_OUT_OF_RANGE if reset != Position::Lost => p.restart(reset),
             code => {
                 p.replica = None;
-                let passes = p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff);
+                let is_temporary = p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff);
                 let is_awaited = self.is_member && is_gone(code);
-                if !(passes || is_awaited) {
+                if !(is_temporary || is_awaited) {
                     let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                     p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
                 }
@@ -381,8 +392,8 @@ impl<T: Send> Consumer<T> {
     }
 }
 
-/// Whether a partition's topic is not there. A member keeps what it has of one until its group takes it back, and whoever polls
-/// need not know: Java's consumer never tells of it.
+/// Returns whether an error means that the topic does not exist. A group member keeps its partitions of such a topic
+/// until the group revokes them, and does not report the error; neither does Java's consumer.
 pub fn is_gone(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID)
 }
@@ -419,8 +430,8 @@ mod tests {
         }
     }
 
-    /// A reader of three partitions that one broker leads.
-    fn reader() -> Consumer<u32> {
+    /// Creates a consumer of three partitions with the same leader.
+    fn three_partitions() -> Consumer<u32> {
         let led = Led { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1] };
         let topic = Topic { id: Uuid::ZERO, error: ErrorCode::NONE, internal: false, partitions: vec![led; 3] };
         let node = Broker { id: 1, host: "h".to_owned(), port: 9092, rack: None };
@@ -440,8 +451,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_longest_is_asked_for_first() {
-        let mut consumer = reader();
+    fn the_partition_that_waited_longest_is_requested_first() {
+        let mut consumer = three_partitions();
         for (p, served) in consumer.partitions.values_mut().zip([30, 10, 20]) {
             p.served = Time(served);
         }
@@ -449,23 +460,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_answers_leaves_no_room() {
-        let mut consumer = reader();
+    fn kept_responses_count_against_the_prefetch_limit() {
+        let mut consumer = three_partitions();
         let answer = vec![0; consumer.config.prefetch_bytes];
-        let (kept, in_hand) = Frame::new(answer.into(), consumer.leftover.clone());
+        let (kept, delivered) = Frame::new(answer.into(), consumer.leftover.clone());
         assert!(!consumer.can_fetch(Time(40)) && consumer.next_fetch(Time(40)).is_none());
         drop(kept);
         assert!(consumer.can_fetch(Time(40)));
-        assert_eq!(consumer.room().0, consumer.config.prefetch_bytes / 2, "what the program keeps leaves the half");
-        drop(in_hand);
+        assert_eq!(
+            consumer.room().0,
+            consumer.config.prefetch_bytes / 2,
+            "records that the application keeps leave half"
+        );
+        drop(delivered);
         assert_eq!(consumer.room().0, consumer.config.prefetch_bytes);
         assert!(consumer.next_fetch(Time(40)).is_some());
     }
 
     #[test]
-    fn an_answer_is_a_part_of_what_is_fetched_ahead() {
+    fn a_response_is_a_part_of_the_prefetch_limit() {
         for (prefetch, answer) in [(64 << 20, 8 << 20), (16 << 20, 2 << 20), (2 << 20, 1 << 20), (1 << 10, 1 << 10)] {
-            let mut consumer = reader();
+            let mut consumer = three_partitions();
             (consumer.config.prefetch_bytes, consumer.config.max_bytes) = (prefetch, 50 << 20);
             consumer.config.max_partition_bytes = 50 << 20;
             assert!(consumer.next_fetch(Time(40)).is_some());
@@ -474,22 +489,22 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_the_broker_forgot_is_begun_anew_at_once() {
+    fn an_unknown_session_is_replaced_at_once() {
         for code in [ErrorCode::FETCH_SESSION_ID_NOT_FOUND, ErrorCode::INVALID_FETCH_SESSION_EPOCH] {
-            let mut consumer = reader();
+            let mut consumer = three_partitions();
             consumer.nodes.insert(1, Node { session: 7, epoch: 3, ..Node::default() });
             assert_eq!(asked(consumer.next_fetch(Time(40))), [0, 1, 2]);
             consumer.handle_fetch(Time(50), 1, Err(Error::refused(code, "fetch")));
-            let node = consumer.nodes.get(&1).map(|n| (n.session, n.epoch, n.told.len()));
+            let node = consumer.nodes.get(&1).map(|n| (n.session, n.epoch, n.partitions.len()));
             assert_eq!(node, Some((0, 0, 0)));
-            assert!(!consumer.is_ready() && !consumer.demand.refresh, "nobody has to hear of it");
+            assert!(!consumer.is_ready() && !consumer.demand.refresh, "it is not reported");
             assert_eq!(asked(consumer.next_fetch(Time(50))), [0, 1, 2]);
         }
     }
 
     #[test]
-    fn a_broker_that_knows_no_session_ever_is_asked_after_a_while() {
-        let mut consumer = reader();
+    fn a_broker_that_never_knows_its_session_is_asked_after_a_backoff() {
+        let mut consumer = three_partitions();
         let forgotten = |consumer: &mut Consumer<u32>, now| {
             assert_eq!(asked(consumer.next_fetch(now)), [0, 1, 2]);
             let error = Error::refused(ErrorCode::FETCH_SESSION_ID_NOT_FOUND, "fetch");

@@ -1,8 +1,10 @@
-//! What a fetch brought: checked, decompressed, aborted transactions and control batches taken out. All of it happens
-//! outside of any lock, on the I/O thread, while Python works on the records before; but what would decompress to more
-//! than may be fetched ahead stays as it is until its turn comes.
+//! Reads fetch responses: checks and decompresses batches, and drops control batches and aborted transactions.
+//!
+//! This happens outside of any lock, on the I/O thread, while Python processes earlier records. Batches that would
+//! decompress to more than the prefetch limit stay compressed until the application reaches them. `partition.rs`
+//! buffers the result.
 
-use super::frame::{Frame, Leftover, Share};
+use super::frame::{Frame, FrameSlice, Leftover};
 use crate::api::{ErrorCode, fetch};
 use crate::compress::Compression;
 use crate::engine::{Error, ErrorKind, Reply};
@@ -12,37 +14,37 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first version of Fetch whose answer holds the first batch whole, however large it is (Kafka 0.10.1).
+/// The first Fetch version that returns the first batch whole, even above the size limit (Kafka 0.10.1).
 const WHOLE_BATCHES: i16 = 3;
 
-/// One partition that was asked for.
+/// A partition in a fetch request.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The consumer's number of the partition.
     pub slot: usize,
-    /// Counts seeks: what was asked before one is thrown away.
+    /// Counts seeks: a response to a request from before a seek is dropped.
     pub generation: u64,
-    /// The offset asked for.
+    /// The requested offset.
     pub offset: i64,
     pub topic: Arc<str>,
     pub id: Uuid,
     pub partition: i32,
-    /// The leader's epoch as the consumer knows it; -1 for none.
+    /// The leader epoch that the consumer knows; -1 for none.
     pub leader_epoch: i32,
-    /// How many bytes were asked for.
+    /// The requested maximum size in bytes.
     pub max_bytes: i32,
-    /// Whether a batch that cannot be where it says ends what is read.
+    /// Whether reading stops at a batch whose offset or epoch is implausible.
     pub doubts: bool,
 }
 
-/// How to read what comes.
+/// How to read a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks {
     pub crcs: bool,
     pub read_committed: bool,
-    /// Bytes a batch may decompress to.
+    /// Largest decompressed size of a batch, bytes.
     pub limit: usize,
-    /// Bytes that an answer may decompress to before somebody reads it. The batch that goes beyond is the last one.
+    /// Bytes that may be decompressed ahead of the application. The batch that exceeds this is the last one.
     pub room: usize,
 }
 
@@ -54,84 +56,87 @@ impl Checks {
     }
 }
 
-/// What a batch has to give out.
+/// The records of a batch.
 #[derive(Debug)]
 pub enum Contents {
-    /// Nothing up to its last offset: markers, or records of a transaction that was aborted.
+    /// None up to its last offset: a control batch, or records of an aborted transaction.
     Nothing,
-    /// Records.
+    /// Decompressed records.
     Records(RecordSet),
-    /// Records, compressed as they came: those before fill the room there was.
+    /// Compressed records: the batches before used up the room.
     Packed(Batch, Checks),
 }
 
-/// One batch.
+/// A batch in the buffer.
 #[derive(Debug)]
 pub struct Chunk {
     pub contents: Contents,
     pub timestamp_type: TimestampType,
     /// The offset after the batch.
     pub next_offset: i64,
-    /// The leader that wrote the batch; -1 in old formats.
+    /// The epoch of the leader that wrote the batch; -1 in old formats.
     pub leader_epoch: i32,
     pub bytes: usize,
-    /// Its part of the answer, unless it was decompressed to bytes of its own.
-    pub share: Option<Share>,
+    /// Its part of the response's memory, unless it was decompressed into memory of its own.
+    pub slice: Option<FrameSlice>,
 }
 
-/// What came for one partition.
+/// The result of one partition.
 #[derive(Debug)]
 pub struct Fetched {
     pub asked: Asked,
     pub code: ErrorCode,
     pub high_watermark: i64,
-    /// The offset after what may be read: before it, with `read_committed`, every transaction is decided. -1 if not told.
+    /// The end of the readable records: the last stable offset with `read_committed`, else the high watermark. -1 if
+    /// unknown.
     pub readable: i64,
-    /// A follower that is nearer, instead of records (KIP-392).
+    /// A nearer follower to fetch from, instead of records (KIP-392).
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
-    /// Why reading stopped before the end of what came.
+    /// Why reading stopped before the end of the data.
     pub error: Option<Error>,
-    /// Whether a batch says that it is where it cannot be.
+    /// Whether a batch has an implausible offset or epoch.
     pub doubtful: bool,
-    /// Whether all that came is the beginning of a message that is larger than what was asked for.
+    /// Whether the data is only the beginning of a message larger than the requested size.
     pub cut_off: bool,
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug)]
 pub struct FetchedAll {
-    /// The session's id, 0 for none.
+    /// The ID of the fetch session, 0 for none.
     pub session: i32,
-    /// How long the broker wants to be left alone.
+    /// The throttle time.
     pub throttle: Duration,
-    /// What there is of each partition that was asked for; a session leaves out what has no news.
+    /// All requested partitions. A fetch session leaves out partitions without news.
     pub partitions: Vec<Fetched>,
 }
 
 impl FetchedAll {
-    /// Bytes of all records in it.
+    /// Returns the bytes of all records.
     pub fn bytes(&self) -> usize {
         self.partitions.iter().flat_map(|p| &p.chunks).map(|chunk| chunk.bytes).sum()
     }
 }
 
-/// Reads a whole answer. `leftover`: where its bytes count that stay in memory with those of other batches.
+/// Reads a response. `leftover` counts the response's memory that stays allocated beyond the buffered batches.
 pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, mut reply: Reply) -> Result<FetchedAll, Error> {
     let gives_whole_batches = reply.version >= WHOLE_BATCHES;
     let frame;
     (frame, reply.body) = Frame::new(reply.body, leftover);
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
-    let mut places: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
+    let mut found_at: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
     for (t, topic) in response.responses.iter().enumerate() {
         for (p, partition) in topic.partitions.iter().enumerate() {
-            places.insert((&topic.topic, topic.topic_id, partition.partition_index), (t, p));
+            found_at.insert((&topic.topic, topic.topic_id, partition.partition_index), (t, p));
         }
     }
-    let by_id = |a: &Asked| places.get(&("", a.id, a.partition));
-    let found: Vec<Option<(usize, usize)>> =
-        asked.iter().map(|a| places.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied()).collect();
+    let by_id = |a: &Asked| found_at.get(&("", a.id, a.partition));
+    let found: Vec<Option<(usize, usize)>> = asked
+        .iter()
+        .map(|a| found_at.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied())
+        .collect();
     let mut all = Vec::with_capacity(asked.len());
     let mut room = checks.room;
     for (asked, found) in asked.into_iter().zip(found) {
@@ -173,7 +178,7 @@ fn read_partition(
     let mut aborted = aborted.into_iter().peekable();
     let mut aborting = HashSet::new();
     let replica = Some(p.preferred_read_replica).filter(|r| *r >= 0);
-    // A broker before 0.11 tells of none.
+    // Brokers before 0.11 have no last stable offset.
     let is_bounded = checks.read_committed && p.last_stable_offset >= 0;
     let mut fetched = Fetched {
         code: p.error_code,
@@ -199,7 +204,7 @@ fn read_partition(
         if is_doubtful(&batch, before, &fetched) {
             fetched.doubtful = true;
             if fetched.asked.doubts {
-                // It may be the batch before that is too far on, and not this one too far back.
+                // Possibly the previous batch has too high an offset, instead of this one too low an offset.
                 if batch.header.base_offset < before {
                     fetched.chunks.pop();
                 }
@@ -241,35 +246,35 @@ fn read_partition(
                 }
             }
         };
-        let share = in_frame.then(|| Share::new(frame, size));
-        fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes, share });
+        let slice = in_frame.then(|| FrameSlice::new(frame, size));
+        fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes, slice });
     }
     fetched
 }
 
-/// Whether a batch cannot be where it says, behind `before`. No checksum covers its offset and the epoch of its leader, and
-/// a damaged offset would let the reader skip records or have its position be out of range. A broker looks up the high
-/// watermark before it reads, so that batches beyond are seldom, but there.
+/// Returns whether a batch that should start at `before` has an implausible offset or epoch. No checksum covers these
+/// fields. A damaged offset would make the consumer skip records, or put its position out of range. Batches above the
+/// high watermark are rare but valid: the broker looks the watermark up before it reads the log.
 fn is_doubtful(batch: &Batch, before: i64, fetched: &Fetched) -> bool {
     let Header { base_offset, partition_leader_epoch, .. } = batch.header;
     let (last_offset, epoch) = (batch.header.last_offset(), fetched.asked.leader_epoch);
-    // The first batch may begin before what was asked for.
+    // The first batch may begin before the requested offset.
     let is_back = last_offset < before || (base_offset < before && before != fetched.asked.offset);
     is_back
         || (fetched.high_watermark >= 0 && last_offset >= fetched.high_watermark)
         || (epoch >= 0 && partition_leader_epoch > epoch)
 }
 
-/// The error for data that is damaged.
+/// Returns the error for a damaged batch.
 pub fn damaged(asked: &Asked, before: &[Chunk], e: &wire::Error) -> Error {
     let offset = before.last().map_or(asked.offset, |c| c.next_offset);
     let message = format!("batch at offset {offset} of {}-{} is damaged: {e}", asked.topic, asked.partition);
     Error::new(ErrorKind::Decode, message).at(&asked.topic, asked.partition).with_hint(format!(
-        "seek past it, or check the broker's disk; check.crcs=false reads what can be read from {offset}"
+        "check the broker's disk; seek past the batch, or read what is readable from {offset} with check.crcs=false"
     ))
 }
 
-/// Whether a control batch ends a transaction that was given up.
+/// Returns whether a control batch aborts a transaction.
 fn is_abort(batch: &Batch, limit: usize) -> bool {
     let Ok(mut records) = batch.records(limit) else {
         return false;
@@ -309,7 +314,7 @@ mod tests {
         [&offsets.start.to_be_bytes(), &sealed.data[8..]].concat()
     }
 
-    /// What is read of an answer to a fetch from `offset` on.
+    /// Reads a response to a fetch from `offset`.
     fn fetched(offset: i64, checks: Checks, records: Vec<u8>, doubts: bool) -> Fetched {
         let asked = Asked {
             slot: 0,
@@ -330,8 +335,8 @@ mod tests {
         read(vec![asked], checks, Leftover::default(), reply).unwrap().partitions.remove(0)
     }
 
-    /// What comes of it: who set the timestamp and the offset of each record that is given out, and the error behind them.
-    fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
+    /// Returns the timestamp type and the offset of each delivered record, and the error after them.
+    fn delivered(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
         let fetched = fetched(offset, checks, records, false);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(offset);
@@ -350,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_all_formats_in_one_answer_are_read_in_order() {
+    fn batches_of_all_formats_in_one_response_are_read_in_order() {
         let all = [
             messages(0, 0..3, Compression::None),
             messages(0, 3..5, Compression::Gzip),
@@ -359,7 +364,7 @@ mod tests {
             batch(9..11, Compression::None),
             messages(1, 11..12, Compression::None)[..20].to_vec(),
         ];
-        let (records, error) = given_out(0, CHECKS, all.concat());
+        let (records, error) = delivered(0, CHECKS, all.concat());
         let kind = |offset| if offset < 5 { TimestampType::None } else { TimestampType::CreateTime };
         assert_eq!(records, (0..11).map(|offset| (kind(offset), offset)).collect::<Vec<_>>());
         assert!(error.is_none());
@@ -379,24 +384,24 @@ mod tests {
         partition.take(7, usize::MAX, &mut Vec::new());
         let epochs = |p: &Partition| [0, 1, 4, 5, 6, 7].map(|offset| p.offset_to_commit(offset).leader_epoch);
         assert_eq!(epochs(&partition), [-1, 1, 1, 1, 2, 2]);
-        // What is before it is not asked for any more.
+        // Epochs of finished records are forgotten.
         partition.finish(6);
         assert_eq!(epochs(&partition), [-1, -1, -1, -1, 2, 2]);
     }
 
     #[test]
-    fn records_before_the_offset_asked_for_are_left_out_of_compressed_messages_and_of_runs() {
+    fn records_before_the_requested_offset_are_skipped_in_compressed_messages_and_runs() {
         for magic in [0, 1] {
             for compression in [Compression::None, Compression::Snappy] {
                 let data = [messages(magic, 0..4, compression), messages(magic, 4..9, compression)].concat();
-                let (records, _) = given_out(6, CHECKS, data);
+                let (records, _) = delivered(6, CHECKS, data);
                 assert_eq!(records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [6, 7, 8]);
             }
         }
     }
 
     #[test]
-    fn nothing_beyond_the_end_is_kept() {
+    fn records_after_the_end_offset_are_dropped() {
         let all = [batch(0..5, Compression::None), batch(5..10, Compression::None), batch(10..15, Compression::None)];
         for (end, most) in [(5, usize::MAX), (7, usize::MAX), (7, 2)] {
             let fetched = fetched(0, CHECKS, all.concat(), false);
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_for_which_there_is_no_room_are_decompressed_in_their_turn() {
+    fn batches_without_room_are_decompressed_when_the_application_reaches_them() {
         let parts = [batch(0..3, Compression::Gzip), batch(3..5, Compression::Lz4), batch(5..9, Compression::None)];
         let (sizes, mut data) = (parts.each_ref().map(Vec::len), parts.concat());
         let checks = Checks { room: 1, ..CHECKS };
@@ -420,19 +425,19 @@ mod tests {
         assert_eq!(read.chunks.iter().map(is_packed).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(read.chunks[1].bytes, sizes[1]);
         let offsets = |data| {
-            let (records, error) = given_out(0, checks, data);
+            let (records, error) = delivered(0, checks, data);
             (records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), error.map(|e| e.to_string()))
         };
         assert_eq!(offsets(data.clone()), ((0..9).collect(), None));
-        // What its turn shows to be damaged is an error in its turn.
+        // If it is damaged, the error comes when the application reaches it.
         data[sizes[0] + crate::record::HEADER_SIZE] ^= 0xff;
-        let (records, error) = given_out(0, Checks { crcs: false, ..checks }, data);
+        let (records, error) = delivered(0, Checks { crcs: false, ..checks }, data);
         assert_eq!(records.len(), 3);
         assert!(error.unwrap().to_string().contains("batch at offset 3 of t-0 is damaged"));
     }
 
     #[test]
-    fn a_batch_that_cannot_be_where_it_says_ends_what_is_read() {
+    fn reading_stops_at_a_batch_with_an_implausible_offset_or_epoch() {
         let good = || [batch(0..2, Compression::None), batch(2..5, Compression::None), batch(5..7, Compression::None)];
         let read = |damage: &dyn Fn(&mut [u8])| {
             let mut batches = good();
@@ -442,15 +447,15 @@ mod tests {
         };
         let offset = |offset: i64| move |batch: &mut [u8]| batch[..8].copy_from_slice(&offset.to_be_bytes());
         assert_eq!(read(&|_| {}), (false, Some(7)));
-        // Beyond the high watermark, and so far that the last offset is beyond all numbers.
+        // Above the high watermark, up to an overflow of the last offset.
         for wrong in [1_000, 1 << 60, i64::MAX] {
             assert_eq!(read(&offset(wrong)), (true, Some(2)), "{wrong}");
         }
-        // Among the batches behind it, which cannot be told from one of those being too far back.
+        // Among the offsets of later batches: then either one may be wrong.
         for wrong in [3, 6, 900] {
             assert_eq!(read(&offset(wrong)), (true, Some(2)), "{wrong}");
         }
-        // Too far back, or the one before too far on.
+        // Too low, or the batch before is too high.
         for wrong in [i64::MIN, -3, 0, 1] {
             assert_eq!(read(&offset(wrong)), (true, None), "{wrong}");
         }
@@ -459,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_of_a_position_is_that_of_the_record_before() {
+    fn the_epoch_of_a_position_is_the_epoch_of_the_record_before() {
         let mut batches = [batch(0..2, Compression::None), batch(2..5, Compression::None)];
         for (epoch, batch) in (2..).zip(&mut batches) {
             batch[12..16].copy_from_slice(&i32::to_be_bytes(epoch));
@@ -475,14 +480,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_given_out_up_to_a_damaged_message_and_beyond_without_a_look_at_checksums() {
+    fn a_run_is_delivered_up_to_a_damaged_message_or_whole_without_checksums() {
         let mut data = messages(1, 0..5, Compression::None);
         let message = data.len() / 5;
         data[3 * message + 12] ^= 1;
-        let (records, error) = given_out(0, CHECKS, data.clone());
+        let (records, error) = delivered(0, CHECKS, data.clone());
         assert_eq!(records.len(), 3);
         assert!(error.unwrap().to_string().contains("batch at offset 3 of t-0 is damaged: checksum"));
-        let (records, error) = given_out(0, Checks { crcs: false, ..CHECKS }, data);
+        let (records, error) = delivered(0, Checks { crcs: false, ..CHECKS }, data);
         assert_eq!(records.len(), 5);
         assert!(error.is_none());
     }

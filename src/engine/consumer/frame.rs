@@ -1,35 +1,36 @@
-//! Memory that answers keep beyond what is buffered: batches that came uncompressed, or are not decompressed yet, lie in the
-//! answer that brought them, and all of it stays until the last of them was given out or thrown away, and until whoever
-//! has records of one lets go of them.
+//! Counts the memory of fetch responses that stays allocated beyond the buffered batches.
+//!
+//! Uncompressed batches, and batches not decompressed yet, are slices of the response. The whole response stays
+//! allocated until its last batch leaves the buffer, and until the application drops its last record.
 
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Of what is fetched ahead, this part at most is held back for answers that the program alone has. One that collects
-/// what it reads would have to wait for each answer otherwise.
-const IN_HAND: usize = 2;
+/// Responses that only the application still uses count for at most half of the prefetch limit. Otherwise an
+/// application that collects records would wait for each response.
+const MAX_DELIVERED: usize = 2;
 
-/// Bytes of answers that no batch in the buffers has any more, and that are in memory all the same.
+/// Bytes of responses that are allocated, but that no buffered batch refers to.
 #[derive(Clone, Debug, Default)]
 pub struct Leftover(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of answers of which something is buffered.
-    begun: AtomicUsize,
-    /// Of answers that were given out, and records of which the program has.
-    in_hand: AtomicUsize,
+    /// Bytes of responses with a buffered batch.
+    buffered: AtomicUsize,
+    /// Bytes of responses whose batches were all delivered, while the application keeps records.
+    delivered: AtomicUsize,
 }
 
 impl Leftover {
-    /// `bound`: how much may be held in all.
+    /// Returns the bytes that count against the prefetch limit `bound`.
     pub fn bytes(&self, bound: usize) -> usize {
-        self.0.begun.load(Relaxed).saturating_add(self.0.in_hand.load(Relaxed).min(bound / IN_HAND))
+        self.0.buffered.load(Relaxed).saturating_add(self.0.delivered.load(Relaxed).min(bound / MAX_DELIVERED))
     }
 }
 
-/// An answer's bytes, wherever slices of them go.
+/// A response's bytes; dropped with the last slice of them.
 struct Body(Bytes, Leftover);
 
 impl AsRef<[u8]> for Body {
@@ -40,22 +41,22 @@ impl AsRef<[u8]> for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.1.0.in_hand.fetch_sub(self.0.len(), Relaxed);
+        self.1.0.delivered.fetch_sub(self.0.len(), Relaxed);
     }
 }
 
-/// An answer as it came, as long as something of it is buffered.
+/// A response, while one of its batches is buffered.
 #[derive(Debug)]
 pub struct Frame {
-    /// Lives at least as long as this, so that it is in hand after it, if at all.
+    /// This slice keeps the body alive until `drop` has counted it as delivered.
     body: Bytes,
     leftover: Leftover,
 }
 
 impl Frame {
-    /// Puts what counts it around an answer's bytes.
+    /// Wraps a response's bytes so that they are counted.
     pub fn new(body: Bytes, leftover: Leftover) -> (Arc<Self>, Bytes) {
-        leftover.0.begun.fetch_add(body.len(), Relaxed);
+        leftover.0.buffered.fetch_add(body.len(), Relaxed);
         let body = Bytes::from_owner(Body(body, leftover.clone()));
         (Arc::new(Self { body: body.clone(), leftover }), body)
     }
@@ -63,29 +64,29 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        self.leftover.0.begun.fetch_sub(self.body.len(), Relaxed);
-        self.leftover.0.in_hand.fetch_add(self.body.len(), Relaxed);
+        self.leftover.0.buffered.fetch_sub(self.body.len(), Relaxed);
+        self.leftover.0.delivered.fetch_add(self.body.len(), Relaxed);
     }
 }
 
-/// A batch's part of the answer it lies in: buffered as long as this lives.
+/// A batch's part of a response; it counts as buffered until it is dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct FrameSlice {
     frame: Arc<Frame>,
     size: usize,
 }
 
-impl Share {
-    /// `size`: its bytes, which no other share of the frame has.
+impl FrameSlice {
+    /// Marks `size` bytes of the frame as buffered. Slices must not overlap.
     pub fn new(frame: &Arc<Frame>, size: usize) -> Self {
-        frame.leftover.0.begun.fetch_sub(size, Relaxed);
+        frame.leftover.0.buffered.fetch_sub(size, Relaxed);
         Self { frame: frame.clone(), size }
     }
 }
 
-impl Drop for Share {
+impl Drop for FrameSlice {
     fn drop(&mut self) {
-        self.frame.leftover.0.begun.fetch_add(self.size, Relaxed);
+        self.frame.leftover.0.buffered.fetch_add(self.size, Relaxed);
     }
 }
 
@@ -94,10 +95,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_out_of_an_answer_counts_until_all_of_it_was_and_nobody_has_it() {
+    fn delivered_batches_count_until_the_whole_response_is_delivered_and_no_record_is_kept() {
         let leftover = Leftover::default();
         let (frame, body) = Frame::new(vec![0; 100].into(), leftover.clone());
-        let (first, last) = (Share::new(&frame, 60), Share::new(&frame, 30));
+        let (first, last) = (FrameSlice::new(&frame, 60), FrameSlice::new(&frame, 30));
         drop(frame);
         assert_eq!(leftover.bytes(1_000), 10);
         drop(first);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_took_anything_of_does_not_count() {
+    fn a_dropped_response_does_not_count() {
         let leftover = Leftover::default();
         drop(Frame::new(vec![0; 100].into(), leftover.clone()));
         assert_eq!(leftover.bytes(1_000), 0);

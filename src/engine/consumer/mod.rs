@@ -1,9 +1,14 @@
-//! The consumer: fetches from every leader ahead of the reader, within a bound of bytes over all partitions, and gives
-//! records out in order.
+//! The consumer: prefetches records from the partition leaders, within one memory limit, and delivers them in order.
 //!
-//! One fetch at a time is out to each broker. While some of a broker's partitions are buffered to their bound, the
-//! fetch for the others waits only a moment: the broker answers a connection's requests one after the other, and a long
-//! wait would keep the busy partitions from being asked for.
+//! ```text
+//! assignment   which partitions              start        their first offsets
+//! fetch        requests and sessions         fetched      reads responses       frame   counts their memory
+//! partition    buffer and position           truncation   validates positions   commit  commits offsets
+//! ```
+//!
+//! One fetch per broker is in flight at a time. While some partitions of a broker have full buffers, the fetch for the
+//! others waits only briefly at the broker. A connection's requests are answered one after the other, so a long wait
+//! would delay the busy partitions.
 
 mod assignment;
 mod commit;
@@ -16,116 +21,115 @@ mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
-use super::{
-    ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition, earliest,
-};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition};
 use crate::record::{Record, TimestampType};
 use assignment::{Changing, Wanted};
 use bytes::Bytes;
-use commit::Committing;
-pub use commit::is_late;
+use commit::PendingCommit;
+pub use commit::is_stale_member;
 use fetch::Node;
 pub(super) use fetch::is_gone;
 use fetched::{Asked, Checks, FetchedAll};
 use frame::Leftover;
-pub(super) use partition::passes;
+pub(super) use partition::is_temporary;
 use partition::{Partition, Position};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where to start when there is no committed offset, or the offset asked for is gone.
+/// Where to start if there is no committed offset, or if the requested offset is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// At the oldest record.
+    /// The first record.
     Earliest,
-    /// After the newest record.
+    /// After the last record.
     Latest,
-    /// At the first record that is no older (KIP-1106).
+    /// The first record that is not older than this (KIP-1106).
     ByDuration(Duration),
-    /// Nowhere: it is an error.
+    /// Nowhere: polling raises an error.
     None,
 }
 
-/// What a consumer needs to know.
+/// Configuration of a consumer.
 #[derive(Clone, Debug)]
 pub struct ConsumerConfig {
-    /// The group whose offsets are used, and that topics are read with.
+    /// The consumer group.
     pub group: Option<GroupConfig>,
-    /// Where to start without an offset.
+    /// Where to start without a committed offset.
     pub reset: Reset,
-    /// The wall clock at [`Time`] 0, milliseconds since 1970.
+    /// The wall-clock time at [`Time`] 0, in milliseconds since 1970.
     pub started_ms: i64,
-    /// How often finished offsets are committed, if they are.
+    /// The interval of auto-commits, if they are enabled.
     pub auto_commit: Option<Duration>,
-    /// How long the broker is to keep committed offsets, if not as long as it does by itself.
+    /// How long the broker keeps committed offsets, instead of its default.
     pub offsets_retention: Option<Duration>,
-    /// Bytes the broker waits for.
+    /// The broker responds once it has this many bytes.
     pub min_bytes: i32,
-    /// How long it waits for them.
+    /// How long the broker waits for them.
     pub max_wait: Duration,
-    /// Bytes of a whole answer, about.
+    /// The approximate size limit of a response, bytes.
     pub max_bytes: i32,
-    /// Bytes of one partition in an answer, about.
+    /// The approximate size limit of one partition in a response, bytes.
     pub max_partition_bytes: i32,
-    /// Bytes fetched ahead over all partitions, whole answers as long as some of them was not given out.
+    /// The prefetch limit over all partitions, bytes. A response counts until all of it is delivered.
     pub prefetch_bytes: usize,
-    /// Whether checksums are checked.
+    /// Whether to verify checksums.
     pub check_crcs: bool,
-    /// Whether records of transactions that were given up, or are not decided, are kept back.
+    /// Whether to hold back records of aborted and open transactions.
     pub read_committed: bool,
-    /// Where the client stands, for followers that are nearer than leaders (KIP-392).
+    /// Rack of this client, for fetching from the nearest replica (KIP-392).
     pub rack: String,
-    /// How long a follower is read from before the leader is asked again.
+    /// How long to fetch from a follower before asking the leader again.
     pub replica_max_age: Duration,
-    /// The first and the longest wait before trying again.
+    /// The first and the longest retry backoff.
     pub retry_backoff: (Duration, Duration),
-    /// How long a broker may take to answer.
+    /// How long a broker may take to respond.
     pub request_timeout: Duration,
-    /// How long offsets may take to be found.
+    /// How long the lookup of offsets may take.
     pub api_timeout: Duration,
-    /// Bytes a batch may decompress to.
+    /// Largest decompressed size of a batch, bytes.
     pub decompress_limit: usize,
 }
 
-/// A partition to read.
+/// A partition to assign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
     /// The topic.
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// The first offset; `None` for the group's committed one, or else `auto.offset.reset`.
+    /// The first offset; `None` starts at the group's committed offset, or else follows `auto.offset.reset`.
     pub offset: Option<i64>,
-    /// The offset to stop before.
+    /// Reading stops before this offset.
     pub end_offset: Option<i64>,
 }
 
-/// Records of one batch, in order. The data is shared with everything else of the same batch.
+/// Records of one batch, in order. All slices of a batch share its data.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The topic.
     pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
-    /// Who set the timestamps.
+    /// Whether the client or the broker set the timestamps.
     pub timestamp_type: TimestampType,
-    /// The bytes the records lie in.
+    /// The bytes of the batch.
     pub data: Bytes,
     /// The records.
     pub records: Vec<Record>,
-    /// How often they were delivered to members of the share group, this time included; 0 outside of share groups.
+    /// How often the share group has delivered the records, including this time; 0 outside of share groups.
     pub delivery_count: i16,
 }
 
-enum Ticket<T> {
+/// What an operation is for.
+enum OpPurpose<T> {
     User(T),
     Start(Vec<(usize, u64)>, Position),
     Check(Vec<(usize, u64, i32)>),
-    Commit(Committing<T>),
+    Commit(PendingCommit<T>),
 }
 
-/// What an answer is matched with.
+/// Tells what a response belongs to.
 pub enum ConsumerToken {
     /// A fetch.
     Fetch(Vec<Asked>, Checks, Leftover),
@@ -135,58 +139,78 @@ pub enum ConsumerToken {
     Group(group::GroupToken),
 }
 
-/// An answer, read.
+/// A decoded response.
 pub enum Prepared {
-    /// A fetch's.
+    /// A fetch response.
     Fetch(i32, Result<FetchedAll, Error>),
-    /// An operation's.
+    /// A response for an operation.
     Op(ClientResponse<OpToken>),
-    /// The membership's.
+    /// A response for the membership.
     Group(ClientResponse<group::GroupToken>),
 }
 
-/// The machine. `T` is what the caller knows an operation by.
+/// What the consumer waits for.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    /// The next request for a partition: a fetch, its position, or the metadata of a missing one.
+    Retry,
+    /// The end of a broker's throttle time.
+    Throttle,
+    AutoCommit,
+    /// The retry of a commit.
+    Commit,
+    /// A deadline of an operation.
+    Operation,
+    /// A deadline of the membership.
+    Group,
+}
+
+impl Timer {
+    const ALL: [Self; 6] = [Self::Retry, Self::Throttle, Self::AutoCommit, Self::Commit, Self::Operation, Self::Group];
+}
+
+/// State machine of a consumer. `T` is the completion of an operation.
 pub struct Consumer<T> {
     config: ConsumerConfig,
-    /// What is read, by a number that is given once.
+    /// Assigned partitions, by a number that is never reused.
     partitions: BTreeMap<usize, Partition>,
     slots: BTreeMap<TopicPartition, usize>,
     next_slot: usize,
     wanted: Wanted,
     subscribed_at: Time,
     group: Option<Group>,
-    /// Whether the group says what is read.
+    /// Whether the group assigns the partitions.
     is_member: bool,
-    /// What the group was told to be wanted.
-    told: Option<Subscription>,
+    /// The group's current subscription.
+    subscription: Option<Subscription>,
     changing: Option<Changing>,
     nodes: BTreeMap<i32, Node>,
     leftover: Leftover,
-    /// Where the next poll begins, so that partitions take turns.
+    /// The partition where the next poll starts, so that partitions take turns.
     turn: usize,
     next_commit: Option<Time>,
-    /// Whether a commit is under way, and whether one of an interval is not done yet.
+    /// Whether a commit is in flight, and whether an auto-commit is not completed.
     committing: bool,
     interval_commits: bool,
-    /// What goes with the next one, and when that is at the earliest.
-    next_commits: Option<Committing<T>>,
+    /// The next commit, and its earliest time.
+    next_commits: Option<PendingCommit<T>>,
     commit_at: Time,
-    /// Since when the reader has been about to leave what it reads.
-    goes_since: Option<Time>,
-    ops: Ops<Ticket<T>>,
+    /// Since when the consumer is closing.
+    closing_since: Option<Time>,
+    ops: Ops<OpPurpose<T>>,
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
     error: Option<Error>,
-    /// Why offsets that are committed by themselves were refused.
+    /// The error of an automatic commit.
     commit_error: Option<Error>,
-    /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
+    /// Why the membership ended; every poll raises this until the application subscribes again.
     ended: Option<Error>,
     cluster: Arc<Cluster>,
     demand: MetadataDemand,
 }
 
 impl<T: Send> Consumer<T> {
-    /// A consumer of nothing.
+    /// Creates a consumer without an assignment.
     pub fn new(config: ConsumerConfig) -> Self {
         Self {
             ops: Ops::new(config.retry_backoff),
@@ -197,7 +221,7 @@ impl<T: Send> Consumer<T> {
             subscribed_at: Time(0),
             group: config.group.clone().map(Group::new),
             is_member: false,
-            told: None,
+            subscription: None,
             changing: None,
             nodes: BTreeMap::new(),
             leftover: Leftover::default(),
@@ -207,7 +231,7 @@ impl<T: Send> Consumer<T> {
             interval_commits: false,
             next_commits: None,
             commit_at: Time(0),
-            goes_since: None,
+            closing_since: None,
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
@@ -219,7 +243,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// What is assigned.
+    /// Returns the assigned partitions.
     pub fn assignment(&self) -> Vec<TopicPartition> {
         self.partitions.values().map(Partition::topic_partition).collect()
     }
@@ -236,15 +260,15 @@ impl<T: Send> Consumer<T> {
         self.partitions.get_mut(&slot).ok_or_else(|| Error::new(ErrorKind::Config, "partition is not assigned"))
     }
 
-    /// Reads on at an offset.
+    /// Continues at an offset.
     pub fn seek(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
         self.at(topic, partition)?.start_at(offset);
-        self.answer_positions();
-        self.look_for_missing(now);
+        self.complete_positions();
+        self.check_missing(now);
         Ok(())
     }
 
-    /// Goes back to the first record that the reader did not get.
+    /// Moves the position back to the first record that the application did not get.
     pub fn rewind(&mut self, topic: &str, partition: i32, offset: i64) {
         if let Ok(p) = self.at(topic, partition) {
             let (committed, finished) = (p.committed, p.finished);
@@ -253,7 +277,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Reads on at a time, or at one of the special ones: -1 for the end, -2 for the start.
+    /// Continues at a timestamp; -1 is the end and -2 the start of the log.
     pub fn seek_to(&mut self, now: Time, partitions: &[(String, i32)], timestamp: i64) -> Result<(), Error> {
         for (topic, partition) in partitions {
             self.at(topic, *partition)?.restart(Position::At(timestamp));
@@ -262,7 +286,7 @@ impl<T: Send> Consumer<T> {
         Ok(())
     }
 
-    /// Stops or goes on giving out and fetching a partition's records.
+    /// Pauses or resumes the fetching and delivery of partitions.
     pub fn set_paused(&mut self, partitions: &[(String, i32)], paused: bool) -> Result<(), Error> {
         for (topic, partition) in partitions {
             self.at(topic, *partition)?.paused = paused;
@@ -270,29 +294,29 @@ impl<T: Send> Consumer<T> {
         Ok(())
     }
 
-    /// What is paused.
+    /// Returns the paused partitions.
     pub fn paused(&self) -> Vec<TopicPartition> {
         self.partitions.values().filter(|p| p.paused).map(Partition::topic_partition).collect()
     }
 
-    /// For each assigned partition, how many records the reader is behind, if that is known.
+    /// Returns the lag of each assigned partition, if it is known.
     pub fn lag(&self) -> Vec<(TopicPartition, Option<i64>)> {
         let lag =
             |p: &Partition| (p.state == Position::Known && p.readable >= 0).then(|| (p.readable - p.position).max(0));
         self.partitions.values().map(|p| (p.topic_partition(), lag(p))).collect()
     }
 
-    /// Starts an operation that ends within `timeout`.
-    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, ticket: T) {
-        self.ops.start(now, op, timeout, Ticket::User(ticket));
+    /// Starts an operation with a timeout.
+    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: T) {
+        self.ops.start(now, op, timeout, OpPurpose::User(completion));
     }
 
-    /// Whether every end was reached and everything before it given out.
+    /// Returns whether all partitions have an end offset, and all records before it were delivered.
     pub fn is_finished(&self) -> bool {
         !self.is_member && !self.partitions.is_empty() && self.partitions.values().all(Partition::is_finished)
     }
 
-    /// Whether [`Consumer::poll_records`] gives something, or a change is to be taken before.
+    /// Returns whether [`Consumer::poll_records`] has records or an error, or the application must take a change first.
     pub fn is_ready(&self) -> bool {
         self.error.is_some()
             || self.commit_error.is_some()
@@ -302,9 +326,9 @@ impl<T: Send> Consumer<T> {
             || self.partitions.values().any(Partition::is_ready)
     }
 
-    /// Gives out what is buffered, as [`Consumer::take_records`], or why there is nothing, once.
+    /// Delivers buffered records like [`Consumer::take_records`]; without records, returns the next error once.
     pub fn poll_records(&mut self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
-        // Not behind the records, as other errors are: of those there may be always more.
+        // This error comes before the records, because there might always be more of them.
         if !self.has_change()
             && let Some(error) = self.commit_error.take()
         {
@@ -320,7 +344,7 @@ impl<T: Send> Consumer<T> {
         Ok(out)
     }
 
-    /// Gives out what is buffered: up to `max_records` and about `max_bytes`, partitions taking turns.
+    /// Delivers up to `max_records` buffered records of about `max_bytes`. Partitions take turns.
     pub fn take_records(&mut self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut out = Vec::new();
         if self.has_change() {
@@ -343,18 +367,37 @@ impl<T: Send> Consumer<T> {
         out
     }
 
-    /// The next operation that ended.
+    /// Returns the next deadline of a timer after now.
+    fn deadline(&self, timer: Timer, now: Time) -> Option<Time> {
+        let is_later = |at: &Time| *at > now;
+        match timer {
+            Timer::Retry => {
+                let retries = self.partitions.values().filter(|p| {
+                    let is_missing = p.unknown_since.is_some() && p.may_be_missing();
+                    is_missing || (p.is_fetchable() && !p.fetching) || p.wants_position()
+                });
+                retries.map(|p| p.retry_at).filter(is_later).min()
+            }
+            Timer::Throttle => self.nodes.values().map(|n| n.quiet_until).filter(is_later).min(),
+            Timer::AutoCommit => self.next_commit.filter(is_later),
+            Timer::Commit => self.next_commit_at(),
+            Timer::Operation => self.ops.next_timeout(now),
+            Timer::Group => self.group.as_ref()?.next_timeout(now),
+        }
+    }
+
+    /// Returns the next completed operation.
     pub fn poll_done(&mut self) -> Option<(T, Result<Output, Error>)> {
         self.done.pop_front()
     }
 
-    /// Ends every operation with an error.
+    /// Fails every operation.
     pub fn fail_all(&mut self, error: &Error) {
         self.fail_commits(error);
         self.ops.fail_all(error);
         let now = self.cluster.updated_at;
-        self.take_done(now);
-        self.done.extend(self.positions.drain(..).map(|(ticket, ..)| (ticket, Err(error.clone()))));
+        self.handle_done(now);
+        self.done.extend(self.positions.drain(..).map(|(completion, ..)| (completion, Err(error.clone()))));
         self.error.get_or_insert_with(|| error.clone());
     }
 }
@@ -383,7 +426,7 @@ impl<T: Send> Role for Consumer<T> {
         match answer {
             Prepared::Op(answer) => {
                 self.ops.handle_response(now, answer);
-                self.take_done(now);
+                self.handle_done(now);
             }
             Prepared::Fetch(node, result) => self.handle_fetch(now, node, result),
             Prepared::Group(answer) => {
@@ -398,14 +441,14 @@ impl<T: Send> Role for Consumer<T> {
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
         self.ops.handle_cluster(now, cluster);
-        self.take_done(now);
+        self.handle_done(now);
         if let Some(group) = &mut self.group {
             group.handle_cluster(cluster);
         }
-        self.take_topics(now);
+        self.update_topics(now);
         self.check_topics(now);
         self.check_positions(now);
-        self.look_for_missing(now);
+        self.check_missing(now);
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
@@ -414,9 +457,9 @@ impl<T: Send> Role for Consumer<T> {
             group.handle_unreachable(now, error);
         }
         if error.kind() == ErrorKind::Authentication {
-            self.take_done(now);
+            self.handle_done(now);
             if self.partitions.is_empty() {
-                // Nothing is assigned yet whose reader would hear of it.
+                // Without partitions, no fetch reports the error.
                 self.error = Some(error.clone());
             }
         }
@@ -449,17 +492,7 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
-        let retries = |p: &&Partition| {
-            let is_missing = p.unknown_since.is_some() && p.is_looked_for();
-            is_missing || (p.is_fetchable() && !p.fetching) || p.wants_position()
-        };
-        let retry = self.partitions.values().filter(retries).map(|p| p.retry_at);
-        let retry = retry.filter(|t| *t > now).min();
-        let quiet = self.nodes.values().map(|n| n.quiet_until).filter(|t| *t > now).min();
-        let retry = earliest(retry, quiet);
-        let group = self.group.as_ref().and_then(|g| g.next_timeout(now));
-        let commit = earliest(self.next_commit.filter(|t| *t > now), self.next_commit_at());
-        earliest(earliest(self.ops.next_timeout(now), retry), earliest(group, commit))
+        Timer::ALL.into_iter().filter_map(|timer| self.deadline(timer, now)).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -468,12 +501,12 @@ impl<T: Send> Role for Consumer<T> {
         if self.partitions.values().any(|p| p.wants_position() && p.retry_at <= now) {
             self.find_positions(now);
         }
-        if self.partitions.values().any(|p| p.unknown_since.is_some() && p.is_looked_for() && p.retry_at <= now) {
-            self.look_for_missing(now);
+        if self.partitions.values().any(|p| p.unknown_since.is_some() && p.may_be_missing() && p.retry_at <= now) {
+            self.check_missing(now);
         }
         if let Some(group) = &mut self.group {
             group.handle_timeout(now);
         }
-        self.take_done(now);
+        self.handle_done(now);
     }
 }

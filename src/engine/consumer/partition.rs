@@ -1,4 +1,15 @@
-//! One assigned partition: where it stands, what is buffered, what may be given out.
+//! State of one assigned partition: its position, its buffer of fetched batches, and the delivery of records.
+//!
+//! ```text
+//! Committed ──OffsetFetch──► Asking ──committed offset──► Known ──out of range, truncated──► At(reset) or Lost
+//! At(time) ───ListOffsets──► Asking ──offset────────────► Known
+//!                            Asking ──nothing committed─► At(reset) or Lost
+//!                            Asking ──error─────────────► Committed or At again, after a backoff
+//! any state ──seek─────────► Known
+//! ```
+//!
+//! `fetch.rs` requests the batches and `fetched.rs` reads them; `start.rs` finds the first position; `commit.rs`
+//! commits offsets.
 
 use super::fetched::{Chunk, Contents};
 use super::{Slice, fetched};
@@ -10,81 +21,81 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where reading starts.
+/// Whether the position is known, or how to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// The group's committed offset has to be asked for.
+    /// At the group's committed offset, which must be requested.
     Committed,
-    /// The offset of a time has to be asked for: a timestamp, or -1 for the end and -2 for the start.
+    /// At the offset of a timestamp, which must be requested; -1 is the end and -2 the start of the log.
     At(i64),
-    /// Being asked for.
+    /// The request for the offset is in flight.
     Asking,
-    /// Known.
+    /// The position is known.
     Known,
-    /// Nowhere, until somebody seeks: what was asked for is gone and `auto.offset.reset` is none.
+    /// Nowhere until the application seeks: the offset is gone and `auto.offset.reset` is `none`.
     Lost,
 }
 
-/// What is made of batches that cannot be where they say: they are fetched again, and taken as they are if nothing changed.
+/// How to treat batches with an implausible offset or epoch: they are fetched again, and accepted if nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// Any is fetched again.
+    /// Fetch any of them again.
     Any,
-    /// The one at this offset is being fetched again.
+    /// The batch at this offset is being fetched again.
     At(i64),
-    /// None is: this broker has such batches.
+    /// Accept them: this broker has such batches.
     Never,
 }
 
-/// The machine's part for one partition.
+/// An assigned partition.
 #[derive(Debug)]
 pub struct Partition {
     pub topic: Arc<str>,
     pub partition: i32,
     pub state: Position,
     pub generation: u64,
-    /// The id of the topic that was read of since reading started; zero before, and if the broker has none.
+    /// The topic ID of the records read; zero before the first response, and if the broker has no topic IDs.
     pub topic_id: Uuid,
     /// The next offset to fetch.
     pub fetch_offset: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
     pub fetch_epoch: i32,
-    /// The leader epoch that the position is good for, and whether a newer one is being asked about.
+    /// The leader epoch under which the position was validated, and whether a validation is in flight.
     pub checked_epoch: i32,
     pub checking: bool,
-    /// The next offset to give out.
+    /// The offset of the next record to deliver.
     pub position: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
     pub position_epoch: i32,
-    /// The offset behind the last record given out.
-    given: i64,
-    /// Records before this offset are done with.
+    /// The offset after the last delivered record.
+    delivered: i64,
+    /// The application has finished with the records below this offset.
     pub finished: i64,
-    /// The offset last committed.
+    /// The last committed offset; -1 if unknown.
     pub committed: i64,
-    /// Reading ends here.
+    /// The offset at which reading ends.
     pub end: Option<i64>,
-    /// The offset after what may be read, as it was last heard; -1 if that is not known.
+    /// The end of the readable records in the last response; -1 if unknown.
     pub readable: i64,
     pub paused: bool,
     pub fetching: bool,
     pub retry_at: Time,
-    /// Since when brokers have answered with what may mean only that they do not know yet.
+    /// Since when brokers have answered with errors that may be temporary, such as an unknown topic.
     pub unknown_since: Option<Time>,
     pub failures: u32,
-    /// Whether it is asked by itself where reading starts, having had an error that was that of all asked with it.
-    pub asked_alone: bool,
-    /// Whether batches are doubted that cannot be where they say.
+    /// Whether its start offset is requested alone, because its error failed the request it shared with other partitions.
+    pub lists_alone: bool,
+    /// How to treat batches with an implausible offset or epoch.
     pub doubt: Doubt,
-    /// How many times the usual bytes to ask for: a message of more was cut off.
+    /// Multiplies the requested size, after a message was larger than that.
     pub growth: i32,
     pub buffered: usize,
-    /// The follower to read from, and until when.
+    /// The follower to fetch from, and until when (KIP-392).
     pub replica: Option<(i32, Time)>,
-    /// When it had records last.
+    /// When a response last had records of it.
     pub served: Time,
     queue: VecDeque<Chunk>,
-    /// The leader epochs of what was given out and is not finished with, and the offsets where they begin.
+    /// Leader epochs of delivered records that are not finished, each with its first offset.
     epochs: VecDeque<(i64, i32)>,
     error: Option<Error>,
 }
@@ -103,7 +114,7 @@ impl Partition {
             checking: false,
             position: 0,
             position_epoch: -1,
-            given: 0,
+            delivered: 0,
             finished: 0,
             committed: -1,
             end,
@@ -113,7 +124,7 @@ impl Partition {
             retry_at: Time(0),
             unknown_since: None,
             failures: 0,
-            asked_alone: false,
+            lists_alone: false,
             doubt: Doubt::Any,
             growth: 1,
             buffered: 0,
@@ -125,7 +136,7 @@ impl Partition {
         }
     }
 
-    /// Starts over at a position; what was buffered or asked for before is thrown away.
+    /// Starts over at a position; drops the buffer and the responses in flight.
     pub fn restart(&mut self, state: Position) {
         self.generation += 1;
         self.queue.clear();
@@ -144,67 +155,68 @@ impl Partition {
     /// Starts at an offset.
     pub fn start_at(&mut self, offset: i64) {
         self.restart(Position::Known);
-        self.asked_alone = false;
+        self.lists_alone = false;
         self.fetch_offset = offset;
         self.position = offset;
         self.position_epoch = -1;
-        self.given = offset;
+        self.delivered = offset;
         self.finished = offset;
-        // A commit goes back with the position.
+        // The next commit may be lower than the last one.
         self.committed = -1;
     }
 
-    /// Takes in that the reader is done with the records before an offset; behind the last one nothing is left to be done with.
+    /// Notes that the application has finished with the records below an offset. After the last delivered record, this
+    /// includes offsets without records.
     pub fn finish(&mut self, next_offset: i64) {
-        self.finished = if next_offset >= self.given { self.position } else { next_offset };
+        self.finished = if next_offset >= self.delivered { self.position } else { next_offset };
         self.forget_epochs();
     }
 
-    /// The leader epoch of the record before an offset, if that was given out; -1 if it is not known.
+    /// Returns the leader epoch of the last delivered record below an offset; -1 if unknown.
     pub fn epoch_before(&self, offset: i64) -> i32 {
         self.epochs.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
     }
 
-    /// Forgets the epochs that nobody asks for: those before the one of the last record that is finished with.
+    /// Forgets epochs that end below the last finished record: no commit needs them.
     fn forget_epochs(&mut self) {
         while self.epochs.get(1).is_some_and(|(first, _)| *first < self.finished) {
             self.epochs.pop_front();
         }
     }
 
-    /// Whether everything up to the end was given out.
+    /// Returns whether all records up to the end offset were delivered.
     pub fn is_finished(&self) -> bool {
         self.state == Position::Known && self.end.is_some_and(|end| self.position >= end)
     }
 
-    /// Whether there is something to give out: records or an error.
+    /// Returns whether there are records or an error to deliver.
     pub fn is_ready(&self) -> bool {
         !self.paused && !self.is_finished() && (!self.queue.is_empty() || self.error.is_some())
     }
 
-    /// Whether more may be fetched.
+    /// Returns whether more records may be fetched now.
     pub fn wants_more(&self, now: Time, max_buffered: usize) -> bool {
         self.is_fetchable() && !self.fetching && self.retry_at <= now && self.buffered < max_buffered
     }
 
-    /// Whether it has to be asked where reading starts.
+    /// Returns whether the start offset must be requested.
     pub fn wants_position(&self) -> bool {
         matches!(self.state, Position::Committed | Position::At(_))
     }
 
-    /// Whether fetching makes sense at all.
+    /// Returns whether the partition is fetched at all.
     pub fn is_fetchable(&self) -> bool {
         let before_end = self.end.is_none_or(|end| self.fetch_offset < end);
         self.state == Position::Known && !self.checking && !self.paused && self.error.is_none() && before_end
     }
 
-    /// Whether nobody is asked for its records although somebody wants them, so that it may not be there; also while whoever
-    /// polls has not taken the news of that.
-    pub fn is_looked_for(&self) -> bool {
+    /// Returns whether the partition should be fetched but no fetch is in flight, so that it may not exist. Stays true
+    /// while the application has not taken the error.
+    pub fn may_be_missing(&self) -> bool {
         self.state == Position::Known && !self.fetching && !self.paused && !self.is_finished()
     }
 
-    /// Takes in what was fetched.
+    /// Adds fetched batches to the buffer.
     pub fn buffer(&mut self, chunks: Vec<Chunk>, error: Option<Error>) {
         for chunk in chunks {
             if self.end.is_some_and(|end| self.fetch_offset >= end) {
@@ -213,7 +225,7 @@ impl Partition {
             self.fetch_offset = chunk.next_offset;
             self.fetch_epoch = chunk.leader_epoch;
             self.buffered += chunk.bytes;
-            // Batches without records are passed over once nothing before them waits.
+            // Without buffered batches before it, a batch without records only moves the position.
             if matches!(chunk.contents, Contents::Nothing) && self.queue.is_empty() {
                 self.pass(chunk.next_offset);
                 self.position_epoch = chunk.leader_epoch;
@@ -225,36 +237,37 @@ impl Partition {
         self.error = error;
     }
 
-    /// Whether what is buffered may be thrown away to make room: nobody takes it before the partition is resumed, and then it
-    /// is fetched anew. Not while a leader is asked about the last of it.
+    /// Returns whether the buffer may be dropped to make room: a paused partition fetches it again when it resumes.
+    /// While the position is being validated, the buffer stays.
     pub fn is_droppable(&self) -> bool {
         self.paused && self.buffered > 0 && !self.checking
     }
 
-    /// Throws away what is buffered, and what is being fetched, and will fetch it anew.
+    /// Drops the buffer and the responses in flight; the records will be fetched again.
     pub fn drop_buffered(&mut self) {
         self.generation += 1;
         self.queue.clear();
         self.buffered = 0;
         self.error = None;
         self.checking = false;
-        // What the leader was asked about the last of it holds for what is before.
+        // The validated epoch also holds for the lower position.
         (self.fetch_offset, self.fetch_epoch) = (self.position, self.position_epoch);
         if self.doubt != Doubt::Never {
             self.doubt = Doubt::Any;
         }
     }
 
-    /// Moves on behind a batch; never beyond the end, as the position is what a commit takes. A reader that is done with all
-    /// records before has nothing more to be done with.
+    /// Moves the position past a batch, but not past the end offset, because commits use the position. If all delivered
+    /// records are finished, the finished offset moves along.
     fn pass(&mut self, next_offset: i64) {
         self.position = self.position.max(self.end.map_or(next_offset, |end| next_offset.min(end)));
-        if self.finished >= self.given {
+        if self.finished >= self.delivered {
             self.finished = self.finished.max(self.position);
         }
     }
 
-    /// Notes that a fetch failed and when it is tried again; says whether whoever polls need not know yet.
+    /// Notes that a fetch failed, and schedules the retry. Returns whether the error may be temporary, so that it is
+    /// not reported.
     pub fn fails(
         &mut self,
         now: Time,
@@ -263,21 +276,21 @@ impl Partition {
         backoff: (Duration, Duration),
     ) -> bool {
         self.back_off(now, backoff);
-        passes(&mut self.unknown_since, now, code, is_retriable)
+        is_temporary(&mut self.unknown_since, now, code, is_retriable)
     }
 
-    /// Puts the next request off; `backoff` is the first and the longest wait.
+    /// Delays the next request; `backoff` is the first and the longest wait.
     pub fn back_off(&mut self, now: Time, backoff: (Duration, Duration)) {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + wait_after(self.failures, backoff, now.0);
     }
 
-    /// The error that whoever polls next will get.
+    /// Returns the error that the next poll will raise.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
     }
 
-    /// Has reading end somewhere else. What was fetched beyond the old end is gone.
+    /// Changes the end offset. Drops the buffer, because it has no records above the old end.
     pub fn end_at(&mut self, end: Option<i64>) {
         if self.end != end {
             self.end = end;
@@ -285,17 +298,17 @@ impl Partition {
         }
     }
 
-    /// Keeps an error for whoever polls next.
+    /// Keeps an error for the next poll.
     pub fn set_error(&mut self, error: Error) {
         self.error = Some(error);
     }
 
-    /// Gives the error out, once nothing before it waits.
+    /// Takes the error, once all records before it are delivered.
     pub fn take_error(&mut self) -> Option<Error> {
         if self.queue.is_empty() && !self.paused { self.error.take() } else { None }
     }
 
-    /// Gives out up to `max_records` records and about `max_bytes` of them, a slice for each batch.
+    /// Delivers up to `max_records` records and about `max_bytes` bytes, one slice per batch. Returns both counts.
     pub fn take(&mut self, max_records: usize, max_bytes: usize, out: &mut Vec<Slice>) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         while count < max_records && bytes < max_bytes && !self.is_finished() {
@@ -325,12 +338,12 @@ impl Partition {
                             broken = Some(e);
                             break;
                         }
-                        // Below the position: the start of a batch that was asked for in its middle.
+                        // Below the position: the requested offset is in the middle of the batch.
                         Some(Ok(r)) if r.offset < self.position => {}
                         Some(Ok(r)) if self.end.is_some_and(|end| r.offset >= end) => break,
                         Some(Ok(r)) => {
                             self.position = r.offset + 1;
-                            self.given = self.position;
+                            self.delivered = self.position;
                             count += 1;
                             bytes += set.walked() - before;
                             records.push(r);
@@ -386,10 +399,13 @@ impl Partition {
     }
 }
 
-/// Whether whoever polls need not know yet of a fetch that failed, of records or for a share group; `since` is when it failed
-/// first with what may pass. A topic that is unknown may have been made just now, what a broker has no name for is as a rule gone
-/// at the next try (Java's consumer never tells of it), and what one finds damaged another replica may have whole.
-pub fn passes(since: &mut Option<Time>, now: Time, code: Option<ErrorCode>, is_retriable: bool) -> bool {
+/// Returns whether the error of a fetch may be temporary, so that the application need not see it yet. `since` is the
+/// time of the first such error in a row. Three kinds of errors count for a while although they are not retriable:
+///
+/// * unknown topic: it may have just been created;
+/// * unknown server error: the next attempt usually succeeds, and Java's consumer never reports it;
+/// * corrupt message: another replica may have it intact.
+pub fn is_temporary(since: &mut Option<Time>, now: Time, code: Option<ErrorCode>, is_retriable: bool) -> bool {
     match code {
         Some(
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
@@ -409,7 +425,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_told_when_it_has_lasted() {
+    fn temporary_errors_are_reported_when_they_last() {
         const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
         let mut p = Partition::new(Arc::from("t"), 0, None);
         let mut fails = |seconds, code: ErrorCode| {
@@ -418,7 +434,7 @@ mod tests {
         assert!(fails(1, ErrorCode::UNKNOWN_SERVER_ERROR));
         assert!(fails(5, ErrorCode::UNKNOWN_TOPIC_ID));
         assert!(!fails(6, ErrorCode::UNKNOWN_SERVER_ERROR));
-        // A topic that elects leaders for long is there.
+        // A topic that has no leader for a long time still exists.
         assert!(fails(20, ErrorCode::NOT_LEADER_OR_FOLLOWER));
         assert!(fails(30, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         assert!(!fails(30, ErrorCode::TOPIC_AUTHORIZATION_FAILED));

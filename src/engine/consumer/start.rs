@@ -1,8 +1,11 @@
-//! Where reading starts: at a committed offset, at a time, at an end, or nowhere.
+//! Finds the offset at which a partition starts: the committed offset, the offset of a timestamp, or an end of the log.
+//!
+//! It starts the OffsetFetch and ListOffsets operations and applies their results. `auto.offset.reset` decides when
+//! there is no committed offset. It also reports assigned partitions that do not exist.
 
 use super::fetch::is_gone;
 use super::partition::{Partition, Position};
-use super::{Consumer, Reset, Ticket};
+use super::{Consumer, OpPurpose, Reset};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::ops::{Committed, ListOffsets, Output};
@@ -10,6 +13,7 @@ use crate::engine::{Error, ErrorKind, Time, TopicPartition};
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
+    /// Returns the position of `auto.offset.reset`.
     pub(super) fn reset_position(&self, now: Time) -> Position {
         match self.config.reset {
             Reset::ByDuration(age) => {
@@ -22,60 +26,61 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// The next offset to give out of a partition, once it is known.
-    pub fn position(&mut self, now: Time, topic: &str, partition: i32, ticket: T) -> Result<(), Error> {
+    /// Requests the position of a partition; the operation completes once the position is known.
+    pub fn position(&mut self, now: Time, topic: &str, partition: i32, completion: T) -> Result<(), Error> {
         let slot = self.slot(topic, partition)?;
-        self.let_start(now, &[TopicPartition::new(topic, partition)]);
+        self.request_starts(now, &[TopicPartition::new(topic, partition)]);
         let generation = self.partitions.get(&slot).map_or(0, |p| p.generation);
-        self.positions.push((ticket, slot, generation));
-        self.answer_positions();
+        self.positions.push((completion, slot, generation));
+        self.complete_positions();
         Ok(())
     }
 
-    /// Why a partition has no position yet, as far as that is known.
+    /// Returns the last error that delays the position of a partition.
     pub fn why_no_position(&self, now: Time, topic: &str, partition: i32) -> Option<Error> {
         let slot = self.slot(topic, partition).ok()?;
-        self.ops.why_of(now, |ticket| match ticket {
-            Ticket::Start(slots, _) => slots.iter().any(|(s, _)| *s == slot),
-            Ticket::Check(slots) => slots.iter().any(|(s, ..)| *s == slot),
-            Ticket::User(_) | Ticket::Commit(_) => false,
+        self.ops.why_of(now, |purpose| match purpose {
+            OpPurpose::Start(slots, _) => slots.iter().any(|(s, _)| *s == slot),
+            OpPurpose::Check(slots) => slots.iter().any(|(s, ..)| *s == slot),
+            OpPurpose::User(_) | OpPurpose::Commit(_) => false,
         })
     }
 
-    pub(super) fn answer_positions(&mut self) {
-        for (ticket, slot, generation) in std::mem::take(&mut self.positions) {
+    /// Completes position requests of partitions whose position is known or cannot be found.
+    pub(super) fn complete_positions(&mut self) {
+        for (completion, slot, generation) in std::mem::take(&mut self.positions) {
             let Some(p) = self.partitions.get(&slot) else {
                 continue;
             };
             match p.state {
-                Position::Known => self.done.push_back((ticket, Ok(Output::Offsets(vec![Some((p.position, -1))])))),
+                Position::Known => self.done.push_back((completion, Ok(Output::Offsets(vec![Some((p.position, -1))])))),
                 Position::Lost => {
                     let error = no_offset(p);
-                    self.done.push_back((ticket, Err(error)));
+                    self.done.push_back((completion, Err(error)));
                 }
                 _ => match p.error() {
-                    Some(error) => self.done.push_back((ticket, Err(error.clone()))),
-                    None => self.positions.push((ticket, slot, generation)),
+                    Some(error) => self.done.push_back((completion, Err(error.clone()))),
+                    None => self.positions.push((completion, slot, generation)),
                 },
             }
         }
     }
 
-    /// Asks for the offsets that reading starts at.
+    /// Requests the start offsets of all partitions that need one.
     pub(super) fn find_positions(&mut self, now: Time) {
         let mut committed = Vec::new();
-        let mut timed: BTreeMap<(i64, Together), Vec<usize>> = BTreeMap::new();
+        let mut timed: BTreeMap<(i64, Batching), Vec<usize>> = BTreeMap::new();
         for (slot, p) in self.partitions.iter_mut().filter(|(_, p)| p.retry_at <= now) {
             match p.state {
                 Position::Committed => committed.push(*slot),
                 Position::At(timestamp) => {
-                    let together = match self.cluster.leader(&p.topic, p.partition) {
-                        _ if p.asked_alone => Together::No(*slot),
-                        Some((leader, _)) => Together::Leader(leader),
-                        None if self.cluster.topics.contains_key(&p.topic) => Together::No(*slot),
-                        None => Together::Unknown,
+                    let batching = match self.cluster.leader(&p.topic, p.partition) {
+                        _ if p.lists_alone => Batching::Alone(*slot),
+                        Some((leader, _)) => Batching::Leader(leader),
+                        None if self.cluster.topics.contains_key(&p.topic) => Batching::Alone(*slot),
+                        None => Batching::UnknownTopic,
                     };
-                    timed.entry((timestamp, together)).or_default().push(*slot);
+                    timed.entry((timestamp, batching)).or_default().push(*slot);
                 }
                 _ => continue,
             }
@@ -85,51 +90,53 @@ impl<T: Send> Consumer<T> {
         let key = |this: &Self, slot: &usize| this.partitions.get(slot).map(|p| (p.topic.clone(), p.partition));
         if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
             let wanted = committed.iter().filter_map(|s| key(self, s)).map(TopicPartition::from).collect();
-            let ticket = Ticket::Start(self.tagged(&committed), Position::Committed);
+            let purpose = OpPurpose::Start(self.tagged(&committed), Position::Committed);
             let op = Committed::new(group.group, wanted).with_coordinator(self.coordinator());
-            self.ops.start(now, Box::new(op), timeout, ticket);
+            self.ops.start(now, Box::new(op), timeout, purpose);
         }
         for ((timestamp, _), slots) in timed {
             let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
-            let ticket = Ticket::Start(self.tagged(&slots), Position::At(timestamp));
+            let purpose = OpPurpose::Start(self.tagged(&slots), Position::At(timestamp));
             let op = ListOffsets::of_several(wanted, self.config.read_committed);
-            self.ops.start(now, Box::new(op), timeout, ticket);
+            self.ops.start(now, Box::new(op), timeout, purpose);
         }
-        self.answer_positions();
+        self.complete_positions();
     }
 
     pub(super) fn tagged(&self, slots: &[usize]) -> Vec<(usize, u64)> {
         slots.iter().filter_map(|s| self.partitions.get(s).map(|p| (*s, p.generation))).collect()
     }
 
-    pub(super) fn take_done(&mut self, now: Time) {
+    /// Handles completed operations.
+    pub(super) fn handle_done(&mut self, now: Time) {
         let mut found = false;
-        while let Some((ticket, result)) = self.ops.poll_done() {
-            match ticket {
-                Ticket::User(ticket) => self.done.push_back((ticket, result)),
-                Ticket::Commit(commit) => self.take_commit(now, commit, &result),
-                Ticket::Check(slots) => self.take_epoch_ends(now, &slots, result),
-                Ticket::Start(slots, asked) => {
+        while let Some((purpose, result)) = self.ops.poll_done() {
+            match purpose {
+                OpPurpose::User(completion) => self.done.push_back((completion, result)),
+                OpPurpose::Commit(commit) => self.complete_commit(now, commit, &result),
+                OpPurpose::Check(slots) => self.handle_epoch_ends(now, &slots, result),
+                OpPurpose::Start(slots, asked) => {
                     found = true;
-                    self.take_positions(now, &slots, asked, result);
+                    self.handle_positions(now, &slots, asked, result);
                 }
             }
         }
         if found {
             self.find_positions(now);
             self.check_positions(now);
-            self.look_for_missing(now);
+            self.check_missing(now);
         }
     }
 
-    pub(super) fn take_positions(
+    /// Applies start offsets, or the error of their request.
+    pub(super) fn handle_positions(
         &mut self,
         now: Time,
         slots: &[(usize, u64)],
         asked: Position,
         result: Result<Output, Error>,
     ) {
-        // With the leader epoch of the record before, if that was committed.
+        // Each offset comes with the leader epoch of the record before it, if that was committed.
         let offsets: Vec<Option<(i64, i32)>> = match result {
             Ok(Output::Committed(offsets)) => {
                 offsets.into_iter().map(|o| o.map(|o| (o.offset, o.leader_epoch))).collect()
@@ -137,7 +144,7 @@ impl<T: Send> Consumer<T> {
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
-                // After a while of asking it is the cause that says so.
+                // An operation that timed out has the last error as its cause.
                 let why = error.cause().unwrap_or(&error);
                 let is_news = !(self.is_member && why.code().is_some_and(is_gone));
                 let culprit = why.topic().zip(why.partition()).filter(|_| slots.len() > 1);
@@ -145,10 +152,10 @@ impl<T: Send> Consumer<T> {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
                         if let (Position::At(_), Some(place)) = (asked, culprit) {
-                            p.asked_alone |= place == (&*p.topic, p.partition);
+                            p.lists_alone |= place == (&*p.topic, p.partition);
                             continue;
                         }
-                        // An error that is there at once would be there at once again.
+                        // Back off even after the first error: an immediate retry would fail in the same way.
                         p.back_off(now, self.config.retry_backoff);
                         if is_news {
                             p.set_error(error.clone());
@@ -169,7 +176,7 @@ impl<T: Send> Consumer<T> {
                     (p.fetch_epoch, p.position_epoch) = (epoch, epoch);
                 }
                 (None, Position::Committed) => p.reset(reset),
-                // No record is as late as the time asked for.
+                // All records are older than the timestamp.
                 (None, _) => p.state = Position::At(LATEST),
             }
             p.committed =
@@ -178,19 +185,19 @@ impl<T: Send> Consumer<T> {
     }
 }
 
-/// What is asked in one question: an error of one partition would be that of all, and keep the others from being read.
+/// Which partitions share a ListOffsets operation. The error of one partition fails the whole operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Together {
-    /// Partitions of one leader.
+enum Batching {
+    /// Partitions of this leader.
     Leader(i32),
-    /// Those of topics that nothing is known of yet.
-    Unknown,
-    /// One without a leader, or that had an error.
-    No(usize),
+    /// Partitions of topics without metadata.
+    UnknownTopic,
+    /// A single partition without a leader, or one that had an error.
+    Alone(usize),
 }
 
 impl Partition {
-    /// Starts where `auto.offset.reset` says, which may be nowhere.
+    /// Starts at the position of `auto.offset.reset`, which may be nowhere.
     pub(super) fn reset(&mut self, to: Position) {
         self.state = to;
         if to == Position::Lost {
@@ -200,12 +207,14 @@ impl Partition {
 }
 
 impl<T: Send> Consumer<T> {
-    /// Has the topic be looked at again of partitions that it has not, and tells whoever polls of one that stays missing: a
-    /// topic may have been given more of them just now, but a number that is too large is a mistake as a rule. A topic that
-    /// is not there may be made yet; and what a member has not is its group's matter. Of a topic that may not be read nobody
-    /// else tells, as its leaders are not known.
-    pub(super) fn look_for_missing(&mut self, now: Time) {
-        for p in self.partitions.values_mut().filter(|p| p.is_looked_for() && p.retry_at <= now) {
+    /// Refreshes the metadata of topics that lack an assigned partition, and reports partitions that stay missing:
+    ///
+    /// * A partition may have just been added, but a number that stays too large is usually a mistake.
+    /// * A topic that does not exist is not reported, because it may still be created.
+    /// * A group member gets no error: its partitions are the group's decision.
+    /// * An unauthorized topic is reported here, because without known leaders no fetch would report it.
+    pub(super) fn check_missing(&mut self, now: Time) {
+        for p in self.partitions.values_mut().filter(|p| p.may_be_missing() && p.retry_at <= now) {
             let Some(topic) = self.cluster.topics.get(&p.topic) else { continue };
             if topic.error.is_error() && !topic.error.is_retriable() && !self.is_member {
                 p.back_off(now, self.config.retry_backoff);
@@ -232,8 +241,8 @@ impl<T: Send> Consumer<T> {
 }
 
 fn no_offset(p: &Partition) -> Error {
-    let message = format!("{}-{} has no offset to start at and auto.offset.reset is none", p.topic, p.partition);
+    let message = format!("{}-{} has no start offset, and auto.offset.reset is none", p.topic, p.partition);
     Error::new(ErrorKind::Config, message)
         .at(&p.topic, p.partition)
-        .with_hint("seek, commit an offset, or set auto.offset.reset to earliest or latest")
+        .with_hint("seek to an offset, commit one, or set auto.offset.reset to earliest or latest")
 }

@@ -1,16 +1,15 @@
-//! Logs that lost records under a reader.
+//! Detects logs that lost records that the consumer has already read.
 //!
-//! A topic that was deleted and made anew under its name has another id, and nothing of what was read (KIP-516); offsets begin
-//! again, and to read on would skip what is before the position. An id is compared with the one that was read of: one that was
-//! learnt before may be older than the position.
-//!
-//! A log may also have been cut (KIP-320): whenever a partition has a new leader, the reader asks it where the
-//! epoch of the last record ends in its log. If that is before the reader's position, records that were read are gone, and
-//! others may be at their offsets.
+//! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start at 0.
+//!   Continuing at the old position would skip records. The ID is compared with the ID in the last fetch, not with older
+//!   metadata, which may be older than the position.
+//! * Truncated logs (KIP-320): when a partition has a new leader, the consumer asks it where the epoch of the last
+//!   record ends in its log. An end below the position means that records were lost, and that other records may have
+//!   their offsets.
 
 use super::fetch::is_gone;
 use super::partition::{Partition, Position};
-use super::{Consumer, Ticket};
+use super::{Consumer, OpPurpose};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::EARLIEST;
 use crate::engine::ops::{EpochEnds, Output};
@@ -19,8 +18,8 @@ use crate::wire::Uuid;
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
-    /// Starts anew in partitions whose topic was deleted and made anew: with the first record, as none of them was read, unless
-    /// a reader that is to reset nothing has to be told.
+    /// Restarts partitions of recreated topics at the first record, because none of the new records was read. With
+    /// `auto.offset.reset` `none`, the application gets an error instead.
     pub(super) fn check_topics(&mut self, now: Time) {
         let reset = match self.reset_position(now) {
             Position::Lost => Position::Lost,
@@ -29,13 +28,13 @@ impl<T: Send> Consumer<T> {
         for p in self.partitions.values_mut() {
             let id = self.cluster.topics.get(&p.topic).map_or(Uuid::ZERO, |t| t.id);
             if !id.is_zero() && !p.topic_id.is_zero() && id != p.topic_id {
-                p.start_anew(reset);
+                p.start_recreated(reset);
             }
         }
         self.find_positions(now);
     }
 
-    /// Asks about partitions whose leader is another than the one their position was good for: all that one leader has together.
+    /// Validates the positions of partitions with a new leader epoch, with one request per leader.
     pub(super) fn check_positions(&mut self, now: Time) {
         let mut slots: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (slot, p) in &mut self.partitions {
@@ -61,11 +60,11 @@ impl<T: Send> Consumer<T> {
             asked.push((p.topic.clone(), p.partition, p.fetch_epoch));
             tagged.push((slot, p.generation, leader_epoch));
         }
-        self.ops.start(now, Box::new(EpochEnds::new(asked)), self.config.api_timeout, Ticket::Check(tagged));
+        self.ops.start(now, Box::new(EpochEnds::new(asked)), self.config.api_timeout, OpPurpose::Check(tagged));
     }
 
-    /// Takes in where epochs end.
-    pub(super) fn take_epoch_ends(&mut self, now: Time, slots: &[(usize, u64, i32)], result: Result<Output, Error>) {
+    /// Handles the end offsets of epochs.
+    pub(super) fn handle_epoch_ends(&mut self, now: Time, slots: &[(usize, u64, i32)], result: Result<Output, Error>) {
         let reset = self.reset_position(now);
         let result = result.map(|output| if let Output::EpochEnds(ends) = output { ends } else { Vec::new() });
         let mut again = Vec::new();
@@ -80,16 +79,16 @@ impl<T: Send> Consumer<T> {
                     }
                 }
                 Err(error) => match error.cause().unwrap_or(error).code() {
-                    // Of a topic that is gone a fetch tells.
+                    // The next fetch reports that the topic is gone.
                     Some(code) if slots.len() == 1 && is_gone(code) => {}
-                    // What cannot be found out does not keep anybody from reading: a broker without the API, or one that
-                    // does not allow it.
+                    // Reading continues without validation if the broker lacks the API or denies it.
                     code if code == Some(ErrorCode::UNSUPPORTED_VERSION)
                         || (slots.len() == 1 && !error.is_retriable()) =>
                     {
                         p.checked_epoch = *leader_epoch;
                     }
-                    // It may be about one of several, and until it is known records may be missing at the position.
+                    // Retry one partition at a time: the error may belong to one of several. Until then, records may be
+                    // missing at the position.
                     _ => again.push(*slot),
                 },
             }
@@ -99,21 +98,21 @@ impl<T: Send> Consumer<T> {
 }
 
 impl Partition {
-    /// Starts over in another topic of the same name.
-    fn start_anew(&mut self, reset: Position) {
+    /// Starts over in a recreated topic.
+    fn start_recreated(&mut self, reset: Position) {
         let position = self.position;
         self.restart(reset);
         (self.committed, self.readable) = (-1, -1);
         if reset == Position::Lost {
-            let what = format!("fetch {}-{} at offset {position}: the topic was made anew", self.topic, self.partition);
+            let what = format!("fetch {}-{} at offset {position}: the topic was recreated", self.topic, self.partition);
             let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
             self.set_error(
-                error.with_hint("records that were read are gone, and others are in their place; seek to go on"),
+                error.with_hint("the records read so far were deleted; seek to an offset of the new topic to continue"),
             );
         }
     }
 
-    /// Goes back to where the log was cut, if it was.
+    /// Moves the position back to the end of a truncated log.
     fn follow_truncation(&mut self, reset: Position, epoch: i32, end: i64) {
         let is_known = epoch >= 0 && end >= 0;
         if is_known && end >= self.fetch_offset && epoch >= self.fetch_epoch {
@@ -122,8 +121,8 @@ impl Partition {
         let (checked, position) = (self.checked_epoch, self.position);
         if reset == Position::Lost {
             let what =
-                format!("fetch {}-{} at offset {position}: its log was cut at {end}", self.topic, self.partition);
-            let hint = "records that were read are gone, and others may be in their place; seek to go on";
+                format!("fetch {}-{} at offset {position}: the log was truncated to {end}", self.topic, self.partition);
+            let hint = "records read before were lost, and new ones may have their offsets; seek to continue";
             let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
             self.restart(Position::Lost);
             self.set_error(error.with_hint(hint));
@@ -131,7 +130,7 @@ impl Partition {
             self.start_at(end.min(position));
             (self.fetch_epoch, self.checked_epoch) = (epoch, checked);
         } else {
-            // The leader knows nothing that old.
+            // The leader does not know an epoch that old.
             self.restart(reset);
         }
     }

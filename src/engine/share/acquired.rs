@@ -1,5 +1,6 @@
-//! What a broker gave out to a member: checked, decompressed, and without the records that are somebody else's. All of it
-//! happens outside of any lock.
+//! Reads the responses of share group requests: checks and decompresses batches, and keeps only acquired records.
+//!
+//! This happens outside of any lock. `mod.rs` buffers the records and handles the results of acknowledgements.
 
 use crate::api::share_acknowledge::{GAP, REJECT, RELEASE};
 use crate::api::share_fetch::{self, AcquiredRecords};
@@ -13,52 +14,52 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How to read what comes.
+/// How to read a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Checks {
     pub crcs: bool,
-    /// Bytes a batch may decompress to.
+    /// Largest decompressed size of a batch, bytes.
     pub limit: usize,
 }
 
-/// What came for one partition.
+/// The result of one partition.
 #[derive(Debug)]
-pub struct Answered {
-    pub spot: TopicIdPartition,
-    /// What became of fetching.
+pub struct PartitionResult {
+    pub topic_partition: TopicIdPartition,
+    /// The result of the fetch.
     pub code: ErrorCode,
-    /// What became of the acknowledgements.
+    /// The result of the acknowledgements.
     pub acknowledged: ErrorCode,
     pub slices: Vec<Slice>,
-    /// Offsets without a record for the reader, and what to say of them.
-    pub settled: Vec<(i64, i64, i8)>,
-    /// What could not be read.
+    /// Acquired offsets without a deliverable record, with their acknowledgement type.
+    pub undeliverable: Vec<(i64, i64, i8)>,
+    /// Why records could not be read.
     pub error: Option<Error>,
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug, Default)]
-pub struct AnsweredAll {
-    /// Whether records were asked for: then a partition without a word is well.
+pub struct LeaderResponse {
+    /// Whether this is a fetch response, where a missing partition means success.
     pub is_fetch: bool,
-    /// How long records are the member's.
+    /// How long the member holds the lock of acquired records.
     pub lock: Duration,
-    /// How long the broker wants to be left alone.
+    /// The throttle time.
     pub throttle: Duration,
-    pub partitions: Vec<Answered>,
+    pub partitions: Vec<PartitionResult>,
     pub leader_changes: Vec<LeaderChange>,
 }
 
-/// Topics by id, for the names in answers.
+/// Topic names by ID.
 pub type Names = HashMap<Uuid, Arc<str>>;
 
-/// Reads the answer to a fetch.
-pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<AnsweredAll, Error> {
+/// Reads a ShareFetch response.
+pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<LeaderResponse, Error> {
     let response: share_fetch::Response = reply.decode()?;
     refused(response.error_code, response.error_message, "fetch for a share group")?;
     let endpoints: Vec<Broker> =
         response.node_endpoints.into_iter().filter_map(|n| broker(n.node_id, n.host, n.port, n.rack)).collect();
-    let mut all = AnsweredAll {
+    let mut all = LeaderResponse {
         is_fetch: true,
         lock: ms(response.acquisition_lock_timeout_ms),
         throttle: ms(response.throttle_time_ms),
@@ -67,51 +68,53 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<Answere
     for topic in response.responses {
         let Some(name) = names.get(&topic.topic_id) else { continue };
         for p in topic.partitions {
-            let spot = TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
+            let topic_partition =
+                TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
             all.leader_changes.extend(moved(
-                &spot,
+                &topic_partition,
                 p.current_leader.leader_id,
                 p.current_leader.leader_epoch,
                 &endpoints,
             ));
-            let mut answered = Answered {
-                spot,
+            let mut result = PartitionResult {
+                topic_partition,
                 code: p.error_code,
                 acknowledged: p.acknowledge_error_code,
                 slices: Vec::new(),
-                settled: Vec::new(),
+                undeliverable: Vec::new(),
                 error: None,
             };
-            read_records(&mut answered, checks, p.records.unwrap_or_default(), p.acquired_records);
-            all.partitions.push(answered);
+            read_records(&mut result, checks, p.records.unwrap_or_default(), p.acquired_records);
+            all.partitions.push(result);
         }
     }
     Ok(all)
 }
 
-/// Reads the answer to acknowledgements.
-pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<AnsweredAll, Error> {
+/// Reads a ShareAcknowledge response.
+pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<LeaderResponse, Error> {
     let response: share_acknowledge::Response = reply.decode()?;
     refused(response.error_code, response.error_message, "acknowledge records of a share group")?;
     let endpoints: Vec<Broker> =
         response.node_endpoints.into_iter().filter_map(|n| broker(n.node_id, n.host, n.port, n.rack)).collect();
-    let mut all = AnsweredAll { throttle: ms(response.throttle_time_ms), ..Default::default() };
+    let mut all = LeaderResponse { throttle: ms(response.throttle_time_ms), ..Default::default() };
     for topic in response.responses {
         let Some(name) = names.get(&topic.topic_id) else { continue };
         for p in topic.partitions {
-            let spot = TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
+            let topic_partition =
+                TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
             all.leader_changes.extend(moved(
-                &spot,
+                &topic_partition,
                 p.current_leader.leader_id,
                 p.current_leader.leader_epoch,
                 &endpoints,
             ));
-            all.partitions.push(Answered {
-                spot,
+            all.partitions.push(PartitionResult {
+                topic_partition,
                 code: ErrorCode::NONE,
                 acknowledged: p.error_code,
                 slices: Vec::new(),
-                settled: Vec::new(),
+                undeliverable: Vec::new(),
                 error: None,
             });
         }
@@ -132,33 +135,38 @@ fn broker(id: i32, host: String, port: i32, rack: Option<String>) -> Option<Brok
     Some(Broker { id, host, port: u16::try_from(port).ok()?, rack })
 }
 
-fn moved(spot: &TopicIdPartition, leader: i32, leader_epoch: i32, endpoints: &[Broker]) -> Option<LeaderChange> {
-    // Nobody said anything: the fields are zero, and no epoch counts from there.
+fn moved(
+    topic_partition: &TopicIdPartition,
+    leader: i32,
+    leader_epoch: i32,
+    endpoints: &[Broker],
+) -> Option<LeaderChange> {
+    // Without an endpoint, the response names no leader: the fields are zero.
     let broker = endpoints.iter().find(|b| b.id == leader)?.clone();
     Some(LeaderChange {
-        topic: spot.topic.clone(),
-        partition: spot.partition,
+        topic: topic_partition.topic.clone(),
+        partition: topic_partition.partition,
         leader,
         leader_epoch,
         broker: Some(broker),
     })
 }
 
-/// The acquired offsets that nothing was said of yet, in order.
-struct Left(VecDeque<AcquiredRecords>);
+/// Acquired offsets that have no record yet, in order.
+struct Remaining(VecDeque<AcquiredRecords>);
 
-impl Left {
+impl Remaining {
     fn new(mut acquired: Vec<AcquiredRecords>) -> Self {
         acquired.retain(|a| 0 <= a.first_offset && a.first_offset <= a.last_offset && a.last_offset < i64::MAX);
         acquired.sort_by_key(|a| a.first_offset);
         Self(acquired.into())
     }
 
-    /// Settles what lies before an offset.
-    fn settle(&mut self, before: i64, kind: i8, settled: &mut Vec<(i64, i64, i8)>) {
+    /// Acknowledges the remaining offsets below an offset with this type.
+    fn acknowledge_below(&mut self, before: i64, kind: i8, undeliverable: &mut Vec<(i64, i64, i8)>) {
         while let Some(a) = self.0.front_mut().filter(|a| a.first_offset < before) {
             let last = a.last_offset.min(before - 1);
-            settled.push((a.first_offset, last, kind));
+            undeliverable.push((a.first_offset, last, kind));
             a.first_offset = last + 1;
             if a.first_offset > a.last_offset {
                 self.0.pop_front();
@@ -166,7 +174,7 @@ impl Left {
         }
     }
 
-    /// Whether a record is the member's, and how often it was delivered then.
+    /// Removes an offset; returns its delivery count if the member acquired it.
     fn take(&mut self, offset: i64) -> Option<i16> {
         let a = self.0.front_mut().filter(|a| a.first_offset == offset)?;
         let count = a.delivery_count;
@@ -178,31 +186,36 @@ impl Left {
     }
 }
 
-fn read_records(answered: &mut Answered, checks: Checks, data: bytes::Bytes, acquired: Vec<AcquiredRecords>) {
-    let mut left = Left::new(acquired);
+fn read_records(result: &mut PartitionResult, checks: Checks, data: bytes::Bytes, acquired: Vec<AcquiredRecords>) {
+    let mut remaining = Remaining::new(acquired);
     for batch in batches(data).in_runs() {
         let batch = match batch {
             Ok(batch) => batch,
             Err(e) => {
-                // How far the damage goes is not known: the broker may try again.
-                answered.error = Some(damaged(&answered.spot, "they are released", &e));
+                // The extent of the damage is unknown, so the records are released for another attempt.
+                result.error = Some(damaged(&result.topic_partition, "released", &e));
                 break;
             }
         };
-        let read = read_batch(answered, checks, &batch, &mut left);
+        let read = read_batch(result, checks, &batch, &mut remaining);
         let kind = match read {
             Ok(()) => GAP,
             Err(e) => {
-                answered.error = Some(damaged(&answered.spot, "they are rejected", &e));
+                result.error = Some(damaged(&result.topic_partition, "rejected", &e));
                 REJECT
             }
         };
-        left.settle(batch.header.next_offset(), kind, &mut answered.settled);
+        remaining.acknowledge_below(batch.header.next_offset(), kind, &mut result.undeliverable);
     }
-    left.settle(i64::MAX, RELEASE, &mut answered.settled);
+    remaining.acknowledge_below(i64::MAX, RELEASE, &mut result.undeliverable);
 }
 
-fn read_batch(answered: &mut Answered, checks: Checks, batch: &Batch, left: &mut Left) -> Result<(), wire::Error> {
+fn read_batch(
+    result: &mut PartitionResult,
+    checks: Checks,
+    batch: &Batch,
+    remaining: &mut Remaining,
+) -> Result<(), wire::Error> {
     if checks.crcs {
         batch.check_crc()?;
     }
@@ -214,13 +227,13 @@ fn read_batch(answered: &mut Answered, checks: Checks, batch: &Batch, left: &mut
     let mut counted: Option<i16> = None;
     for record in if checks.crcs { set } else { set.skip_crcs() } {
         let record = record?;
-        left.settle(record.offset, GAP, &mut answered.settled);
-        let Some(count) = left.take(record.offset) else { continue };
-        match answered.slices.last_mut().filter(|_| counted == Some(count)) {
+        remaining.acknowledge_below(record.offset, GAP, &mut result.undeliverable);
+        let Some(count) = remaining.take(record.offset) else { continue };
+        match result.slices.last_mut().filter(|_| counted == Some(count)) {
             Some(slice) => slice.records.push(record),
-            None => answered.slices.push(Slice {
-                topic: answered.spot.topic.clone(),
-                partition: answered.spot.partition,
+            None => result.slices.push(Slice {
+                topic: result.topic_partition.topic.clone(),
+                partition: result.topic_partition.partition,
                 timestamp_type: batch.header.timestamp_type(),
                 data: data.clone(),
                 records: vec![record],
@@ -232,7 +245,10 @@ fn read_batch(answered: &mut Answered, checks: Checks, batch: &Batch, left: &mut
     Ok(())
 }
 
-fn damaged(spot: &TopicIdPartition, what: &str, e: &wire::Error) -> Error {
-    let message = format!("records of {}-{} are damaged, {what}: {e}", spot.topic, spot.partition);
-    Error::new(ErrorKind::Decode, message).at(&spot.topic, spot.partition).with_hint("check the broker's disk")
+fn damaged(topic_partition: &TopicIdPartition, what: &str, e: &wire::Error) -> Error {
+    let message =
+        format!("records of {}-{} are damaged and were {what}: {e}", topic_partition.topic, topic_partition.partition);
+    Error::new(ErrorKind::Decode, message)
+        .at(&topic_partition.topic, topic_partition.partition)
+        .with_hint("check the broker's disk")
 }

@@ -1,17 +1,18 @@
-//! The share consumer (KIP-932): acquires records from every leader when the reader asks for some, and tells the leaders
-//! what became of them.
+//! The share consumer (KIP-932): acquires records from the partition leaders and acknowledges them.
 //!
-//! A record that was acquired is the member's until its lock ends, so nothing is fetched ahead of the reader. With each
-//! leader there is a session, whose requests are numbered and go one after the other; acknowledgements travel with the
-//! next fetch, or alone where none is about to go. A session ends with its connection, and with it the locks: what is
-//! acknowledged afterwards fails, and comes again to somebody.
+//! An acquired record is locked for the member until the lock expires, so records are only fetched when the application
+//! polls. Each leader has a share session with numbered requests, one in flight at a time. Acknowledgements are sent
+//! with the next fetch, or alone if no fetch is due. A session and its locks end with the connection: later
+//! acknowledgements fail, and the group delivers the records again.
+//!
+//! The membership is in `engine/group`; `requests.rs` builds requests, `acquired.rs` reads responses.
 
 mod acks;
 mod acquired;
 mod requests;
 
 use super::call::MAX_MALFORMED;
-use super::consumer::{Slice, is_gone, passes};
+use super::consumer::{Slice, is_gone, is_temporary};
 use super::group::{self, ShareMember, ShareMemberConfig};
 use super::{
     ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicIdPartition, TopicPartition,
@@ -20,50 +21,50 @@ use super::{
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
 use acks::Acks;
-use acquired::{Answered, AnsweredAll, Checks, Names};
+use acquired::{Checks, LeaderResponse, Names, PartitionResult};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Epoch of the request that opens a session.
+/// The epoch of a request that opens a session.
 const OPEN: i32 = 0;
 
-/// What a share consumer needs to know.
+/// Configuration of a share consumer.
 #[derive(Clone, Debug)]
 pub struct ShareConfig {
-    /// Its membership.
+    /// Configuration of the membership.
     pub member: ShareMemberConfig,
-    /// Whether a fetch never acquires more than `max_records`, where it would take whole batches otherwise (KIP-1206).
+    /// Whether a fetch acquires at most `max_records`, instead of whole batches (KIP-1206).
     pub record_limit: bool,
-    /// Records of one fetch.
+    /// The largest number of records per fetch.
     pub max_records: i32,
-    /// Bytes the broker waits for.
+    /// The broker responds once it has this many bytes.
     pub min_bytes: i32,
-    /// How long it waits for them.
+    /// How long the broker waits for them.
     pub max_wait: Duration,
-    /// Bytes of a whole answer, about.
+    /// The approximate size limit of a response, bytes.
     pub max_bytes: i32,
-    /// Whether checksums are checked.
+    /// Whether to verify checksums.
     pub check_crcs: bool,
-    /// Bytes a batch may decompress to.
+    /// Largest decompressed size of a batch, bytes.
     pub decompress_limit: usize,
 }
 
-/// What became of a record.
+/// The acknowledgement of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgement {
-    /// It is done with.
+    /// The record was processed.
     Accept,
-    /// It may be delivered again.
+    /// The record may be delivered again.
     Release,
-    /// It is not to be delivered again.
+    /// The record must not be delivered again.
     Reject,
-    /// The member needs more time with it (KIP-1222).
+    /// The member needs more time for the record (KIP-1222).
     Renew,
 }
 
 impl Acknowledgement {
-    /// All of them with their names.
+    /// All acknowledgements, with their names.
     pub const ALL: [(&'static str, Self); 4] =
         [("accept", Self::Accept), ("release", Self::Release), ("reject", Self::Reject), ("renew", Self::Renew)];
 
@@ -77,8 +78,8 @@ impl Acknowledgement {
     }
 }
 
-/// What brokers said to acknowledgements, by partition.
-pub type Outcomes = Vec<(TopicPartition, Option<Error>)>;
+/// Results of acknowledgements, by partition.
+pub type AckResults = Vec<(TopicPartition, Option<Error>)>;
 
 /// What an answer is matched with.
 pub enum ShareToken {
@@ -90,101 +91,102 @@ pub enum ShareToken {
     Member(group::GroupToken),
 }
 
-/// An answer, read.
+/// A decoded response.
 pub enum Prepared {
-    /// A fetch's or an acknowledgement's.
-    Leader(i32, Result<AnsweredAll, Error>),
-    /// The membership's.
+    /// The response to a fetch or to acknowledgements.
+    Leader(i32, Result<LeaderResponse, Error>),
+    /// A response for the membership.
     Member(ClientResponse<group::GroupToken>),
 }
 
-/// A leader, and the session with it.
+/// A leader and its share session.
 #[derive(Default)]
 struct Node {
-    /// Of the next request.
+    /// The epoch of the next request.
     epoch: i32,
-    /// The partitions the session holds, and those it will if the request under way succeeds.
-    told: BTreeSet<TopicIdPartition>,
-    telling: BTreeSet<TopicIdPartition>,
+    /// The partitions of the session, and its partitions after the request in flight succeeds.
+    partitions: BTreeSet<TopicIdPartition>,
+    next_partitions: BTreeSet<TopicIdPartition>,
+    /// Acknowledgements to send, and those in flight.
     acks: Acks,
     sending: Acks,
-    /// Counts requests with acknowledgements.
+    /// Numbers the requests with acknowledgements.
     round: u64,
     busy: bool,
-    /// Whether the session was asked to end.
+    /// Whether the request in flight closes the session.
     closing: bool,
-    /// Whether acknowledgements should not wait for a fetch.
+    /// Whether acknowledgements must not wait for a fetch.
     flush: bool,
     retry_at: Time,
     failures: u32,
-    /// Since when it has refused whole requests with what may pass, and how many of its answers in a row were malformed.
+    /// Since when whole requests have failed with temporary errors, and malformed responses in a row.
     unknown_since: Option<Time>,
     malformed: u32,
-    /// How often in a row it did not know its session.
-    forgotten: u32,
+    /// Unknown sessions in a row.
+    unknown_sessions: u32,
 }
 
-/// Records that were acquired and not given out yet.
+/// Acquired records that are not delivered yet.
 struct Buffered {
-    spot: TopicIdPartition,
+    topic_partition: TopicIdPartition,
     node: i32,
-    /// When they are somebody else's.
+    /// When their lock expires.
     until: Time,
     slices: VecDeque<Slice>,
 }
 
-/// A record in the reader's hands.
+/// A delivered record that is not acknowledged.
 #[derive(Clone, Copy, Debug)]
-struct InHand {
+struct Delivered {
     node: i32,
     id: crate::wire::Uuid,
-    /// Whether the reader said that it needs more time.
+    /// Whether the application renewed its lock.
     renewed: bool,
 }
 
-/// Somebody who waits for acknowledgements to be answered: by which nodes, in which rounds.
-struct Commit<T> {
-    ticket: T,
+/// A commit that waits for the results of acknowledgements, by broker and request number.
+struct PendingCommit<T> {
+    completion: T,
     rounds: BTreeSet<(i32, u64)>,
-    outcomes: BTreeMap<TopicPartition, Option<Error>>,
+    results: BTreeMap<TopicPartition, Option<Error>>,
 }
 
-/// The machine. `T` is what the caller knows a commit by.
+/// State machine of a share consumer. `T` is the completion of a commit.
 pub struct ShareConsumer<T> {
     config: ShareConfig,
     member: ShareMember,
     nodes: BTreeMap<i32, Node>,
     buffer: VecDeque<Buffered>,
-    /// Since when partitions have been refused with what may pass.
+    /// Since when partitions have failed with temporary errors.
     unknown_since: BTreeMap<TopicPartition, Option<Time>>,
-    hand: BTreeMap<TopicPartition, BTreeMap<i64, InHand>>,
-    /// Whether the reader waits for records.
+    delivered: BTreeMap<TopicPartition, BTreeMap<i64, Delivered>>,
+    /// Whether the application waits for records.
     wanted: bool,
     leaving: bool,
     lock: Option<Duration>,
-    commits: Vec<Commit<T>>,
-    done: VecDeque<(T, Outcomes)>,
-    /// Outcomes that no commit waited for.
-    outcomes: VecDeque<(TopicPartition, Option<Error>)>,
+    commits: Vec<PendingCommit<T>>,
+    done: VecDeque<(T, AckResults)>,
+    /// Results that no commit waited for.
+    results: VecDeque<(TopicPartition, Option<Error>)>,
     error: Option<Error>,
-    /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
+    /// Why the membership ended; every poll raises this until the application subscribes again.
     ended: Option<Error>,
     cluster: Arc<Cluster>,
     refresh_at: Time,
     demand: MetadataDemand,
 }
 
-/// Adds an outcome to those of a commit: of a partition, the first error counts.
-fn note(outcomes: &mut BTreeMap<TopicPartition, Option<Error>>, place: TopicPartition, error: Option<Error>) {
-    let outcome = outcomes.entry(place).or_default();
-    *outcome = outcome.take().or(error);
+/// Adds a result to those of a commit. The first error of a partition wins.
+fn add_result(results: &mut BTreeMap<TopicPartition, Option<Error>>, partition: TopicPartition, error: Option<Error>) {
+    let result = results.entry(partition).or_default();
+    *result = result.take().or(error);
 }
 
-/// Outcomes kept for a reader that does not ask for them.
-const OUTCOMES: usize = 1 << 12;
+/// The largest number of results kept for an application that does not take them.
+const MAX_RESULTS: usize = 1 << 12;
 
 impl<T: Send> ShareConsumer<T> {
-    /// A consumer of nothing.
+    /// Creates a consumer without a subscription.
     pub fn new(config: ShareConfig) -> Self {
         Self {
             member: ShareMember::new(config.member.clone()),
@@ -192,13 +194,13 @@ impl<T: Send> ShareConsumer<T> {
             nodes: BTreeMap::new(),
             buffer: VecDeque::new(),
             unknown_since: BTreeMap::new(),
-            hand: BTreeMap::new(),
+            delivered: BTreeMap::new(),
             wanted: false,
             leaving: false,
             lock: None,
             commits: Vec::new(),
             done: VecDeque::new(),
-            outcomes: VecDeque::new(),
+            results: VecDeque::new(),
             error: None,
             ended: None,
             cluster: Arc::default(),
@@ -207,7 +209,7 @@ impl<T: Send> ShareConsumer<T> {
         }
     }
 
-    /// Reads these topics with the other members of the group.
+    /// Subscribes to these topics as a member of the group.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
         (self.error, self.ended) = (None, None);
         self.unknown_since.clear();
@@ -215,53 +217,53 @@ impl<T: Send> ShareConsumer<T> {
         self.member.subscribe(now, topics);
     }
 
-    /// Reads nothing any more.
+    /// Ends the subscription and leaves the group.
     pub fn unsubscribe(&mut self, now: Time) {
         self.ended = None;
         self.release_buffered(|_| false);
         self.member.leave(now);
     }
 
-    /// What is read.
+    /// Returns the subscribed topics.
     pub fn subscription(&self) -> impl Iterator<Item = &Arc<str>> {
         self.member.subscription().iter()
     }
 
-    /// The member's name.
+    /// Returns the member ID.
     pub fn member_id(&self) -> &str {
         self.member.id()
     }
 
-    /// How long records are the member's, once a broker said so.
+    /// Returns how long the lock of acquired records lasts, once a broker has said it.
     pub fn lock(&self) -> Option<Duration> {
         self.lock
     }
 
-    /// Gives back what the reader never saw of topics that are not read any more.
+    /// Releases buffered records of topics that are no longer subscribed.
     fn release_buffered(&mut self, is_kept: impl Fn(&Arc<str>) -> bool) {
         let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.buffer).into_iter().partition(|b| is_kept(&b.spot.topic));
+            std::mem::take(&mut self.buffer).into_iter().partition(|b| is_kept(&b.topic_partition.topic));
         self.buffer = kept;
         for b in dropped {
             let node = self.nodes.entry(b.node).or_default();
             node.flush = true;
-            b.slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&b.spot, r.offset, RELEASE));
+            b.slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&b.topic_partition, r.offset, RELEASE));
         }
     }
 
-    /// Whether [`ShareConsumer::poll_records`] gives something.
+    /// Returns whether [`ShareConsumer::poll_records`] has records or an error.
     pub fn is_ready(&self) -> bool {
         self.error.is_some() || self.ended.is_some() || self.member.has_trouble() || !self.buffer.is_empty()
     }
 
-    /// Records in the reader's hands of which it said nothing.
+    /// Returns the number of delivered records without an acknowledgement.
     pub fn unacknowledged(&self) -> usize {
-        self.hand.values().flat_map(BTreeMap::values).filter(|r| !r.renewed).count()
+        self.delivered.values().flat_map(BTreeMap::values).filter(|r| !r.renewed).count()
     }
 
-    /// Gives out what is there, up to `max_records`; asks for more if that is nothing.
+    /// Delivers up to `max_records` buffered records; starts a fetch if there are none.
     pub fn poll_records(&mut self, now: Time, max_records: usize) -> Result<Vec<Slice>, Error> {
-        // Locks that ended: others have the records.
+        // Drop records whose lock expired: other members may have them.
         self.buffer.retain(|b| b.until > now);
         let (mut out, mut count) = (Vec::new(), 0);
         while count < max_records
@@ -276,9 +278,9 @@ impl<T: Send> ShareConsumer<T> {
                 buffered.slices.push_front(Slice { records: rest, ..slice.clone() });
             }
             count += slice.records.len();
-            let in_hand = InHand { node: buffered.node, id: buffered.spot.id, renewed: false };
-            let hand = self.hand.entry(TopicPartition::new(slice.topic.clone(), slice.partition)).or_default();
-            hand.extend(slice.records.iter().map(|r| (r.offset, in_hand)));
+            let delivered = Delivered { node: buffered.node, id: buffered.topic_partition.id, renewed: false };
+            let hand = self.delivered.entry(TopicPartition::new(slice.topic.clone(), slice.partition)).or_default();
+            hand.extend(slice.records.iter().map(|r| (r.offset, delivered)));
             out.push(slice);
         }
         self.wanted = out.is_empty();
@@ -294,14 +296,14 @@ impl<T: Send> ShareConsumer<T> {
         self.nodes.values_mut().for_each(|node| node.flush |= !node.acks.is_empty());
     }
 
-    /// Says what became of a record; false if it is not in the reader's hands.
+    /// Acknowledges a record; returns false if it was not delivered or is already acknowledged.
     pub fn acknowledge(&mut self, topic: &Arc<str>, partition: i32, offset: i64, what: Acknowledgement) -> bool {
         let key = TopicPartition::new(topic.clone(), partition);
-        let Some(hand) = self.hand.get_mut(&key) else { return false };
+        let Some(hand) = self.delivered.get_mut(&key) else { return false };
         let Some(record) = hand.get_mut(&offset) else { return false };
         let node = self.nodes.entry(record.node).or_default();
-        let spot = TopicIdPartition { topic: key.topic.clone(), id: record.id, partition };
-        node.acks.put(&spot, offset, what.number());
+        let topic_partition = TopicIdPartition { topic: key.topic.clone(), id: record.id, partition };
+        node.acks.put(&topic_partition, offset, what.number());
         if what == Acknowledgement::Renew {
             record.renewed = true;
             node.flush = true;
@@ -309,17 +311,17 @@ impl<T: Send> ShareConsumer<T> {
         }
         hand.remove(&offset);
         if hand.is_empty() {
-            self.hand.remove(&key);
+            self.delivered.remove(&key);
         }
         true
     }
 
-    /// Has acknowledgements sent; the ticket comes back when all of them are answered, with what is known of those before that
-    /// nobody heard of yet: a renewal is sent at once, and whether its answer is here before the commit is chance.
-    pub fn commit(&mut self, ticket: T) {
-        let mut outcomes = BTreeMap::new();
-        for (place, error) in self.outcomes.drain(..) {
-            note(&mut outcomes, place, error);
+    /// Sends all acknowledgements; completes when all have results. The commit also reports earlier results that were not
+    /// reported yet: a renewal is sent at once, and its result may arrive before the commit.
+    pub fn commit(&mut self, completion: T) {
+        let mut results = BTreeMap::new();
+        for (place, error) in self.results.drain(..) {
+            add_result(&mut results, place, error);
         }
         let mut rounds = BTreeSet::new();
         for (id, node) in &mut self.nodes {
@@ -332,37 +334,37 @@ impl<T: Send> ShareConsumer<T> {
             }
         }
         if rounds.is_empty() {
-            self.done.push_back((ticket, outcomes.into_iter().collect()));
+            self.done.push_back((completion, results.into_iter().collect()));
         } else {
-            self.commits.push(Commit { ticket, rounds, outcomes });
+            self.commits.push(PendingCommit { completion, rounds, results });
         }
     }
 
-    /// The next commit that ended.
-    pub fn poll_done(&mut self) -> Option<(T, Outcomes)> {
+    /// Returns the next completed commit.
+    pub fn poll_done(&mut self) -> Option<(T, AckResults)> {
         self.done.pop_front()
     }
 
-    /// What became of acknowledgements that no commit waited for.
-    pub fn take_outcomes(&mut self) -> Outcomes {
-        self.outcomes.drain(..).collect()
+    /// Returns the results that no commit waited for.
+    pub fn take_results(&mut self) -> AckResults {
+        self.results.drain(..).collect()
     }
 
-    /// Closes every session, which gives back what is in the reader's hands, and leaves the group.
+    /// Closes every session, which releases unacknowledged records, and leaves the group.
     pub fn leave(&mut self, now: Time) {
         self.leaving = true;
         self.wanted = false;
         self.buffer.clear();
-        self.hand.clear();
+        self.delivered.clear();
         self.member.leave(now);
     }
 
-    /// Whether there is nothing left to say to anybody.
+    /// Returns whether all sessions are closed and the group is left.
     pub fn has_left(&self) -> bool {
         self.leaving && self.member.has_left() && self.nodes.is_empty()
     }
 
-    /// Ends every commit with an error.
+    /// Fails every commit.
     pub fn fail_all(&mut self, error: &Error) {
         let nodes: Vec<i32> = self.nodes.keys().copied().collect();
         for id in nodes {
@@ -372,31 +374,33 @@ impl<T: Send> ShareConsumer<T> {
         self.error.get_or_insert_with(|| error.clone());
     }
 
-    fn handle_leader(&mut self, now: Time, id: i32, result: Result<AnsweredAll, Error>) {
+    fn handle_leader(&mut self, now: Time, id: i32, result: Result<LeaderResponse, Error>) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.busy = false;
         match result {
             Ok(all) => {
-                (node.failures, node.forgotten, node.malformed) = (0, 0, 0);
+                (node.failures, node.unknown_sessions, node.malformed) = (0, 0, 0);
                 node.unknown_since = None;
-                // The epoch after the greatest is 1: 0 opens a session.
+                // The epoch wraps around to 1, because 0 opens a session.
                 node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
-                node.told = std::mem::take(&mut node.telling);
+                node.partitions = std::mem::take(&mut node.next_partitions);
                 node.retry_at = now + all.throttle;
                 self.take_answer(now, id, all);
             }
             Err(error) => {
                 node.end_session();
-                // The session's records are given back with it.
+                // The broker releases the session's records.
                 self.buffer.retain(|b| b.node != id);
                 let is_session = matches!(
                     error.code(),
                     Some(ErrorCode::SHARE_SESSION_NOT_FOUND | ErrorCode::INVALID_SHARE_SESSION_EPOCH)
                 );
-                node.forgotten = if is_session { node.forgotten.saturating_add(1) } else { 0 };
-                if node.forgotten > 1 {
-                    // Once is usual; a broker that says nothing else would be asked thousands of times a second.
-                    node.retry_at = now + wait_after(node.forgotten - 1, self.config.member.retry_backoff, now.0);
+                node.unknown_sessions = if is_session { node.unknown_sessions.saturating_add(1) } else { 0 };
+                if node.unknown_sessions > 1 {
+                    // One such error is normal. Without backoff, a broker that always answers so would get thousands of
+                    // requests per second.
+                    node.retry_at =
+                        now + wait_after(node.unknown_sessions - 1, self.config.member.retry_backoff, now.0);
                 }
                 if !is_session {
                     node.failures = node.failures.saturating_add(1);
@@ -404,8 +408,8 @@ impl<T: Send> ShareConsumer<T> {
                     self.demand.refresh = true;
                     node.malformed = if error.kind() == ErrorKind::Decode { node.malformed + 1 } else { 0 };
                     let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&node.malformed);
-                    let passes = passes(&mut node.unknown_since, now, error.code(), is_retriable);
-                    if !passes && !self.leaving {
+                    let may_pass = is_temporary(&mut node.unknown_since, now, error.code(), is_retriable);
+                    if !may_pass && !self.leaving {
                         self.error.get_or_insert_with(|| error.clone());
                     }
                 }
@@ -415,7 +419,7 @@ impl<T: Send> ShareConsumer<T> {
         self.nodes.retain(|_, node| !node.closing || node.busy);
     }
 
-    fn take_answer(&mut self, now: Time, id: i32, all: AnsweredAll) {
+    fn take_answer(&mut self, now: Time, id: i32, all: LeaderResponse) {
         if !all.lock.is_zero() {
             self.lock = Some(all.lock);
         }
@@ -424,48 +428,61 @@ impl<T: Send> ShareConsumer<T> {
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if all.is_fetch && !self.unknown_since.is_empty() {
-            let mut well: BTreeSet<_> = node.told.iter().map(|spot| spot.topic_partition()).collect();
+            let mut healthy: BTreeSet<_> =
+                node.partitions.iter().map(|topic_partition| topic_partition.topic_partition()).collect();
             for p in all.partitions.iter().filter(|p| p.code.is_error()) {
-                well.remove(&p.spot.topic_partition());
+                healthy.remove(&p.topic_partition.topic_partition());
             }
-            self.unknown_since.retain(|place, _| !well.contains(place));
+            self.unknown_since.retain(|place, _| !healthy.contains(place));
         }
         let sent = std::mem::take(&mut node.sending);
         let round = node.round;
-        let mut unanswered: BTreeSet<TopicIdPartition> = sent.spots().cloned().collect();
-        let mut outcomes = Vec::new();
+        let mut unanswered: BTreeSet<TopicIdPartition> = sent.partitions().cloned().collect();
+        let mut results = Vec::new();
         for answered in all.partitions {
-            if unanswered.remove(&answered.spot) {
-                let tried = || format!("acknowledge records of {}-{}", answered.spot.topic, answered.spot.partition);
+            if unanswered.remove(&answered.topic_partition) {
+                let tried = || {
+                    format!(
+                        "acknowledge records of {}-{}",
+                        answered.topic_partition.topic, answered.topic_partition.partition
+                    )
+                };
                 let error = answered.acknowledged.check().err().map(|code| Error::refused(code, tried()));
-                outcomes.push((answered.spot.clone(), error));
+                results.push((answered.topic_partition.clone(), error));
             }
             self.take_records(now, id, answered);
         }
-        let silent = |spot: TopicIdPartition| {
-            let message =
-                format!("broker {id} did not say what became of records of {}-{}", spot.topic, spot.partition);
-            (spot, Some(Error::new(ErrorKind::Decode, message)))
+        let silent = |topic_partition: TopicIdPartition| {
+            let message = format!(
+                "broker {id} sent no result for acknowledgements of {}-{}",
+                topic_partition.topic, topic_partition.partition
+            );
+            (topic_partition, Some(Error::new(ErrorKind::Decode, message)))
         };
-        outcomes.extend(unanswered.into_iter().map(silent));
-        self.answered(id, round, outcomes);
+        results.extend(unanswered.into_iter().map(silent));
+        self.report_results(id, round, results);
     }
 
-    fn take_records(&mut self, now: Time, id: i32, answered: Answered) {
-        let Answered { spot, code, slices, settled, error, .. } = answered;
+    fn take_records(&mut self, now: Time, id: i32, answered: PartitionResult) {
+        let PartitionResult { topic_partition, code, slices, undeliverable, error, .. } = answered;
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        for (first, last, kind) in settled {
-            node.acks.put_range(&spot, first, last, kind);
-            // Nobody reads these; what others could read should not wait.
+        for (first, last, kind) in undeliverable {
+            node.acks.put_range(&topic_partition, first, last, kind);
+            // These records are not delivered here. Other members may process them, so they must not wait.
             node.flush |= kind != GAP;
         }
-        let is_read = self.member.subscription().contains(&spot.topic);
-        if self.leaving || !is_read {
-            slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&spot, r.offset, RELEASE));
+        let is_subscribed = self.member.subscription().contains(&topic_partition.topic);
+        if self.leaving || !is_subscribed {
+            slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&topic_partition, r.offset, RELEASE));
             node.flush = true;
         } else if !slices.is_empty() {
             let until = self.lock.map_or(Time::NEVER, |lock| now + lock);
-            self.buffer.push_back(Buffered { spot: spot.clone(), node: id, until, slices: slices.into() });
+            self.buffer.push_back(Buffered {
+                topic_partition: topic_partition.clone(),
+                node: id,
+                until,
+                slices: slices.into(),
+            });
         }
         if let Some(error) = error {
             self.error.get_or_insert(error);
@@ -475,47 +492,54 @@ impl<T: Send> ShareConsumer<T> {
         }
         node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
         self.demand.refresh = true;
-        let since = self.unknown_since.entry(spot.topic_partition()).or_default();
-        if !passes(since, now, Some(code), code.is_retriable()) && !is_gone(code) {
-            let what = format!("fetch {}-{} for share group {:?}", spot.topic, spot.partition, self.member.group());
-            self.error.get_or_insert_with(|| Error::refused(code, what).at(&spot.topic, spot.partition));
+        let since = self.unknown_since.entry(topic_partition.topic_partition()).or_default();
+        if !is_temporary(since, now, Some(code), code.is_retriable()) && !is_gone(code) {
+            let what = format!(
+                "fetch {}-{} for share group {:?}",
+                topic_partition.topic,
+                topic_partition.partition,
+                self.member.group()
+            );
+            self.error.get_or_insert_with(|| {
+                Error::refused(code, what).at(&topic_partition.topic, topic_partition.partition)
+            });
         }
     }
 
-    /// Hands out what became of a round's acknowledgements.
-    fn answered(&mut self, id: i32, round: u64, outcomes: Vec<(TopicIdPartition, Option<Error>)>) {
-        let mut is_heard = false;
+    /// Reports the results of a request's acknowledgements to the commits that wait for them.
+    fn report_results(&mut self, id: i32, round: u64, results: Vec<(TopicIdPartition, Option<Error>)>) {
+        let mut is_reported = false;
         for commit in &mut self.commits {
             if !commit.rounds.remove(&(id, round)) {
                 continue;
             }
-            is_heard = true;
-            for (spot, error) in &outcomes {
-                note(&mut commit.outcomes, spot.topic_partition(), error.clone());
+            is_reported = true;
+            for (topic_partition, error) in &results {
+                add_result(&mut commit.results, topic_partition.topic_partition(), error.clone());
             }
         }
-        if !is_heard {
-            let room = OUTCOMES.saturating_sub(self.outcomes.len());
-            self.outcomes
-                .extend(outcomes.into_iter().take(room).map(|(s, e)| (TopicPartition::new(s.topic, s.partition), e)));
+        if !is_reported {
+            let room = MAX_RESULTS.saturating_sub(self.results.len());
+            self.results
+                .extend(results.into_iter().take(room).map(|(s, e)| (TopicPartition::new(s.topic, s.partition), e)));
         }
         let (ended, open): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.commits).into_iter().partition(|c| c.rounds.is_empty());
         self.commits = open;
-        self.done.extend(ended.into_iter().map(|c| (c.ticket, c.outcomes.into_iter().collect())));
+        self.done.extend(ended.into_iter().map(|c| (c.completion, c.results.into_iter().collect())));
     }
 
-    /// Fails the acknowledgements that are under way.
+    /// Fails the acknowledgements in flight.
     fn fail_sending(&mut self, id: i32, error: &Error) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let round = node.round;
         let sent = std::mem::take(&mut node.sending);
         if !sent.is_empty() {
-            self.answered(id, round, sent.spots().map(|s| (s.clone(), Some(error.clone()))).collect());
+            self.report_results(id, round, sent.partitions().map(|s| (s.clone(), Some(error.clone()))).collect());
         }
     }
 
-    /// Fails the acknowledgements that were not sent.
+    /// Fails the unsent acknowledgements.
     fn fail_waiting(&mut self, id: i32, error: &Error) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.sending = std::mem::take(&mut node.acks);
@@ -529,8 +553,8 @@ impl<T: Send> ShareConsumer<T> {
 impl Node {
     fn end_session(&mut self) {
         self.epoch = OPEN;
-        self.told.clear();
-        self.telling.clear();
+        self.partitions.clear();
+        self.next_partitions.clear();
     }
 }
 
@@ -627,45 +651,45 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_told_when_it_has_lasted() {
+    fn temporary_errors_are_reported_when_they_last() {
         let mut consumer = consumer();
-        let spot = TopicIdPartition { topic: Arc::from("t"), id: crate::wire::Uuid([1; 16]), partition: 0 };
-        let mut is_told = |seconds, code: Option<ErrorCode>| {
+        let topic_partition = TopicIdPartition { topic: Arc::from("t"), id: crate::wire::Uuid([1; 16]), partition: 0 };
+        let mut is_reported = |seconds, code: Option<ErrorCode>| {
             let node = consumer.nodes.entry(1).or_default();
-            node.told = [spot.clone()].into();
-            let answered = |code| Answered {
-                spot: spot.clone(),
+            node.partitions = [topic_partition.clone()].into();
+            let answered = |code| PartitionResult {
+                topic_partition: topic_partition.clone(),
                 code,
                 acknowledged: ErrorCode::NONE,
                 slices: Vec::new(),
-                settled: Vec::new(),
+                undeliverable: Vec::new(),
                 error: None,
             };
             let partitions = code.map(answered).into_iter().collect();
-            let all = AnsweredAll { is_fetch: true, partitions, ..AnsweredAll::default() };
+            let all = LeaderResponse { is_fetch: true, partitions, ..LeaderResponse::default() };
             consumer.take_answer(Time(0) + Duration::from_secs(seconds), 1, all);
             consumer.error.take().is_some()
         };
         let unknown = Some(ErrorCode::UNKNOWN_SERVER_ERROR);
-        assert_eq!([1, 5, 6].map(|at| is_told(at, unknown)), [false, false, true]);
-        // A session leaves out partitions of which there is no news.
-        assert!(!is_told(7, None) && !is_told(8, unknown) && is_told(13, unknown));
-        assert!(!is_told(30, Some(ErrorCode::UNKNOWN_TOPIC_ID)), "the group takes it back");
-        assert!(is_told(31, Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)));
+        assert_eq!([1, 5, 6].map(|at| is_reported(at, unknown)), [false, false, true]);
+        // A session leaves out partitions without news.
+        assert!(!is_reported(7, None) && !is_reported(8, unknown) && is_reported(13, unknown));
+        assert!(!is_reported(30, Some(ErrorCode::UNKNOWN_TOPIC_ID)), "the group revokes it");
+        assert!(is_reported(31, Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)));
     }
 
     #[test]
-    fn a_commit_tells_what_was_heard_before_it_and_told_to_nobody() {
+    fn a_commit_reports_earlier_results_that_were_not_reported() {
         let mut consumer = consumer();
         let refused = |code| Some(Error::refused(code, "acknowledge"));
         let (first, second) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
         let errors = [None, refused(ErrorCode::INVALID_RECORD_STATE), refused(ErrorCode::NOT_LEADER_OR_FOLLOWER)];
-        consumer.outcomes.extend(errors.map(|error| (first.clone(), error)));
-        consumer.outcomes.push_back((second.clone(), None));
+        consumer.results.extend(errors.map(|error| (first.clone(), error)));
+        consumer.results.push_back((second.clone(), None));
         consumer.commit(7);
-        let (ticket, outcomes) = consumer.poll_done().expect("nothing is to be answered");
-        let codes: Vec<_> = outcomes.into_iter().map(|(place, e)| (place, e.and_then(|e| e.code()))).collect();
-        assert_eq!((ticket, codes), (7, vec![(first, Some(ErrorCode::INVALID_RECORD_STATE)), (second, None)]));
-        assert!(consumer.take_outcomes().is_empty());
+        let (completion, results) = consumer.poll_done().expect("no acknowledgement is in flight");
+        let codes: Vec<_> = results.into_iter().map(|(place, e)| (place, e.and_then(|e| e.code()))).collect();
+        assert_eq!((completion, codes), (7, vec![(first, Some(ErrorCode::INVALID_RECORD_STATE)), (second, None)]));
+        assert!(consumer.take_results().is_empty());
     }
 }

@@ -1,4 +1,12 @@
-//! Requests to leaders: which one goes next, and what it says.
+//! Builds the ShareFetch and ShareAcknowledge requests to partition leaders.
+//!
+//! Acknowledgements are sent with the next fetch, or alone if no fetch is due. `acquired.rs` reads the responses. The
+//! epoch in the request is the state of the session:
+//!
+//! ```text
+//! epoch 0: closed ──fetch──► epoch n: open ──response──► epoch n + 1
+//!        ▲──any error──────────────┘  └──leave──► epoch -1: closing ──response or error──► gone
+//! ```
 
 use super::acquired::{Checks, Names};
 use super::{Node, OPEN, ShareConsumer, ShareToken};
@@ -9,11 +17,11 @@ use crate::engine::call::AtLeast;
 use crate::engine::{Deadline, Error, Outgoing, Target, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Epoch of the request that closes a session.
+/// The epoch of a request that closes its session.
 const CLOSE: i32 = -1;
 
 impl<T: Send> ShareConsumer<T> {
-    /// The next request to a leader.
+    /// Returns the next request to a leader.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
         let wants = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
         let mut places: BTreeMap<i32, BTreeSet<TopicIdPartition>> = BTreeMap::new();
@@ -43,7 +51,7 @@ impl<T: Send> ShareConsumer<T> {
             }
             if node.epoch == OPEN && !node.acks.is_empty() {
                 let error = Error::refused(ErrorCode::SHARE_SESSION_NOT_FOUND, "acknowledge records of a share group");
-                let hint = "the connection they came on is gone, and others may have them now";
+                let hint = "the connection that acquired them is closed, so other members may get them";
                 self.fail_waiting(id, &error.with_hint(hint));
                 return self.next_request(now);
             }
@@ -64,8 +72,9 @@ impl<T: Send> ShareConsumer<T> {
     fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<TopicIdPartition>) -> Outgoing<ShareToken> {
         let config = &self.config;
         let node = self.nodes.entry(id).or_default();
-        let names: Names = places.iter().chain(node.acks.spots()).map(|s| (s.id, s.topic.clone())).collect();
-        let asked: BTreeSet<&TopicIdPartition> = places.difference(&node.told).chain(node.acks.spots()).collect();
+        let names: Names = places.iter().chain(node.acks.partitions()).map(|s| (s.id, s.topic.clone())).collect();
+        let asked: BTreeSet<&TopicIdPartition> =
+            places.difference(&node.partitions).chain(node.acks.partitions()).collect();
         let mut request = share_fetch::Request {
             group_id: Some(self.member.group().to_owned()),
             member_id: Some(self.member.id().to_owned()),
@@ -78,29 +87,32 @@ impl<T: Send> ShareConsumer<T> {
             share_acquire_mode: if config.record_limit { RECORD_LIMIT } else { BATCH_OPTIMIZED },
             ..Default::default()
         };
-        for spot in asked {
+        for topic_partition in asked {
             let partition = share_fetch::Partition {
-                partition_index: spot.partition,
-                acknowledgement_batches: node.acks.of(spot),
+                partition_index: topic_partition.partition,
+                acknowledgement_batches: node.acks.of(topic_partition),
                 ..Default::default()
             };
-            match request.topics.last_mut().filter(|t| t.topic_id == spot.id) {
+            match request.topics.last_mut().filter(|t| t.topic_id == topic_partition.id) {
                 Some(topic) => topic.partitions.push(partition),
-                None => request.topics.push(share_fetch::Topic { topic_id: spot.id, partitions: vec![partition] }),
+                None => request
+                    .topics
+                    .push(share_fetch::Topic { topic_id: topic_partition.id, partitions: vec![partition] }),
             }
         }
-        for spot in node.told.difference(&places) {
-            match request.forgotten_topics_data.last_mut().filter(|t| t.topic_id == spot.id) {
-                Some(topic) => topic.partitions.push(spot.partition),
-                None => request
-                    .forgotten_topics_data
-                    .push(share_fetch::ForgottenTopic { topic_id: spot.id, partitions: vec![spot.partition] }),
+        for topic_partition in node.partitions.difference(&places) {
+            match request.forgotten_topics_data.last_mut().filter(|t| t.topic_id == topic_partition.id) {
+                Some(topic) => topic.partitions.push(topic_partition.partition),
+                None => request.forgotten_topics_data.push(share_fetch::ForgottenTopic {
+                    topic_id: topic_partition.id,
+                    partitions: vec![topic_partition.partition],
+                }),
             }
         }
         let min_version = if config.record_limit { 2 } else { 1 };
         let checks = Checks { crcs: config.check_crcs, limit: config.decompress_limit };
         let deadline = Deadline::ToAnswer(now + config.member.request_timeout + config.max_wait);
-        node.telling = places;
+        node.next_partitions = places;
         node.begin();
         Outgoing {
             target: Target::Fetch(id),
@@ -113,7 +125,7 @@ impl<T: Send> ShareConsumer<T> {
 
     fn ask_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<ShareToken> {
         let node = self.nodes.entry(id).or_default();
-        let names: Names = node.acks.spots().map(|s| (s.id, s.topic.clone())).collect();
+        let names: Names = node.acks.partitions().map(|s| (s.id, s.topic.clone())).collect();
         let renews = node.acks.renews();
         let request = share_acknowledge::Request {
             group_id: Some(self.member.group().to_owned()),
@@ -122,7 +134,7 @@ impl<T: Send> ShareConsumer<T> {
             is_renew_ack: renews,
             topics: node.acks.topics(),
         };
-        node.telling = node.told.clone();
+        node.next_partitions = node.partitions.clone();
         node.closing = self.leaving;
         node.begin();
         Outgoing {
@@ -136,7 +148,7 @@ impl<T: Send> ShareConsumer<T> {
 }
 
 impl Node {
-    /// Notes that a request goes, with all acknowledgements there are.
+    /// Notes that a request is sent with all collected acknowledgements.
     fn begin(&mut self) {
         self.busy = true;
         self.flush = false;

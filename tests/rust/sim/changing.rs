@@ -128,9 +128,9 @@ impl Story {
         }
         while let Some(event) = writer.role.poll_event() {
             for delivery in event.deliveries.iter().filter(|_| event.result.is_ok()) {
-                let topic = self.sent.get(&delivery.ticket).and_then(|name| self.topics.get_mut(name));
+                let topic = self.sent.get(&delivery.completion).and_then(|name| self.topics.get_mut(name));
                 if let Some(topic) = topic {
-                    topic.acknowledged.insert(delivery.ticket);
+                    topic.acknowledged.insert(delivery.completion);
                 }
             }
         }

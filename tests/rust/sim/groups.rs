@@ -198,7 +198,7 @@ impl Story {
         }
         while let Some(event) = writer.role.poll_event() {
             if event.result.is_ok() {
-                self.acknowledged.extend(event.deliveries.iter().map(|d| d.ticket));
+                self.acknowledged.extend(event.deliveries.iter().map(|d| d.completion));
             }
         }
     }

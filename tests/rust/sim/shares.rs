@@ -116,7 +116,7 @@ impl Story {
                     self.moods[i] = Mood::Well;
                 }
             }
-            member.role.take_outcomes();
+            member.role.take_results();
             match self.moods[i] {
                 Mood::Dead(until) | Mood::Leaves(until) if until <= world.now || is_quiet => {
                     if let Mood::Leaves(since) = self.moods[i]
@@ -199,7 +199,7 @@ impl Story {
         }
         while let Some(event) = writer.role.poll_event() {
             if event.result.is_ok() {
-                self.acknowledged.extend(event.deliveries.iter().map(|d| d.ticket));
+                self.acknowledged.extend(event.deliveries.iter().map(|d| d.completion));
             }
         }
     }
