@@ -41,7 +41,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build develop demo test test-fast test-nightly test-rust test-python \
-	check check-format check-prose check-clippy check-features check-python check-docs fmt \
+	check check-format check-prose check-loops check-clippy check-features check-python check-docs fmt \
 	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
@@ -85,7 +85,7 @@ test-free-threaded: needs-everything target/free-threaded/.installed ## clients 
 	@echo '==> tests, $(FREE_THREADED)'
 	@target/free-threaded/bin/python -m pytest $(or $(ARGS),$(FREE_THREADED_TESTS))
 
-check: check-format check-prose check-clippy check-features check-python check-docs ## formatting, prose, lints, types, stubs, docs
+check: check-format check-prose check-loops check-clippy check-features check-python check-docs ## formatting, prose, lints, types, stubs, docs
 
 check-format: $(VENV)/.installed
 	@echo '==> rustfmt and ruff format'
@@ -95,6 +95,10 @@ check-format: $(VENV)/.installed
 check-prose:
 	@echo '==> prose: long sentences and vague words'
 	@$(PYTHON) scripts/check_prose.py
+
+check-loops:
+	@echo '==> import loops'
+	@$(PYTHON) scripts/import_loops.py --max 34
 
 check-clippy: needs-build $(VENV)/.installed
 	@echo '==> clippy, without the dev broker, with it, and with the Python module'

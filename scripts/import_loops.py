@@ -7,8 +7,8 @@ or an `__init__.py` only exports again counts for the file that defines it. Test
 
     python3 scripts/import_loops.py [--max N] [PREFIX ...]
 
-PREFIX (for example src/broker) limits the list to loops with a file below it. With `--max N` the exit code is 1 if more
-than N files are part of a loop.
+PREFIX (for example src/broker) limits the list to loops with a file below it. With `--max N` it prints the loops only
+if more than N files are part of one, and then exits with 1.
 """
 
 from __future__ import annotations
@@ -268,18 +268,20 @@ def main() -> int:
     sys.setrecursionlimit(10_000)
 
     total = count = 0
+    lines: list[str] = []
     for arrows in (Rust(ROOT / "src").arrows(), python_arrows(ROOT / "python")):
         for files in loops(arrows):
             if options.prefix and not any(file.startswith(tuple(options.prefix)) for file in files):
                 continue
             count += 1
             total += len(files)
-            print(f"loop of {len(files)} files")
+            lines.append(f"loop of {len(files)} files")
             for file in files:
-                for target in sorted(set(arrows[file]) & set(files)):
-                    print(f"  {file} -> {target}: {', '.join(sorted(arrows[file][target]))}")
-    print(f"{total} files in {count} loops")
-    if options.max is not None and total > options.max:
+                inside = sorted(set(arrows[file]) & set(files))
+                lines += [f"  {file} -> {target}: {', '.join(sorted(arrows[file][target]))}" for target in inside]
+    within = options.max is not None and total <= options.max
+    print("\n".join([*([] if within else lines), f"{total} files in {count} loops"]))
+    if options.max is not None and not within:
         print(f"error: {total} files are part of a loop, and at most {options.max} may be", file=sys.stderr)
         return 1
     return 0
