@@ -12,6 +12,7 @@ import klamm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benches" / "README.md"]
+FILES = re.compile(r"`((?:src|python|tests|scripts|benches|examples)/[\w/.-]+)`")
 
 
 def test_the_page_of_configuration_keys_is_up_to_date():
@@ -53,3 +54,9 @@ def test_links_lead_to_a_file_and_a_heading(page):
         target = (page.parent / name) if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_files_that_pages_name_exist():
+    named = {path for page in PAGES for path in FILES.findall(page.read_text(encoding="utf-8"))}
+    assert len(named) > 50
+    assert not [path for path in sorted(named) if not (ROOT / path).exists()]
