@@ -1,10 +1,12 @@
 """Reads and writes the data that brokers and consumers of Kafka 0.7 keep in ZooKeeper, through kazoo.
 
-    /brokers/ids/N                  ephemeral    address of broker N, as creator:host:port
-    /brokers/topics/T/N             ephemeral    number of partitions of topic T on broker N
-    /consumers/G/ids/C              ephemeral    topics that consumer C of group G reads
-    /consumers/G/owners/T/N-P       ephemeral    stream that reads partition P of topic T on broker N
-    /consumers/G/offsets/T/N-P      persistent   offset to read next
+| path | node | data |
+|---|---|---|
+| /brokers/ids/N | ephemeral | address of broker N, as creator:host:port |
+| /brokers/topics/T/N | ephemeral | number of partitions of topic T on broker N |
+| /consumers/G/ids/C | ephemeral | topics that consumer C of group G reads |
+| /consumers/G/owners/T/N-P | ephemeral | stream that reads partition P of topic T on broker N |
+| /consumers/G/offsets/T/N-P | persistent | offset to read next |
 
 Parents are persistent and have no data. Kafka 0.8 has the same paths for offsets, with the partition number alone.
 """

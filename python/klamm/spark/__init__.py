@@ -11,9 +11,12 @@ This is a Python data source. Its option names, schema and offsets are those of 
 `format("kafka")` by `format("klamm")`. Rows are exchanged as Arrow batches. Spark finds the source through the package
 `pyspark_klamm`; `register` does the same by hand.
 
-Files, in the order of the data: `source` receives Spark's calls; `options` and `positions` parse options; `schema` checks columns;
-`lookup` and `offsets` find what to read; `filters`, `read` and `stream` plan and read; `columns` converts batches; `write` and
-`exactly_once` write. `clients` caches the Kafka clients of a worker.
+Files, in the order of the data:
+
+* `source` receives Spark's calls; `options`, `client_options` and `positions` parse options; `schema` checks columns
+* `lookup` and `offsets` find what to read; `filters` narrows it; `read` and `stream` plan and read; `columns` converts batches
+* `write` and `exactly_once` write
+* `clients` caches the Kafka clients of a worker
 """
 
 from __future__ import annotations
