@@ -308,7 +308,7 @@ def test_tasks_written_in_python_wait_as_well(broker, topic):
 
 def test_polls_that_found_nothing_leave_nothing(broker, topic):
     def waits():
-        return sum(type(thing).__name__ == "Parked" for thing in gc.get_objects())
+        return sum(type(thing).__name__ == "LoopFuture" for thing in gc.get_objects())
 
     async def main():
         async with klamm.AsyncConsumer(broker.bootstrap_servers) as consumer:

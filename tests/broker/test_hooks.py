@@ -265,7 +265,9 @@ def test_callbacks_of_two_clients_that_would_wait_for_each_other_raise(broker, t
 
         return wait
 
-    with klamm.Producer(broker.bootstrap_servers) as one, klamm.Producer(broker.bootstrap_servers) as two:
+    # The linger lets the callbacks be added before the deliveries are done. Otherwise they would run in this thread.
+    one, two = (klamm.Producer(broker.bootstrap_servers, linger_ms=300) for _ in range(2))
+    with one, two:
         one.send(topic, b"v").add_done_callback(waits_for(two))
         two.send(topic, b"v").add_done_callback(waits_for(one))
         assert over.acquire(timeout=20)
