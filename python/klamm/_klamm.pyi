@@ -46,6 +46,7 @@ __all__ = [
     "DevBrokerCore",
     "Fetched07",
     "LegacyConnection",
+    "LoginMailbox",
     "LoginQuestion",
     "Message07",
     "OpenRecords",
@@ -59,7 +60,6 @@ __all__ = [
     "ScramClient",
     "ShareConsumerCore",
     "ShareRecordIterator",
-    "TokenDesk",
     "ZooKeeperMember",
     "ZooKeeperOperation",
     "__version__",
@@ -505,7 +505,7 @@ class LoginQuestion:
     def token(self) -> bytes: ...
 
 @final
-class TokenDesk:
+class LoginMailbox:
     def put(self, token: str, extensions: Sequence[tuple[str, str]]) -> None: ...
     def fail(self, message: str, hint: str) -> None: ...
     def question(self, seconds: float) -> LoginQuestion | None: ...

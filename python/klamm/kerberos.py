@@ -23,7 +23,7 @@ from klamm.errors import AuthenticationError, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from klamm._klamm import TokenDesk
+    from klamm._klamm import LoginMailbox
 
 __all__: list[str] = []
 
@@ -74,7 +74,7 @@ def _library() -> Any:
     return None
 
 
-def start(desk: TokenDesk, settings: list[tuple[str, str]]) -> None:
+def start(mailbox: LoginMailbox, settings: list[tuple[str, str]]) -> None:
     """Start the thread that computes the tokens of a client's logins until the client is closed."""
     if _library() is None:
         raise ConfigError(
@@ -82,13 +82,13 @@ def start(desk: TokenDesk, settings: list[tuple[str, str]]) -> None:
             hint="run apt install libgssapi-krb5-2, dnf install krb5-libs, or brew install krb5",
         )
     chosen = {key.removeprefix("sasl.kerberos."): value for key, value in settings}
-    threading.Thread(target=_run, args=(desk, chosen), name="klamm-kerberos", daemon=True).start()
+    threading.Thread(target=_run, args=(mailbox, chosen), name="klamm-kerberos", daemon=True).start()
 
 
-def _run(desk: TokenDesk, settings: Mapping[str, str]) -> None:
+def _run(mailbox: LoginMailbox, settings: Mapping[str, str]) -> None:
     contexts: dict[int, _Context] = {}
-    while desk.wait(0):
-        question = desk.question(IDLE_S)
+    while mailbox.wait(0):
+        question = mailbox.question(IDLE_S)
         if question is None:
             continue
         connection, step = question.connection, question.kind
@@ -98,13 +98,13 @@ def _run(desk: TokenDesk, settings: Mapping[str, str]) -> None:
                 contexts[connection] = _Context(f"{settings['service.name']}@{question.host}", settings)
             context = contexts[connection]
             answer = getattr(context, step)(question.token)
-            desk.answer(connection, answer, context.is_established)
+            mailbox.answer(connection, answer, context.is_established)
         except AuthenticationError as error:
             contexts.pop(connection, None)
-            desk.refuse(connection, error.message, error.hint or "")
+            mailbox.refuse(connection, error.message, error.hint or "")
         except Exception as error:  # noqa: BLE001 - the login fails with it
             contexts.pop(connection, None)
-            desk.refuse(connection, f"GSSAPI: {type(error).__name__}: {error}", "")
+            mailbox.refuse(connection, f"GSSAPI: {type(error).__name__}: {error}", "")
         else:
             if step == "wrap":  # the last step of a login
                 del contexts[connection]

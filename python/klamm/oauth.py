@@ -30,7 +30,7 @@ from klamm.tokens import Token, TokenProvider
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from klamm._klamm import TokenDesk
+    from klamm._klamm import LoginMailbox
 
 __all__ = ["Token", "TokenProvider"]
 
@@ -44,10 +44,12 @@ MAX_RESPONSE = 1 << 20
 """Maximum size of a response of a token endpoint, in bytes."""
 
 
-def start(desk: TokenDesk, provider: tuple[Callable[..., Any], bool] | None, settings: list[tuple[str, str]]) -> None:
+def start(
+    mailbox: LoginMailbox, provider: tuple[Callable[..., Any], bool] | None, settings: list[tuple[str, str]]
+) -> None:
     """Start the thread that fetches tokens for a client until the client is closed."""
     fetch = _source(provider, {key.removeprefix("sasl.oauthbearer."): value for key, value in settings})
-    threading.Thread(target=_run, args=(desk, fetch), name="klamm-tokens", daemon=True).start()
+    threading.Thread(target=_run, args=(mailbox, fetch), name="klamm-tokens", daemon=True).start()
 
 
 def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[str, str]) -> Callable[[], Token]:
@@ -89,18 +91,18 @@ def _extensions(text: str) -> dict[str, str]:
     return {key.strip(): value for key, value in pairs}
 
 
-def _run(desk: TokenDesk, fetch: Callable[[], Token]) -> None:
+def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
     first, longest = RETRY_S
     wait, failures = 0.0, 0
-    while desk.wait(wait):
+    while mailbox.wait(wait):
         try:
             token = fetch()
-            desk.put(token.value, list(token.extensions.items()))
+            mailbox.put(token.value, list(token.extensions.items()))
         except AuthenticationError as error:
-            desk.fail(error.message, error.hint or _HINT)
+            mailbox.fail(error.message, error.hint or _HINT)
         except Exception as error:  # noqa: BLE001 - the logins that wait for a token raise it
             # klamm itself adds nothing of the token to this message.
-            desk.fail(f"no token: the provider raised {type(error).__name__}: {error}", _HINT)
+            mailbox.fail(f"no token: the provider raised {type(error).__name__}: {error}", _HINT)
         else:
             failures = 0
             wait = max(REFRESH_AT * (token.expires_at - time.time()), first)

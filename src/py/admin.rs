@@ -4,8 +4,8 @@
 
 use super::construct::{class, construct, list};
 use super::error::no_pickle;
+use super::login_mailbox;
 use super::pending::Pending;
-use super::tokens;
 use super::{arguments, commits, config};
 use crate::client::{self, AnyClient, ClientType, ConfigResource, Error, GroupMember, NewTopic, TopicPartition};
 use pyo3::prelude::*;
@@ -31,7 +31,7 @@ impl AdminCore {
     ) -> PyResult<Self> {
         let (config, servers, login) = config::parse(py, ClientType::Admin, bootstrap_servers, config)?;
         let client = client::Admin::new(&config)?;
-        tokens::start(py, client.login_mailbox(), login)?;
+        login_mailbox::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers })
     }
 

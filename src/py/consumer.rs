@@ -10,11 +10,11 @@ use super::deadline::{Deadline, wait_for};
 use super::delivery_buffer::{Chunk, DeliveryBuffer, Processed};
 use super::error::{exception, no_pickle};
 use super::event_loop;
+use super::login_mailbox;
 use super::loop_future::{LoopFuture, Ready};
 use super::pending::{Pending, int_list};
 use super::record::Record;
 use super::records::Records;
-use super::tokens;
 use super::{arguments, assignors, config};
 use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Slice, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
@@ -32,8 +32,7 @@ pub(super) type PartitionTuple = (String, i32);
 pub(super) struct ConsumerCore {
     pub(super) client: Arc<client::Consumer>,
     servers: String,
-    /// The limit of records for one poll: `max.poll.records`.
-    most: usize,
+    max_poll_records: usize,
     buffer: Mutex<DeliveryBuffer>,
     pub(super) commits: Commits,
     /// The rebalance listener.
@@ -227,13 +226,13 @@ impl ConsumerCore {
         let calls_python = !assignors.is_empty();
         let (config, servers, login) =
             config::parse_with(py, ClientType::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
-        let most = config.max_poll_records();
+        let max_poll_records = config.max_poll_records();
         let client = client::Consumer::new(&config)?;
-        tokens::start(py, client.login_mailbox(), login)?;
+        login_mailbox::start(py, client.login_mailbox(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,
-            most,
+            max_poll_records,
             buffer: Mutex::default(),
             commits: Commits::default(),
             listener: Mutex::default(),
@@ -281,7 +280,7 @@ impl ConsumerCore {
         max_bytes: Option<usize>,
     ) -> PyResult<Option<Records>> {
         self.check()?;
-        let max_records = max_records.unwrap_or(self.most);
+        let max_records = max_records.unwrap_or(self.max_poll_records);
         let max_bytes = max_bytes.map_or(POLL_BYTES, |bytes| bytes.clamp(1, POLL_BYTES));
         self.client.note_progress();
         self.buffer().finish(&self.client, Processed::All);

@@ -26,6 +26,7 @@ mod deserializers;
 mod error;
 mod event_loop;
 mod legacy;
+mod login_mailbox;
 mod loop_future;
 mod pending;
 mod producer;
@@ -35,7 +36,6 @@ mod record;
 mod records;
 mod scram;
 mod share_consumer;
-mod tokens;
 mod wait_source;
 
 /// The contents of `klamm._klamm`.
@@ -70,6 +70,8 @@ mod _klamm {
         decode_request, decode_response, encode_messages, encode_request, encode_response,
     };
     #[pymodule_export]
+    use super::login_mailbox::{LoginMailbox, LoginQuestion};
+    #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]
     use super::protocol::{apis, decode, decode_header, decode_prefix, encode, murmur2, schema, structures};
@@ -81,8 +83,6 @@ mod _klamm {
     use super::scram::ScramClient;
     #[pymodule_export]
     use super::share_consumer::{ShareConsumerCore, ShareRecordIterator};
-    #[pymodule_export]
-    use super::tokens::{LoginQuestion, TokenDesk};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

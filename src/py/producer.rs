@@ -12,9 +12,9 @@ use super::construct::construct;
 use super::deadline::{Deadline, wait_for};
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
+use super::login_mailbox;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
-use super::tokens;
 use super::wait_source::BufferRoom;
 use super::{arguments, config};
 use crate::arrow::Row;
@@ -127,7 +127,7 @@ impl ProducerCore {
         }
         let (config, servers, login) = config::parse(py, ClientType::Producer, bootstrap_servers, config)?;
         let client = client::Producer::new(&config)?;
-        tokens::start(py, client.login_mailbox(), login)?;
+        login_mailbox::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers, on_error, failures: Mutex::default() })
     }
 

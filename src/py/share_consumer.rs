@@ -7,11 +7,11 @@
 use super::deadline::{Deadline, wait_for};
 use super::error::{exception, no_pickle};
 use super::event_loop;
+use super::login_mailbox;
 use super::loop_future::{LoopFuture, Ready};
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
 use super::records::Records;
-use super::tokens;
 use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::client::{self, AckResults, Acknowledgement, ClientType, Error};
@@ -75,8 +75,7 @@ impl AcquiredRecords {
 pub(super) struct ShareConsumerCore {
     client: Arc<client::ShareConsumer>,
     servers: String,
-    /// The limit of records for one poll: `max.poll.records`.
-    most: usize,
+    max_poll_records: usize,
     explicit: bool,
     buffer: Mutex<AcquiredRecords>,
     /// The callback `on_acknowledged`.
@@ -129,7 +128,7 @@ impl ShareConsumerCore {
                 }
             }
         }
-        let slices = self.client.try_poll(self.most)?;
+        let slices = self.client.try_poll(self.max_poll_records)?;
         let mut buffer = self.buffer();
         buffer
             .waiting
@@ -216,11 +215,11 @@ impl ShareConsumerCore {
         let (config, servers, login) =
             config::parse(py, ClientType::ShareConsumer, bootstrap_servers, Some(&keywords))?;
         let client = client::ShareConsumer::new(&config)?;
-        tokens::start(py, client.login_mailbox(), login)?;
+        login_mailbox::start(py, client.login_mailbox(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,
-            most: config.max_poll_records(),
+            max_poll_records: config.max_poll_records(),
             explicit: config.acknowledges_explicitly(),
             buffer: Mutex::default(),
             listener: Mutex::default(),
@@ -292,7 +291,7 @@ impl ShareConsumerCore {
     ) -> PyResult<Records> {
         self.check()?;
         self.accept(true)?;
-        let most = max_records.unwrap_or(self.most);
+        let most = max_records.unwrap_or(self.max_poll_records);
         if self.buffer().waiting.is_empty() {
             self.fetch(py, Deadline::after(timeout))?;
         }

@@ -1,4 +1,4 @@
-//! [`TokenDesk`]: passes tokens from Python to logins.
+//! [`LoginMailbox`]: passes tokens from Python to logins.
 //!
 //! `klamm.oauth` fetches tokens in a thread of its own and puts them here. `klamm.kerberos` answers the GSSAPI steps of
 //! logins here. The logins themselves are in the client.
@@ -6,18 +6,18 @@
 use super::config::Login;
 use super::deadline::bounded;
 use crate::client::gssapi::{LibraryCall, LibraryResult};
-use crate::client::{BearerToken, ConnectionId, Error, ErrorKind, LoginMailbox};
+use crate::client::{self, BearerToken, ConnectionId, Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// The place of one client where Python leaves tokens and answers logins.
+/// The mailbox of one client, where Python leaves tokens and answers logins.
 #[pyclass(frozen, module = "klamm._klamm")]
-pub(super) struct TokenDesk {
-    mailbox: LoginMailbox,
+pub(super) struct LoginMailbox {
+    mailbox: client::LoginMailbox,
 }
 
 #[pymethods]
-impl TokenDesk {
+impl LoginMailbox {
     /// Sets the token and its SASL extensions for all later logins.
     fn put(&self, token: String, extensions: Vec<(String, String)>) -> PyResult<()> {
         let token = BearerToken::new(token, extensions)?;
@@ -69,14 +69,14 @@ pub(super) struct LoginQuestion {
 }
 
 /// Starts the thread that fetches tokens or answers logins, if the client needs one.
-pub(super) fn start(py: Python<'_>, mailbox: Option<&LoginMailbox>, login: Login) -> PyResult<()> {
+pub(super) fn start(py: Python<'_>, mailbox: Option<&client::LoginMailbox>, login: Login) -> PyResult<()> {
     let Some(mailbox) = mailbox else { return Ok(()) };
-    let desk = TokenDesk { mailbox: mailbox.clone() };
+    let mailbox = LoginMailbox { mailbox: mailbox.clone() };
     let Login { provider, settings } = login;
     if settings.iter().any(|(key, _)| key.starts_with("sasl.kerberos.")) {
-        py.import("klamm.kerberos")?.call_method1("start", (desk, settings))?;
+        py.import("klamm.kerberos")?.call_method1("start", (mailbox, settings))?;
     } else {
-        py.import("klamm.oauth")?.call_method1("start", (desk, provider, settings))?;
+        py.import("klamm.oauth")?.call_method1("start", (mailbox, provider, settings))?;
     }
     Ok(())
 }
