@@ -153,8 +153,7 @@ impl Cluster {
         }
     }
 
-    /// Marks those of these topics as unknown that a response about all topics does not have: the role may wait for
-    /// one.
+    /// Marks those of these topics as unknown that a response about all topics does not have.
     pub fn add_unknown<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
             if !self.topics.contains_key(name) {

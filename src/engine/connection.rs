@@ -22,8 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The version of the first ApiVersions request. An older broker responds UNSUPPORTED_VERSION and gets a second request
-/// in v0.
+/// The version of the first ApiVersions request. A broker that does not know it gets a second one in v0.
 const FIRST_API_VERSIONS: i16 = 4;
 
 /// Byte fields of at least this size are sent without a copy. For smaller ones a copy is cheaper than another buffer.
@@ -300,8 +299,7 @@ impl<T> Connection<T> {
         Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint))
     }
 
-    /// Sends a request. [`Connection::poll_response`] returns its response, unless this returns an error with the
-    /// token.
+    /// Sends a request. [`Connection::poll_response`] returns its response, unless this fails.
     pub fn send(&mut self, call: &dyn Call, max_version: i16, deadline: Time, token: T) -> Result<(), (T, Error)> {
         let version = match self.version(call, max_version) {
             Ok(version) => version,
@@ -496,8 +494,7 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns a call that the login needs from the Kerberos library. [`Connection::handle_library_result`] takes the
-    /// result.
+    /// Returns a call to the Kerberos library, for [`Connection::handle_library_result`].
     pub fn poll_library_call(&mut self) -> Option<gssapi::LibraryCall> {
         self.library_call.take()
     }

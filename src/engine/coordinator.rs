@@ -50,8 +50,7 @@ pub fn request_as_member(group: &str) -> Find {
     Find { is_for_member: true, ..request(find_coordinator::GROUP, group) }
 }
 
-/// Reads the coordinator's broker ID from a response. `whose` names the group or transactional ID for the error, as
-/// `group "g"`.
+/// Reads the coordinator's broker ID from a response. `whose` is for the error, as `group "g"`.
 pub fn read(reply: Reply, whose: impl fmt::Display) -> Result<i32, Error> {
     let response: find_coordinator::Response = reply.decode()?;
     let (code, node) = match response.coordinators.first() {

@@ -82,8 +82,7 @@ impl Error {
         }
     }
 
-    /// Creates the error for something that did not succeed within a time, with the last known cause. `hint` applies if
-    /// the cause has none.
+    /// Creates the error for a timeout, with the last known cause. `hint` applies if the cause has none.
     pub fn in_vain(tried: impl fmt::Display, time: Duration, why: &Self, hint: &str) -> Self {
         // If no broker was ever reached, the user has to know that and not that the time has passed.
         let kind = if why.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { why.kind() };

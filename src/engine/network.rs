@@ -30,8 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most time for which a peer that refused the client is left alone: a loop of refused calls must not lock the
-/// account.
+/// How long a peer that refused the client is left alone: a loop of refused calls must not lock the account.
 const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 /// Settings of a network.
@@ -160,8 +159,7 @@ impl Network {
         &self.cluster
     }
 
-    /// Returns the ready peer with the fewest requests in flight. Brokers of the cluster come before bootstrap
-    /// addresses.
+    /// Returns the ready peer with the fewest requests in flight; brokers come before bootstrap addresses.
     fn nearest(&self) -> Option<PeerId> {
         let load = |(id, peer): (&PeerId, &Peer)| match &peer.link {
             Link::Up(_, c) if c.is_ready() && !id.is_apart() => Some((id.node() < 0, c.in_flight(), *id)),
@@ -407,8 +405,7 @@ impl Network {
         }
     }
 
-    /// Makes a decoding error retriable if the address spoke Kafka's protocol before: the bytes were damaged on the
-    /// way.
+    /// Makes a decoding error retriable if the address spoke Kafka's protocol before: the line damaged the bytes.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
         let is_known = |p: &Peer| self.said_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
@@ -635,8 +632,7 @@ impl Network {
         }
     }
 
-    /// Fails requests that waited too long for a peer, or for any. Only errors of the peers that they waited for count
-    /// as causes.
+    /// Fails requests that waited too long for a peer, or for any. The cause is an error of these peers only.
     fn give_up(&mut self, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
         let is_awaited = |id: &PeerId| awaited.map_or(!id.is_apart(), |awaited| *id == awaited);
         let why = self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());

@@ -47,8 +47,8 @@ impl<T> Outgoing<T> {
 /// which the broker may hold it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// If it is not sent by then. Once sent, it has as much time as other requests. Its sender may give up earlier, and
-    /// the connection stays.
+    /// If it is not sent by then. Once sent, it has as much time as other requests, so that a sender that gives up
+    /// earlier does not cost the connection.
     ToSend(Time),
     /// If it has no response by then. Its connection fails too.
     ToAnswer(Time),

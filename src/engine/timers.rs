@@ -1,8 +1,7 @@
 //! Deadlines of a state machine, in one table from which `next_timeout` follows.
 //!
 //! A machine names its deadlines in an enum. Before it does something that has to wait, it asks [`Timers::is_due`]. If
-//! the deadline is ahead, that same call arms the timer. So a condition stands in one place, and no timer can be
-//! forgotten:
+//! the deadline is ahead, that same call arms the timer. So no timer can be forgotten:
 //!
 //! ```text
 //! fn step(&mut self, now: Time) {

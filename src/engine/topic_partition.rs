@@ -1,5 +1,4 @@
-//! Names of partitions: [`TopicPartition`] by topic name, [`TopicIdPartition`] where the protocol also needs the
-//! topic's ID.
+//! [`TopicPartition`] names a partition; [`TopicIdPartition`] also has the topic's ID, which some requests need.
 
 use crate::wire::Uuid;
 use std::fmt;

@@ -1,5 +1,4 @@
-//! A member of a classic group (Kafka 0.9, `group.protocol=classic`): the members join, one of them assigns the
-//! partitions.
+//! A member of a classic group (`group.protocol=classic`): the members join, and one of them assigns the partitions.
 //!
 //! ```text
 //! Out → Joining → Assigning → Syncing → Stable      the leader of the group
@@ -30,8 +29,7 @@ use std::time::Duration;
 
 /// How long a response may take beyond the time that the coordinator gives members to join.
 const JOIN_SLACK: Duration = Duration::from_secs(5);
-/// The first heartbeat of a generation is sent after this fraction of the interval. Each following wait is twice as
-/// long.
+/// The first heartbeat of a generation is sent after this fraction of the interval; each following wait doubles.
 const FIRST_HEARTBEAT: u32 = 10;
 /// The protocol type of consumers.
 const PROTOCOL_TYPE: &str = "consumer";

@@ -1,8 +1,7 @@
 //! A member of a consumer group (KIP-848, `group.protocol=consumer`): the coordinator assigns the partitions.
 //!
 //! When the assignment changes, the member first gives up what it lost, then takes what is new, then reports what it
-//! owns. The coordinator assigns a partition to another member only after that report. [`super::heartbeat`] does the
-//! rest.
+//! owns. The coordinator assigns a partition to another member only after that. [`super::heartbeat`] does the rest.
 
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};

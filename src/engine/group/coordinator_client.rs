@@ -135,8 +135,7 @@ impl CoordinatorClient {
         counts
     }
 
-    /// Returns the coordinator, if it is known and a request may be sent now. Otherwise searches for it, or arms a
-    /// timer.
+    /// Returns the coordinator if a request may be sent to it now. Otherwise searches for it, or arms a timer.
     pub fn reach(&mut self, now: Time) -> Option<i32> {
         if !self.timers.is_due(GroupTimer::Retry, self.retry_at, now) {
             return None;
@@ -195,8 +194,8 @@ impl CoordinatorClient {
         is_retriable
     }
 
-    /// Makes an error about a malformed response retriable, until there were several in a row: one damaged byte should
-    /// not end a membership.
+    /// Makes the error of a malformed response retriable, unless it is the third in a row: one damaged byte should not
+    /// end a membership.
     fn check_malformed<A>(&mut self, api: &Info, result: Result<A, Error>) -> Result<A, Error> {
         let malformed = self.malformed.entry(api.key).or_default();
         match result {
@@ -258,8 +257,7 @@ impl CoordinatorClient {
         if error.kind() == ErrorKind::Timeout { self.asked_at } else { now }
     }
 
-    /// Notes a response that the coordinator held back until other members had sent theirs. That wait is no failure,
-    /// however long it is.
+    /// Notes a response that the coordinator held back until other members joined. That wait is no failure.
     pub fn waited(&mut self, now: Time) {
         let time = now.since(self.asked_at);
         if let Some(trouble) = &mut self.trouble {

@@ -1,5 +1,4 @@
-//! The member's side of the group protocols that run on heartbeats alone: consumer groups (KIP-848) and share groups
-//! (KIP-932).
+//! The member's side of the group protocols with heartbeats only: consumer groups (KIP-848), share groups (KIP-932).
 //!
 //! The coordinator assigns partitions in its responses to heartbeats. This file times the heartbeats, joins, leaves,
 //! and joins again when the coordinator has dropped the member. A [`HeartbeatProtocol`] adds what differs: the fields
@@ -179,7 +178,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.coordinator.retry_at = now;
     }
 
-    /// Leaves the group. A coordinator that may know the member is told.
+    /// Leaves the group, with a request if the coordinator may know the member.
     pub(super) fn leave_group(&mut self, now: Time) {
         let tells = self.state != MemberState::Out && self.may_be_known;
         self.next_round();

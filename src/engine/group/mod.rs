@@ -91,8 +91,7 @@ impl Group {
         }
     }
 
-    /// Leaves the group. A static member of a classic group sends nothing, so it keeps its assignment until its session
-    /// ends.
+    /// Leaves the group. A static member of a classic group sends nothing, and keeps its assignment for its session.
     pub fn leave(&mut self, now: Time, reason: &str) {
         each!(self, m => m.leave(now, reason));
     }
@@ -245,8 +244,7 @@ impl Group {
         each!(self, m => m.poll_demand())
     }
 
-    /// Returns the topics whose metadata the member needs: those of its partitions and, if it leads the group, all
-    /// topics of the group.
+    /// Returns the topics of the member's partitions and, if it leads the group, all topics of the group.
     pub fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
         let claimed = self.changes().claimed().into_iter().map(|p| p.topic);
         match &self.membership {

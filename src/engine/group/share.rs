@@ -1,7 +1,6 @@
 //! A member of a share group (KIP-932): the coordinator assigns partitions that other members may read as well.
 //!
-//! So no member waits for another one, and the member reports nothing when it loses a partition. [`super::heartbeat`]
-//! does the rest.
+//! So no member waits for another, and none reports that it lost a partition. [`super::heartbeat`] does the rest.
 
 use super::coordinator_client::CoordinatorClient;
 use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, PartitionsById};

@@ -54,8 +54,7 @@ impl Strategy {
     }
 }
 
-/// Checks an assignment that the application made: every partition exists and has one owner, and every owner is a
-/// member.
+/// Checks an assignment of the application: every partition exists and has one owner, which is a member.
 fn check(name: &str, topics: &Topics, members: &[Member<'_>], made: Assignment) -> Result<Assignment, Error> {
     let wrong = |what: String| {
         Err(Error::new(ErrorKind::Config, format!("assignor {name:?} assigned {what}"))

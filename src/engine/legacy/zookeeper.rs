@@ -1,5 +1,5 @@
-//! A member of a consumer group of Kafka 0.7. There is no coordinator: all members read the same ZooKeeper tree and
-//! compute the same assignment.
+//! A member of a consumer group of Kafka 0.7: without a coordinator, all members read one ZooKeeper tree and compute
+//! the same assignment.
 //!
 //! ```text
 //! Away -> Registering -> Looking -> Stopping -> Releasing -> Claiming -> Steady      any change leads back to Looking
@@ -132,8 +132,7 @@ pub enum OperationResult {
     Missing,
     /// Another session has created the node.
     Exists,
-    /// The connection was lost, so the operation may have been done or not. The member asks again when there is a
-    /// connection.
+    /// The connection was lost, so the operation may have been done. The member repeats it later.
     Failed,
 }
 

@@ -1,5 +1,4 @@
-//! Builds metadata requests from what the role demands, and decides when to send them: one at a time, to the nearest
-//! broker.
+//! Builds metadata requests from what the role demands, and sends them one at a time, to the nearest broker.
 
 use super::Network;
 use super::peer::PeerToken;
@@ -76,8 +75,7 @@ impl Network {
         earliest(self.refresh_at, (!self.ids.is_empty()).then_some(self.ids_at))
     }
 
-    /// Sends a metadata request if one is due. It has either names or IDs, because brokers ignore the names in a
-    /// request with both.
+    /// Sends a metadata request if one is due. Brokers ignore the names in a request that also has IDs.
     pub(super) fn refresh_if_due(&mut self, now: Time) {
         if self.metadata_in_flight || self.metadata_due_at().is_none_or(|at| at > now) {
             return;

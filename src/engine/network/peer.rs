@@ -5,8 +5,7 @@ use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Time, earliest};
 use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Identifies a peer and the use of its connection. For requests that any broker can serve, the network prefers peers
-/// in this order.
+/// Identifies a peer and the use of its connection. The order is the preference for requests to any broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerId {
     /// A broker of the cluster.

@@ -42,8 +42,7 @@ impl<W, F: Clone> ByLeader<W, F> {
         Self { items: wanted.into_iter().map(item).collect(), asked: Vec::new() }
     }
 
-    /// Returns the requests for partitions without a result, and an error if some of these have no leader. Demands
-    /// metadata of their topics.
+    /// Returns the requests for partitions without a result, and an error if some of these have no leader.
     pub fn questions<P>(
         &mut self,
         cx: &mut OpContext<'_>,
@@ -74,8 +73,7 @@ impl<W, F: Clone> ByLeader<W, F> {
         (questions, rest)
     }
 
-    /// Sets the result of partitions without a leader, if metadata that arrived at `since` or later says that they have
-    /// none.
+    /// Sets the result of partitions that have no leader in metadata from `since` or later.
     pub fn set_leaderless(&mut self, cx: &OpContext<'_>, since: Time, found: &F) {
         let is_leaderless = |item: &Item<W, F>| {
             let known = cx.cluster.topics.get(&item.topic);
@@ -89,8 +87,7 @@ impl<W, F: Clone> ByLeader<W, F> {
         }
     }
 
-    /// Takes in the result of a partition; `what` says for an error what was tried. Ignores partitions that are not in
-    /// the request.
+    /// Takes in the result of a partition that the request has; `what` says for an error what was tried.
     pub fn take_result(
         &mut self,
         part: u32,

@@ -22,8 +22,7 @@ const KINDS: [(&str, i8); 5] = [
 ];
 
 impl ConfigResource {
-    /// Creates a `topic`, `broker` (an ID, or empty for the default of all brokers), `broker-logger`, `client-metrics`
-    /// or `group`.
+    /// Creates a `topic`, `broker` (an ID, or empty for all), `broker-logger`, `client-metrics` or `group`.
     pub fn new(kind: &str, name: String) -> Result<Self, Error> {
         let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == kind) else {
             let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
@@ -139,8 +138,7 @@ pub struct AlterConfigs {
 }
 
 impl AlterConfigs {
-    /// Sets values of settings; `None` resets one to its default. With `validate_only` the broker only checks the
-    /// request.
+    /// Sets values; `None` resets one to its default. With `validate_only` the broker only checks the request.
     pub fn new(resource: ConfigResource, changes: Vec<(String, Option<String>)>, validate_only: bool) -> Self {
         Self { done: changes.is_empty(), resource, changes, validate_only }
     }

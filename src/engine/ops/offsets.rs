@@ -38,8 +38,7 @@ impl ListOffsets {
         }
     }
 
-    /// Does the same, but fails without a retry if a partition of a known topic has no leader. The error names the
-    /// partition.
+    /// Does the same, but fails without a retry if a partition of a known topic has no leader.
     pub fn of_several(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         let leaderless = if wanted.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
         Self { leaderless, ..Self::new(wanted, read_committed) }
@@ -51,8 +50,7 @@ impl ListOffsets {
     }
 }
 
-/// The first version that finds a record by its timestamp. Earlier ones know only segments, whose times say little
-/// about the records.
+/// The first version that finds records by timestamp. Earlier ones know only the times of segments.
 fn min_version(timestamp: i64) -> i16 {
     match timestamp {
         LATEST | EARLIEST => 0,

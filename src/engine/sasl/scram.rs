@@ -13,8 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 use std::fmt;
 
-/// The fewest iterations that a broker may demand (RFC 7677, and Kafka's own limit). Fewer would help a malicious
-/// broker to guess the password.
+/// The fewest iterations that a broker may demand (RFC 7677): fewer would help an impostor to guess the password.
 const MIN_ITERATIONS: u32 = 4096;
 /// The most iterations, which take about a second. A broker that demands more would only keep the client busy.
 const MAX_ITERATIONS: u32 = 2_000_000;

@@ -7,8 +7,8 @@
 //!    taken.
 //! 4. Moved partitions return to their members where the balance stays the same.
 //!
-//! The result is the best balance by every measure that prefers even counts (an optimal semi-matching: Harvey, Ladner,
-//! Lovász and Tamir, 2003).
+//! The result is the best balance by every measure that prefers even counts (an optimal semi-matching:
+//! Harvey, Ladner, Lovász and Tamir, 2003).
 //!
 //! Topics with the same subscribers form a class. Within a class all partitions are alike, so only counts matter until
 //! the end. Then members keep the partitions that they had, and new ones go first to members in the rack of a replica
@@ -85,8 +85,7 @@ pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
 }
 
 /// Returns the valid claim to each partition of each topic. A claim of a newer generation beats older ones. Of several
-/// claims in the same generation, that of the first member that still subscribes is valid, so that the partition stays
-/// with a member.
+/// claims in the same generation, that of the first member that still subscribes is valid.
 fn owners(group: &Group<'_>, claims: &[Claim<'_>]) -> Vec<Vec<Option<Owner>>> {
     let mut owners: Vec<Vec<Option<Owner>>> = group.topics.iter().map(|t| vec![None; t.racks.len()]).collect();
     let numbers: HashMap<&str, usize> = group.topics.iter().enumerate().map(|(t, topic)| (&**topic.name, t)).collect();

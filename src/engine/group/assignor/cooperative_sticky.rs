@@ -1,6 +1,5 @@
 //! `cooperative-sticky`: as `sticky`, but members keep reading while they join (KIP-429). In the first round, a
-//! partition that has to move is assigned to no member. When its member has given it up, all members join again, and
-//! the partition is free.
+//! partition that has to move is assigned to no member. When its member has given it up, all members join again.
 //!
 //! A member's partitions are in its subscription, from v2 on with the generation (KIP-792). Before v2 the generation is
 //! in the user data, and nothing else.

@@ -88,8 +88,7 @@ impl<'a> TopicRanges<'a> {
         (self.least + usize::from(self.extra > 0)).saturating_sub(self.count[i])
     }
 
-    /// Returns whether a partition has a replica in a subscriber's rack. A subscriber without a rack is near all of
-    /// them.
+    /// Returns whether a partition has a replica in a subscriber's rack, or the subscriber has no rack.
     fn near(&self, i: usize, p: usize) -> bool {
         self.racks[i].is_none_or(|rack| self.topic.racks[p].iter().any(|r| **r == *rack))
     }

@@ -1,8 +1,7 @@
 //! `sticky`: balances the partitions, and lets members keep theirs (KIP-54). Under the eager protocol, members give up
 //! their partitions before they join. So they tell the leader in their user data which they had.
 //!
-//! The user data has no version number. Version 1 adds the generation (KIP-341): data that is too short for it is
-//! version 0.
+//! The user data has no version number: data that is too short for the generation (KIP-341) is version 0.
 
 use super::balance::{Claim, balance};
 use super::interface::{Assignment, Assignor, Group, Member, Topics};
