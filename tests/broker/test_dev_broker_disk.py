@@ -74,5 +74,5 @@ def test_two_clusters_cannot_have_one_directory(tmp_path):
 
 
 def test_old_brokers_keep_nothing(tmp_path):
-    with pytest.raises(ConfigError, match="in memory alone"):
+    with pytest.raises(ConfigError, match="keep data in memory only"):
         DevBroker(data_dir=tmp_path, as_version="0.7.2").start()
