@@ -1,10 +1,12 @@
-//! The core of every client: the I/O thread, calls that wait, and closing. [`Producer`](super::Producer),
-//! [`Consumer`](super::Consumer), [`ShareConsumer`](super::ShareConsumer) and [`Admin`](super::Admin) are this [`Client`]
-//! with their own state machine and add only their typed calls.
+//! The core of every client: the I/O thread, calls that wait, and closing.
 //!
-//! The I/O thread starts at the first use, so not at import and not before a fork. While it sleeps, a caller may do a turn
-//! of its work: a single request then leaves one thread switch earlier. The answer comes one thread switch earlier to a
-//! caller that [polls inline](super::inline_polling), or to an [event loop](super::event_loop) that polls the sockets.
+//! [`Producer`](super::Producer), [`Consumer`](super::Consumer), [`ShareConsumer`](super::ShareConsumer) and
+//! [`Admin`](super::Admin) are a [`Client`] with a state machine of their own. Their files add only the typed calls.
+//!
+//! The I/O thread starts at the first use: not at import, and not before a fork. While it sleeps, a caller may do a turn of
+//! its work, so that a single request leaves one thread switch earlier. A caller that [polls
+//! inline](super::inline_polling) and an [event loop](super::event_loop) that polls the sockets also get the answer one
+//! thread switch earlier.
 
 use super::config::Connecting;
 use super::driver::Driver;
@@ -32,13 +34,13 @@ pub trait AnyClient: Send + Sync {
     fn check(&self) -> Result<(), Error>;
     /// Allows the caller to wait for this client. Fails in a callback that would wait for ever.
     fn may_wait(&self) -> Result<Waiting, Error>;
-    /// Returns the last error of what the client tries again: no reachable broker, or a request that was refused.
+    /// Returns the last error that the client retries: no broker is reachable, or a broker rejected a request.
     fn last_error(&self) -> Option<Error>;
-    /// Returns whether what callers wait for now is so little that an event loop may poll for it.
+    /// Returns whether callers wait for so little that an event loop may poll for it.
     fn is_light(&self) -> bool;
     /// Returns the sockets for an event loop, which calls [`AnyClient::work`] when something happened to them.
     fn sockets(&self) -> io::Result<Sockets>;
-    /// Does the work for sockets that an event loop polls. Returns whether the I/O thread left it to the loop.
+    /// Does the I/O thread's work in an event loop. Returns whether that thread left the work to the loop.
     fn work(&self) -> bool;
 }
 
@@ -63,7 +65,7 @@ struct Core<R: ClientRole> {
     api_timeout: Duration,
 }
 
-/// Returns the end of a timeout, which is limited to what no system's clock overflows at.
+/// Returns when a timeout ends. Limits very long timeouts, which would overflow the clock of some systems.
 pub(super) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(Duration::from_secs(1 << 30))
 }

@@ -76,8 +76,8 @@ impl ExternalPollers {
         self.set_recalled(true);
     }
 
-    /// Removes an event loop and recalls the I/O thread. There is none in the child of a fork, where locks may be held for
-    /// ever.
+    /// Removes an event loop and recalls the I/O thread. `has_thread` is false in the child of a fork, where locks may be held
+    /// for ever.
     pub fn leave(&self, has_thread: bool) {
         let is_recalled = has_thread.then(|| self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner));
         self.count.fetch_sub(1, SeqCst);

@@ -1,4 +1,4 @@
-//! The state machine of a client behind its lock, and the ways in which threads wait for it and wake each other.
+//! The lock around a client's state machine, and how threads wait for the state and wake each other.
 //!
 //! [`ClientRole`] is what a producer, consumer, share consumer or admin client adds to its state machine. [`Shared`] knows
 //! no socket: the [driver](super::driver) moves bytes, and the [core](super::core) owns the I/O thread.
@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// A state machine as a client runs it. The hooks with a default are for clients that need more than the machine itself.
+/// A state machine that a [`super::Client`] can run. Methods with a default body are hooks that some clients need.
 pub trait ClientRole: Role + Sized + 'static {
     /// What the client keeps under the same lock as the state machine.
     type Locked: Default + Send;
@@ -52,7 +52,7 @@ pub trait ClientRole: Role + Sized + 'static {
     fn stand_by(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
         None
     }
-    /// Returns whether what callers wait for is so little that an event loop may poll for it.
+    /// Returns whether callers wait for so little that an event loop may poll for it.
     fn is_light(_state: &State<Self>) -> bool {
         false
     }
@@ -168,12 +168,12 @@ impl<R: ClientRole> Shared<R> {
         self.is_closed.store(true, SeqCst);
     }
 
-    /// Returns why no broker could be reached, from the start or from the failure until a broker is reached.
+    /// Returns why no broker can be reached. Until the first connection, the reason is that there was none yet.
     pub fn last_network_error(&self) -> Option<Error> {
         self.last_network_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes why no broker can be reached, or that one was reached.
+    /// Sets why no broker can be reached; `None` if one was reached.
     pub fn set_network_error(&self, error: Option<Error>) {
         *self.last_network_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
