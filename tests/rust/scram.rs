@@ -52,15 +52,15 @@ fn a_challenge_that_makes_no_sense_is_refused() {
     let line = &jsonl("scram.jsonl")[0];
     let (nonce, good) = (text(line, "client_nonce"), text(line, "server_first"));
     let bad = [
-        (String::new(), "is not nonce, salt and rounds"),
+        (String::new(), "must have nonce, salt and iterations"),
         (format!("m=x,{good}"), "extension"),
         (good.replace("r=r", "r=x"), "nonce"),
         (format!("r={nonce},s=AAAA,i=4096"), "nonce"),
-        (format!("r={nonce}x,s=A!,i=4096"), "is not nonce, salt and rounds"),
-        (format!("r={nonce}x,s=AAAA,i=-1"), "is not nonce, salt and rounds"),
-        (format!("r={nonce}x,s=AAAA"), "is not nonce, salt and rounds"),
-        (format!("r={nonce}x,s=AAAA,i=1"), "rounds"),
-        (format!("r={nonce}x,s=AAAA,i=4294967295"), "rounds"),
+        (format!("r={nonce}x,s=A!,i=4096"), "must have nonce, salt and iterations"),
+        (format!("r={nonce}x,s=AAAA,i=-1"), "must have nonce, salt and iterations"),
+        (format!("r={nonce}x,s=AAAA"), "must have nonce, salt and iterations"),
+        (format!("r={nonce}x,s=AAAA,i=1"), "iterations"),
+        (format!("r={nonce}x,s=AAAA,i=4294967295"), "iterations"),
     ];
     for (challenge, why) in bad {
         let message = refusal(client(line).answer(&challenge).map(drop));
