@@ -28,7 +28,7 @@ pub struct Options {
     pub fsync: bool,
     /// Memory limit for records, in bytes. Beyond it, produce requests fail with KAFKA_STORAGE_ERROR.
     pub max_bytes: usize,
-    /// Transaction protocol version that clients are told to use: 2 is KIP-890's, 1 the one before.
+    /// Transaction protocol version that the cluster announces: 2 is KIP-890's, 1 the one before.
     pub transaction_version: i16,
     /// How long a new group waits for more members before its first generation: Kafka's
     /// `group.initial.rebalance.delay.ms`. Kafka's default is 3 s. Here it is 0, so that a test with one consumer

@@ -29,7 +29,7 @@ use member::{Member, WaitsFor, millis, refuse_sync};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long the group waits for more members if none joined, where their rebalance timeout is shorter.
+/// Minimum time that the group waits for members to rejoin if none has, even if their rebalance timeout is shorter.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
