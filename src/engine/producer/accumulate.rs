@@ -169,9 +169,9 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Forgets topics that do not exist or were not found in time, and topics without new records for
-    /// `metadata.max.idle.ms` (KIP-526), unless records wait or are in flight. The sequence numbers of known partitions
-    /// stay, because later batches continue them. A topic that never existed has none, so its index is reused.
+    /// Forgets topics that were not found, and topics without new records for `metadata.max.idle.ms` (KIP-526). Topics with
+    /// waiting records or batches in flight stay. The sequence numbers of known partitions also stay, because later batches
+    /// continue them. A topic that never existed has none, so its index is reused.
     pub(super) fn forget_topics(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
             let is_absent = self.cluster.topics.get(&t.name).is_some_and(|known| known.error.is_error());

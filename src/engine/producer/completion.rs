@@ -1,7 +1,7 @@
 //! Completes batches: handles produce responses and timeouts, and decides which batches succeed, retry or fail.
 //!
 //! A retried batch returns to its partition's queue (`batch.rs`). A batch that fails for good after it got a sequence
-//! number leaves a gap, so the producer needs a new epoch (`producer_id.rs`) or the transaction must be aborted
+//! number leaves a gap. Then the producer needs a new epoch (`producer_id.rs`), or the transaction must be aborted
 //! (`transaction`).
 
 use super::batch::{Batch, Partition};

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! With `linger` 0 a single record is sent at once. While two requests to the same broker are in flight, further records
-//! collect in the open batch, so that a busy producer sends large batches without a configured delay.
+//! collect in the open batch. So a busy producer sends large batches without a configured delay.
 
 mod accumulate;
 mod backpressure;
