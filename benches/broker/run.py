@@ -1,9 +1,9 @@
-"""The dev broker beside Apache Kafka: how fast it starts, how fast records go in and out, what it holds on to.
+"""Compares the dev broker with Apache Kafka: start-up time, rates of records in and out, and memory.
 
     python benches/broker/run.py [--records N] [--rounds N] [--clusters N]
 
-Both brokers are processes of their own on loopback and stay for all rounds, in which they take turns; the client is klamm, in this
-process. The bounds are in ../README.md.
+Both brokers are processes of their own on loopback. They run through all rounds and take turns. The client is klamm, in this process.
+The targets are in ../README.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 from kafka_broker import KafkaUnavailable, RealKafka
 
-# What Kafka's own start script gives its JVM.
+# The JVM options of Kafka's own start script.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 PARTITIONS = 4
 VALUE_BYTES = 100
@@ -40,11 +40,11 @@ HELD_MB = 100
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description="The dev broker beside Apache Kafka.")
-    parser.add_argument("--records", type=int, default=1_000_000, help="a round; 1,000,000 by default")
+    parser = argparse.ArgumentParser(description="Compare the dev broker with Apache Kafka.")
+    parser.add_argument("--records", type=int, default=1_000_000, help="send N records per round (default: 1,000,000)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--clusters", type=int, default=1_000, help="started and stopped, to see what they leave behind"
+        "--clusters", type=int, default=1_000, help="start and stop N clusters, to measure what they leave in memory"
     )
     options = parser.parse_args()
     rows = [starts(), *leaks(options.clusters), *side_by_side(options.records, options.rounds), memory()]
@@ -65,7 +65,7 @@ def starts() -> tuple[str, ...]:
 
 
 def leaks(count: int) -> Iterator[tuple[str, ...]]:
-    """Clusters that a client writes to and reads from."""
+    """Measure the memory that stopped clusters leave, each of which a client wrote to and read from."""
 
     def one() -> None:
         with DevBroker(brokers=3) as broker:
@@ -77,7 +77,7 @@ def leaks(count: int) -> Iterator[tuple[str, ...]]:
                 assert [record.value for record in consumer] == [b"v"]
 
     for _ in range(count // 10):
-        one()  # what a process needs once
+        one()  # memory that a process allocates only once
     before = held()
     for _ in range(count):
         one()
@@ -104,8 +104,8 @@ def side_by_side(records: int, rounds: int) -> Iterator[tuple[str, ...]]:
         try:
             servers["real"] = stack.enter_context(RealKafka(jvm_options=JVM)).bootstrap_servers
         except KafkaUnavailable as reason:
-            sys.exit(f"no broker: {reason}")
-        for number in range(-1, rounds):  # the first one is not counted
+            sys.exit(f"cannot start Apache Kafka: {reason}")
+        for number in range(-1, rounds):  # the first round is not counted
             for name in sorted(servers, reverse=number % 2 == 0):
                 once = one_round(servers[name], f"round-{number + 1}", values, records)
                 for what, seconds in once.items():
@@ -152,7 +152,7 @@ def one_round(servers: str, topic: str, values: list[bytes], records: int) -> di
 
 
 def memory() -> tuple[str, ...]:
-    """Values that cannot be compressed, in batches as a producer makes them."""
+    """Measure the memory of records that cannot be compressed, in batches as a producer makes them."""
     value = os.urandom(1_000)
     with dev_broker() as (servers, pid), klamm.Producer(servers) as producer:
         for _ in range(HELD_MB):
@@ -163,7 +163,7 @@ def memory() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def dev_broker() -> Iterator[tuple[str, int]]:
-    """`klamm dev-broker`, in a process of its own."""
+    """Run `klamm dev-broker` in a process of its own."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", "from klamm.cli import main; main()", "dev-broker"],

@@ -1,6 +1,7 @@
-"""Records of a batch as Python objects, key and value looked at: `klamm.protocol` beside kafka-python, in turns.
+"""Measures decoding a batch into Python records, with `klamm.protocol` and kafka-python in turns.
 
-Prints nanoseconds a record, by shape and codec, one of each round; `run.py` makes lines of the table of it. Both check the CRC.
+It reads key and value of each record, and both clients check the CRC. It prints nanoseconds per record as JSON, by shape and client,
+with one value for each round; `run.py` puts them into its table.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ def theirs(data: bytes) -> int:
     while records.has_next():
         batch = records.next_batch()
         if not batch.validate_crc():
-            raise ValueError("klamm wrote a batch whose CRC kafka-python does not find")
+            raise ValueError("kafka-python computes another CRC for a batch that klamm wrote")
         size += sum(len(r.key) + len(r.value) for r in batch)
     return size
 
 
 def seconds(read: Callable[[bytes], int], data: bytes, size: int) -> float:
-    """Read a batch once and return how long that took."""
+    """Read a batch once and return the duration."""
     began = time.perf_counter()
     if read(data) != size:
-        raise ValueError(f"{read.__name__} does not find all bytes")
+        raise ValueError(f"{read.__name__} did not read all bytes")
     return time.perf_counter() - began
 
 
 def main() -> None:
-    """Measure and print as JSON."""
+    """Measure, and print the results as JSON."""
     rounds = int(sys.argv[1])
     measured = {}
     for name, (key, value) in SHAPES.items():

@@ -1,14 +1,15 @@
-"""The codec beside other codecs, as one table: time, instructions, size of code, time to build.
+"""Compares klamm's codec with other codecs, in one table: time, instructions, size of code, and time to build.
 
     make bench-codec                          # everything, about 25 minutes, most of it building
     make bench-codec ARGS='--only time'       # or python, instructions, size
     make bench-codec ARGS=--markdown          # the table for benches/README.md
 
-Time comes from criterion (medians), all codecs in turns, several rounds: a machine may be half as fast a second later, so a
-ratio is that of one round. The table has the median over all rounds, of ratios with the least and the largest. Instructions
-come from callgrind through gungraun, the same on every run.
-Size is what a stripped, optimised program grows by when it uses every API in both directions and every record format. The
-build is that of klamm and all it needs, from nothing, with its default features: without Python and the dev broker.
+Time is criterion's median. All codecs take turns in each round, because a machine may be half as fast a second later; so a ratio
+compares times of the same round. The table shows the median over all rounds, and for ratios also the smallest and the largest.
+
+Instructions come from callgrind, through gungraun, and are the same in every run. Size is how much a stripped, optimized program grows
+if it uses every API in both directions and every record format. The build is that of klamm and its dependencies from scratch, with
+default features: without Python and the dev broker.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ RECORDS = 10_000
 
 @dataclass
 class Row:
-    """A line of the table: what, klamm's figure, and what it is held against."""
+    """A row of the table: the case, klamm's figure, the figures to compare it with, and the target."""
 
     what: str
     figure: str
@@ -48,10 +49,10 @@ class Row:
 
 def main() -> int:
     """Run the benches and print the table."""
-    parser = argparse.ArgumentParser(description="Measure the codec beside other codecs.")
-    parser.add_argument("--only", choices=tuple(PARTS), action="append", help="may be repeated")
+    parser = argparse.ArgumentParser(description="Compare klamm's codec with other codecs.")
+    parser.add_argument("--only", choices=tuple(PARTS), action="append", help="run only this part; may be repeated")
     parser.add_argument("--markdown", action="store_true", help="print the table for benches/README.md")
-    parser.add_argument("--report", action="store_true", help="print what the last run measured, run nothing")
+    parser.add_argument("--report", action="store_true", help="print the results of the last run, without running")
     args = parser.parse_args()
     rows: list[Row] = []
     for name, (run, report) in PARTS.items():
@@ -77,9 +78,9 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
 
 
 def measured(file: Path, part: str) -> Any:
-    """What a part of the run has written."""
+    """Return the results that a part of the run has written."""
     if not file.exists():
-        sys.exit(f"{file.relative_to(TARGET)} is not there yet: make bench-codec ARGS='--only {part}' writes it")
+        sys.exit(f"{file.relative_to(TARGET)} does not exist: run make bench-codec ARGS='--only {part}' first")
     return json.loads(file.read_text())
 
 
@@ -95,8 +96,8 @@ def run_time() -> None:
 
 
 def rounds(*path: str) -> list[float]:
-    """Nanoseconds of a bench in each round."""
-    # criterion puts an underscore for what a file name may not have.
+    """Return the nanoseconds of a bench in each round."""
+    # criterion replaces characters that a file name must not contain by underscores.
     folder = TARGET / "criterion"
     for part in path:
         folder /= re.sub(r'[?"/\\*<>:|^]', "_", part)
@@ -105,19 +106,19 @@ def rounds(*path: str) -> list[float]:
 
 
 def nanoseconds(*path: str) -> float:
-    """Time of a bench: the median over the rounds."""
+    """Return the nanoseconds of a bench, the median over the rounds."""
     return statistics.median(rounds(*path))
 
 
 def ratio(these: list[float], those: list[float], digits: int = 1) -> str:
-    """How much longer the first take than the second, round by round."""
+    """Return the ratio of two times, compared round by round: median, smallest and largest."""
     found = [a / b for a, b in zip(these, those, strict=True)]
     middle, least, most = (f"{x:.{digits}f}" for x in (statistics.median(found), min(found), max(found)))
     return f"{middle} × ({least}–{most})"
 
 
 def report_time() -> list[Row]:
-    """Turn criterion's estimates into lines."""
+    """Return rows for criterion's estimates."""
     rows = []
     for shape in SHAPES:
         usual = shape == "100 bytes"
@@ -163,7 +164,7 @@ def report_time() -> list[Row]:
 
 
 def run_python() -> None:
-    """Run the bench of `klamm.protocol`, in the environment that has klamm and kafka-python."""
+    """Run the bench of `klamm.protocol`, in the environment with klamm and kafka-python."""
     command = [str(ROOT / ".venv/bin/python"), str(ROOT / "benches/codec/python_records.py"), str(4 * ROUNDS)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     PYTHON_TIMES.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +172,7 @@ def run_python() -> None:
 
 
 def report_python() -> list[Row]:
-    """Turn its times into lines."""
+    """Return rows for the times of that bench."""
     rows = []
     for shape, times in measured(PYTHON_TIMES, "python").items():
         figure = f"{statistics.median(times['klamm']):,.0f} ns a record"
@@ -189,18 +190,18 @@ def run_instructions() -> None:
 
 
 def instructions(function: str, case: str) -> float:
-    """Instructions of a case, a record."""
+    """Return the instructions of a case per record."""
     folder = TARGET / "gungraun" / PACKAGE / "instructions"
     summary = next(folder.rglob(f"{function}.{case}/summary.json"), folder / f"{function}.{case}")
     (profile,) = measured(summary, "instructions")["profiles"]
     values = profile["data"]["total"]["metrics"]["Ir"]["values"]
-    # With an earlier run to compare with, both are there.
+    # If there was an earlier run, the summary has both values.
     found = values["new"] if "new" in values else values["both"][0]
     return float(found) / RECORDS
 
 
 def report_instructions() -> list[Row]:
-    """Turn callgrind's counts into lines."""
+    """Return rows for callgrind's counts."""
     floor = f"copy and CRC {instructions('lower_bound', 'copy_and_checksum'):.0f}"
     encode, decode = instructions("encode", "klamm"), instructions("decode", "klamm")
     peer = instructions("encode_peer", "kafka_protocol") / encode
@@ -219,7 +220,7 @@ def report_instructions() -> list[Row]:
 
 
 def run_size() -> None:
-    """Build a program without and with the codec, and klamm from nothing."""
+    """Build a program without and with the codec, and klamm from scratch."""
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="klamm-size-") as scratch:
         folder = Path(scratch)
@@ -238,7 +239,7 @@ def run_size() -> None:
 
 
 def report_size() -> list[Row]:
-    """Turn sizes into lines."""
+    """Return rows for the sizes and the build time."""
     found = measured(SIZES, "size")
     added = (found["with"] - found["without"]) / 1e6
     cores = os.cpu_count()
@@ -300,7 +301,7 @@ fn main() {
 
 
 def print_table(rows: list[Row], *, markdown: bool) -> None:
-    """Print the lines, aligned for people or as a table of Markdown."""
+    """Print the rows, as aligned text or as a Markdown table."""
     lines = [
         ("what", "klamm", "beside it", "target"),
         *((row.what, row.figure, row.beside, row.target) for row in rows),

@@ -1,8 +1,8 @@
-"""Ten members of a group in one process, each on a thread that polls; `rebalance.py` starts it.
+"""Runs ten members of a group in one process, each on a thread that polls; `rebalance.py` starts it.
 
     members.py klamm|confluent
 
-A command a line on standard input, an answer a line on standard output, as `tests/support/JavaMembers.java` has them: `open NAME TOPIC
+It reads one command per line from standard input and writes one response per line, as `tests/support/JavaMembers.java` does: `open NAME TOPIC
 KEY=VALUE...`, `shares`, `close NAME`. Keys are Kafka's dotted ones.
 """
 
@@ -19,14 +19,14 @@ class Member(threading.Thread):
     def __init__(self, consumer: object, poll: Callable[[], object]) -> None:
         super().__init__(daemon=True)
         self.consumer, self.poll = consumer, poll
-        self.share: list[int] = []
+        self.assigned: list[int] = []
         self.ends = False
         self.start()
 
     def run(self) -> None:
         while not self.ends:
             self.poll()
-            self.share = [place.partition for place in self.consumer.assignment()]
+            self.assigned = [tp.partition for tp in self.consumer.assignment()]
         self.consumer.close()
 
 
@@ -57,7 +57,7 @@ def main() -> None:
             name, topic, *settings = words
             members[name] = make(topic, dict(setting.split("=", 1) for setting in settings))
         elif command == "shares":
-            answer = ";".join(" ".join(map(str, member.share)) for member in members.values())
+            answer = ";".join(" ".join(map(str, member.assigned)) for member in members.values())
         elif command == "close":
             member = members.pop(words[0])
             member.ends = True

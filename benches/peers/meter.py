@@ -1,7 +1,7 @@
-"""How a client is measured from inside its own process: wall time, CPU, peak memory, and single round trips.
+"""Measures a client inside its own process: wall time, CPU time, peak memory, and single round trips.
 
-CPU is user plus system time of the whole process, so that a client's background threads count. Peak memory is
-the kernel's high-water mark of resident memory, set back to the present when the timed section begins. Linux only.
+CPU time is user plus system time of the whole process, so background threads count. Peak memory is the kernel's high-water mark of
+resident memory, which is reset when the timed section begins. Linux only.
 """
 
 import gc
@@ -17,7 +17,7 @@ from typing import TextIO
 
 
 class Meter:
-    """A timed section: `with meter:` around it, once."""
+    """Measures one timed section: `with meter:`."""
 
     def __init__(self) -> None:
         self.result: dict[str, float] = {}
@@ -36,9 +36,9 @@ class Meter:
 
 
 class Turns:
-    """Round trips in turns: the driver writes how many, the client does them, the samples go back as one line.
+    """Measures round trips in turns: the driver sends a number, the client runs that many, and returns the samples on one line.
 
-    Between turns the other clients have theirs, and this one keeps its connection and waits.
+    Between its turns the client stays connected and waits for the other clients.
     """
 
     def __init__(self, commands: TextIO, answers: TextIO) -> None:
@@ -51,7 +51,7 @@ class Turns:
             yield count
 
     def wait(self) -> int:
-        """Hand in the last turn's samples and wait for the next; 0 when there is none."""
+        """Return the samples of the last turn to the driver, and wait for the next number; 0 at the end."""
         print(
             json.dumps(
                 {"ns": self.samples.tolist(), "cpu_s": cpu_seconds() - self.cpu, "peak_kb": resident_kb("VmHWM")}

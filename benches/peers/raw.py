@@ -1,9 +1,8 @@
-"""The raw socket: the least that can be sent and read to move the same records.
+"""The raw socket: the fewest bytes and steps that move the same records to and from the broker.
 
-Produce v3 and Fetch v4, the oldest versions a Kafka 4 broker serves and the last without compact encodings.
-Requests are built before anything is timed; answers are read only as far as error codes and the next offset,
-which stands in the header of each batch. It knows no metadata, no retries and no groups: it talks to the one
-broker it is given, which must lead every partition.
+It uses Produce v3 and Fetch v4, the oldest versions that a Kafka 4 broker serves and the last without compact encodings. Requests are
+built before the measurement. Responses are read only as far as error codes and the next offset, which is in the header of each batch.
+It has no metadata, retries or groups: the broker that it connects to must lead every partition.
 """
 
 import socket
@@ -36,7 +35,7 @@ def crc32c(data: bytes) -> int:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag and seven bits a byte, for the sizes and deltas here: never negative."""
+    """Encode a size or a delta, which is never negative, with zigzag and seven bits per byte."""
     number, out = number << 1, bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -51,7 +50,7 @@ def record(delta: int, key: bytes, value: bytes) -> bytes:
 
 
 def batch(records: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """One uncompressed batch of (key, value) pairs, not idempotent, stamped with the time it is built."""
+    """Encode one uncompressed, non-idempotent batch of (key, value) pairs, with the current time."""
     encoded = [record(delta, key, value) for delta, (key, value) in enumerate(records)]
     body, now, last = b"".join(encoded), int(time.time() * 1000), len(encoded) - 1
     fields = (0, last, now, now, -1, -1, -1, len(encoded))
@@ -88,13 +87,13 @@ def fetch_request(topic: str, offsets: dict[int, int], wait_ms: int, max_bytes: 
 
 
 class Broker:
-    """One connection and one buffer that every answer is read into."""
+    """One connection, and one buffer for all responses."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # With a timeout set, MSG_WAITALL would come back early: block, and let the kernel give up for us.
+        # With a Python timeout, MSG_WAITALL would return early. So block, and let the kernel time out.
         self.socket.settimeout(None)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 60, 0))
         self.buffer = memoryview(bytearray(1 << 16))
@@ -102,8 +101,8 @@ class Broker:
     def send(self, frame: bytes) -> None:
         self.socket.sendall(frame)
 
-    def answer(self) -> memoryview:
-        """Read the body of the next answer, valid until the one after it."""
+    def response(self) -> memoryview:
+        """Read the body of the next response. It is valid until the following call."""
         size = struct.unpack(">i", self.fill(4))[0]
         if size > len(self.buffer):
             self.buffer = memoryview(bytearray(size))
@@ -115,8 +114,8 @@ class Broker:
         return self.buffer[:size]
 
     def acknowledged(self) -> None:
-        """Read one Produce answer and hold it to success."""
-        body = self.answer()
+        """Read one Produce response, and raise if it contains an error."""
+        body = self.response()
         for _, error, *_ in partitions(body, struct.Struct(">ihqq")):
             check("Produce", error)
 
@@ -125,25 +124,25 @@ class Broker:
 
 
 class Sender:
-    """Writes the same record again and again, for those who measure when it arrives."""
+    """Sends the same record repeatedly, to measure when a consumer receives it."""
 
     def __init__(self, bootstrap: str, topic: str, record: tuple[bytes, bytes]) -> None:
         self.broker = Broker(bootstrap)
         self.frame = produce_request(topic, {0: batch([record])})
 
     def send(self) -> int:
-        """Send it; gives the time before, in nanoseconds."""
+        """Send the record, and return the time before, in nanoseconds."""
         began = time.perf_counter_ns()
         self.broker.send(self.frame)
         return began
 
-    def settle(self) -> None:
-        """Wait until it is acknowledged, so that the next one finds the broker at rest."""
+    def wait_acknowledged(self) -> None:
+        """Wait until the record is acknowledged, so that the broker is idle before the next one."""
         self.broker.acknowledged()
 
 
 def partitions(body: memoryview, fields: struct.Struct, start: int = 0) -> Iterator[tuple[int, ...]]:
-    """Walk the fixed-size partitions of an answer's only topic."""
+    """Yield the fixed-size partitions of the only topic in a response."""
     name = struct.unpack_from(">h", body, start + 4)[0]
     at = start + 6 + name
     count = struct.unpack_from(">i", body, at)[0]
@@ -151,7 +150,7 @@ def partitions(body: memoryview, fields: struct.Struct, start: int = 0) -> Itera
 
 
 def fetched(body: memoryview, offsets: dict[int, int]) -> int:
-    """Move `offsets` past the whole batches of a Fetch answer and say how many records those hold."""
+    """Advance `offsets` by the complete batches of a Fetch response, and return their number of records."""
     at = 10 + struct.unpack_from(">h", body, 8)[0]
     count, records = struct.unpack_from(">i", body, at)[0], 0
     at += 4
@@ -165,7 +164,7 @@ def fetched(body: memoryview, offsets: dict[int, int]) -> int:
         while step + BATCH.size <= end:
             base, length = struct.unpack_from(">qi", body, step)
             if step + 12 + length > end:
-                break  # the broker cuts the last batch where the size limit falls
+                break  # the broker cuts the last batch at the size limit
             past = base + LAST_OFFSET_DELTA.unpack_from(body, step + 23)[0] + 1
             records += past - offsets[index]
             offsets[index] = past
@@ -177,6 +176,6 @@ def fetched(body: memoryview, offsets: dict[int, int]) -> int:
 def check(what: str, error: int) -> None:
     if error:
         raise RuntimeError(
-            f"{what}: the broker answered error code {error}"
+            f"{what} failed with error code {error}"
             + (" (not the leader: the raw socket needs a cluster of one broker)" if error == 6 else "")
         )

@@ -1,7 +1,7 @@
-"""How long a group of ten members takes to share out a topic of 100 partitions: klamm, confluent-kafka and Apache Kafka's own client.
+"""Measures how long a group of ten members takes to assign a topic of 100 partitions: klamm, confluent-kafka and Apache Kafka's client.
 
-The members of a client are threads of one process, which stays for all rounds, and join anew in each. A program asks it every
-millisecond which member has what; the clock runs until every member has a share and every partition one owner.
+The members of a client are threads of one process, which runs through all rounds; they join again in each. The bench asks it every
+millisecond for the assignments. The time ends when every member has partitions and every partition has exactly one owner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROTOCOLS: dict[str, dict[str, str]] = {
     "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
     "consumer": {"group.protocol": "consumer"},
 }
-# 3 s by default, and 5 s in groups of the coordinator: how often a member asks whether anything changed would be all there is to see.
+# The default is 3 s, and 5 s with the protocol of KIP-848. With these, the heartbeat interval would dominate the result.
 HEARTBEAT = {"heartbeat.interval.ms": "500"}
 WAIT_S = 60
 NAMES = {"klamm": "klamm", "confluent": "confluent-kafka", "java": "Java"}
@@ -36,7 +36,7 @@ Result = dict[str, Any]
 
 
 class Members:
-    """A process for members of one client; a context manager."""
+    """A process with the members of one client; a context manager."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -62,16 +62,16 @@ class Members:
     def close(self) -> None:
         self.ask("close", self.names.pop())
 
-    def until_shared(self) -> float:
-        """Wait until the members share all partitions, and return when that was."""
+    def until_assigned(self) -> float:
+        """Wait until all partitions are assigned, and return the time."""
         deadline = time.perf_counter() + WAIT_S
         while True:
-            shares = [share.split() for share in self.ask("shares").split(";")]
+            assigned = [partitions.split() for partitions in self.ask("shares").split(";")]
             now = time.perf_counter()
-            if all(shares) and sum(map(len, shares)) == len(set().union(*shares)) == PARTITIONS:
+            if all(assigned) and sum(map(len, assigned)) == len(set().union(*assigned)) == PARTITIONS:
                 return now
             if now > deadline:
-                raise TimeoutError(f"shares of {[len(share) for share in shares]} after {WAIT_S} s")
+                raise TimeoutError(f"members have {[len(each) for each in assigned]} partitions after {WAIT_S} s")
             time.sleep(0.001)
 
     def ask(self, *words: str) -> str:
@@ -82,7 +82,7 @@ class Members:
     def answer(self) -> str:
         line = self.process.stdout.readline()
         if not line.endswith("\n") or line.startswith("error: "):
-            raise RuntimeError(line.strip() or "the members' process ended")
+            raise RuntimeError(line.strip() or "the process of the members ended")
         return line[:-1]
 
 
@@ -95,7 +95,7 @@ def command(client: str) -> list[str]:
 
 
 def measure(clients: list[str], bootstrap: str, rounds: int, say: Callable[[str], None]) -> Iterator[Result]:
-    """Every client and protocol once a round, in an order that rotates, after a round that is not counted."""
+    """Measure every client and protocol once per round, in a rotating order, after one round that is not counted."""
     topics = make_topic(bootstrap)
     rows = [(client, protocol) for protocol in PROTOCOLS for client in clients]
     with contextlib.ExitStack() as stack, topics as topic:
@@ -119,13 +119,13 @@ def one_group(members: Members, topic: str, config: dict[str, str]) -> dict[str,
     began = time.perf_counter()
     for _ in range(MEMBERS):
         members.open(topic, config)
-    took["ten join"] = members.until_shared() - began
+    took["ten join"] = members.until_assigned() - began
     began = time.perf_counter()
     members.close()
-    took["one leaves"] = members.until_shared() - began
+    took["one leaves"] = members.until_assigned() - began
     began = time.perf_counter()
     members.open(topic, config)
-    took["one joins"] = members.until_shared() - began
+    took["one joins"] = members.until_assigned() - began
     while members.names:
         members.close()
     return took

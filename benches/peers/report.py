@@ -1,7 +1,7 @@
-"""The tables. Medians over rounds; every ratio is time per record divided by the base's, so below 1 is better.
+"""Formats the tables: medians over rounds, and ratios of time per record to a base, so that below 1 is better.
 
-The bases are the raw socket of the same case and, figure by figure, the best row of confluent-kafka. For the bulk
-cases its loops over the same records stand as a base too: they are what its users have.
+The bases are the raw socket in the same case, and for each figure the best row of confluent-kafka. In the bulk cases,
+confluent-kafka's loops over the same records are a base too, because its users have no bulk calls.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TITLES = {
     "produce-tls": "produce over TLS, one call per record",
     "consume-tls": "consume over TLS, touching each value",
     "latency": "one send and its acknowledgement, linger 0",
-    "end-to-end": "one send by a raw socket, until the record is in hand",
-    "rebalance": f"{rebalance.MEMBERS} members share {rebalance.PARTITIONS} partitions",
+    "end-to-end": "one send by a raw socket, until the consumer has the record",
+    "rebalance": f"a group of {rebalance.MEMBERS} members with {rebalance.PARTITIONS} partitions",
     "import": "import",
 }
 LOOPS = {"produce-bulk": "produce-loop", "consume-arrow": "consume-loop"}
@@ -35,7 +35,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """One case, ready to print."""
+    """The table of one case."""
 
     title: str
     header: list[str]
@@ -43,7 +43,7 @@ class Table:
 
 
 def text(facts: dict[str, Any], results: list[Result]) -> str:
-    """For a terminal."""
+    """Return the report as aligned text."""
     lines = [f"{name}: {value}" for name, value in facts.items()]
     for table in tables(results):
         widths = [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
@@ -58,7 +58,7 @@ def text(facts: dict[str, Any], results: list[Result]) -> str:
 
 
 def markdown(facts: dict[str, Any], results: list[Result]) -> str:
-    """For README.md."""
+    """Return the report as Markdown, for README.md."""
     lines = [f"- {name}: {value}" for name, value in facts.items()]
     for table in tables(results):
         lines += [
@@ -85,7 +85,7 @@ def errors(results: list[Result]) -> list[str]:
 
 
 def tables(results: list[Result]) -> list[Table]:
-    """Make a table per case that has results, in their order."""
+    """Return one table for each case with results, in their order."""
     makers = {"latency": latency, "end-to-end": latency, "rebalance": rebalances, "import": imports}
     return [makers.get(case, throughput)(case, results) for case in dict.fromkeys(each["case"] for each in results)]
 
@@ -208,7 +208,7 @@ def imports(case: str, results: list[Result]) -> Table:
 
 
 def groups(results: list[Result], case: str) -> dict[tuple[str, str], list[Result]]:
-    """Sort the good measurements of a case by row, in the order of the first round."""
+    """Group the successful measurements of a case by row, in the order of the first round."""
     found: dict[tuple[str, str], list[Result]] = {}
     for each in results:
         if each["case"] == case and "error" not in each:
@@ -217,12 +217,12 @@ def groups(results: list[Result], case: str) -> dict[tuple[str, str], list[Resul
 
 
 def base(results: list[Result], case: str, client: str) -> list[Result]:
-    """Find what a client's first variant did; nothing when it was not in the run."""
+    """Return the results of a client's first variant, or an empty list if it was not in the run."""
     return next((runs for (name, _), runs in groups(results, case).items() if name == client), [])
 
 
 def best(results: list[Result], cases: Iterable[str], client: str, key: str) -> float:
-    """Find a client's lowest figure per record in some cases; 0 when it was not in the run."""
+    """Return a client's lowest figure per record in the given cases, or 0 if it was not in the run."""
     rows = [row for case in dict.fromkeys(cases) for row in groups(results, case).items()]
     return min((per_record(runs, key) for (name, _), runs in rows if name == client), default=0.0)
 
@@ -232,7 +232,7 @@ def per_record(runs: list[Result], key: str) -> float:
 
 
 def percentile(runs: list[Result], rank: int) -> float:
-    """In microseconds, over the round trips of all turns."""
+    """Return a percentile in microseconds, over the round trips of all turns."""
     return statistics.quantiles(runs[0]["ns"], n=100, method="inclusive")[rank - 1] / 1e3 if runs else 0.0
 
 

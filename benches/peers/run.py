@@ -1,11 +1,11 @@
-"""Side-by-side benchmark of klamm, other Kafka clients and a raw socket, in one run against one real broker.
+"""Compares klamm with other Kafka clients and a raw socket, in one run against one real broker.
 
     python benches/peers/run.py [--quick] [--records N] [--rounds N] [--only CASE,CLIENT,...]
                                 [--bootstrap HOST:PORT] [--json FILE] [--markdown]
 
-Every measurement is a process of its own (`worker.py`). Clients take turns: round by round, one after the other,
-in an order that rotates; the report shows medians. After each produce the topic is counted, and a client that
-lost or doubled a record has no figure. ../README.md says how to read it.
+Every measurement has a process of its own (`worker.py`). In each round the clients run one after the other, in a rotating order. The
+report shows medians. After each produce case the records in the topic are counted, and a client that lost or duplicated a record has
+no figure. ../README.md explains how to read the report.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ sys.path.insert(0, str(TESTS))
 FULL = Size(records=2_000_000, rounds=5, turns=100, imports=11)
 QUICK = Size(records=200_000, rounds=2, turns=10, imports=3)
 
-# What Kafka's own start script gives its JVM: the small one of the tests would be the bottleneck.
+# The JVM options of Kafka's own start script. The small JVM of the tests would be the bottleneck.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 
 
 def main() -> int:
-    """Run and report; 1 when a measurement failed."""
+    """Run and report; return 1 if a measurement failed."""
     options = arguments()
     size = QUICK if options.quick else FULL
     size = replace(size, records=options.records or size.records, rounds=options.rounds or size.rounds)
@@ -53,7 +53,9 @@ def main() -> int:
     missing = {client: peer["missing"] for client, peer in described.items() if "missing" in peer}
     peers = {client: peer for client, peer in described.items() if client in options.clients and client not in missing}
     if not peers:
-        sys.exit("no client to measure: " + "; ".join(f"{client}: {reason}" for client, reason in missing.items()))
+        sys.exit(
+            "there is no client to measure: " + "; ".join(f"{client}: {reason}" for client, reason in missing.items())
+        )
     facts: dict[str, Any] = {
         "date": dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine(),
@@ -84,21 +86,27 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="klamm beside other Kafka clients and a raw socket.")
+    parser = argparse.ArgumentParser(description="Compare klamm with other Kafka clients and a raw socket.")
     parser.add_argument(
         "--quick",
         action="store_true",
-        help=f"{QUICK.records:,} records and {QUICK.rounds} rounds: a look, not a result",
+        help=f"run {QUICK.records:,} records and {QUICK.rounds} rounds: a first look, not a result",
     )
     parser.add_argument(
-        "--records", type=record_count, help=f"{FULL.records:,} by default, a multiple of {workload.POOL:,}"
+        "--records",
+        type=record_count,
+        help=f"measure N records, a multiple of {workload.POOL:,} (default: {FULL.records:,})",
     )
-    parser.add_argument("--rounds", type=int, help=f"{FULL.rounds} by default")
+    parser.add_argument("--rounds", type=int, help=f"run N rounds (default: {FULL.rounds})")
     parser.add_argument(
-        "--only", default="", help=f"cases ({', '.join(CASES)}) and clients ({', '.join(CLIENTS)}), with commas"
+        "--only",
+        default="",
+        help=f"run only these, comma-separated: cases ({', '.join(CASES)}) and clients ({', '.join(CLIENTS)})",
     )
-    parser.add_argument("--bootstrap", help="a cluster of one broker that runs already, instead of starting one")
-    parser.add_argument("--no-idempotence", dest="idempotence", action="store_false", help="for every producer")
+    parser.add_argument("--bootstrap", help="use this running cluster of one broker, instead of starting one")
+    parser.add_argument(
+        "--no-idempotence", dest="idempotence", action="store_false", help="disable idempotence in all producers"
+    )
     parser.add_argument("--json", type=Path, help="write every single measurement to this file")
     parser.add_argument("--markdown", action="store_true", help="print the report as Markdown")
     options = parser.parse_args()
@@ -120,12 +128,12 @@ def record_count(text: str) -> int:
 
 @contextlib.contextmanager
 def broker(bootstrap: str | None) -> Iterator[Broker]:
-    """Our own for the run, or the one that was named."""
+    """Start a broker for the run, or use the one of `--bootstrap`."""
     if bootstrap:
         try:
             raw.Broker(bootstrap).close()
         except (OSError, ValueError) as problem:
-            sys.exit(f"no broker at {bootstrap}: {problem}")
+            sys.exit(f"cannot connect to the broker at {bootstrap}: {problem}")
         yield Broker(bootstrap, f"{bootstrap}, started by somebody else")
         return
     from kafka_broker import KafkaUnavailable, RealKafka
@@ -141,7 +149,7 @@ def broker(bootstrap: str | None) -> Iterator[Broker]:
         try:
             kafka = RealKafka(jvm_options=JVM, listeners={"SSL": "SSL"}, config=config).start()
         except KafkaUnavailable as reason:
-            sys.exit(f"no broker: {reason}; --bootstrap takes one that runs already")
+            sys.exit(f"cannot start a broker: {reason}; pass --bootstrap to use a running one")
         name = f"Apache Kafka {kafka.version}, one node on loopback, {' '.join(JVM[:2])}"
         try:
             yield Broker(kafka.bootstrap_servers, name, kafka.addresses["SSL"], str(authority))

@@ -1,6 +1,6 @@
-"""Whose turn it is: the cases, their rounds, and the worker processes that do them.
+"""Schedules the measurements: cases, rounds, and the worker processes that run them.
 
-Between two measurements nothing runs but the broker. Topics are made before and counted after, never during.
+Between measurements only the broker runs. Topics are created before a measurement and counted after it, never during one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CASES = (
 )
 WORKER = Path(__file__).resolve().with_name("worker.py")
 WORKER_S = 300  # a measurement that takes longer has failed
-TRIPS, COLD_TRIPS = 50, 10  # round trips a turn, after some that fill caches again and are not counted
+TRIPS, COLD_TRIPS = 50, 10  # round trips of a turn, and those before that warm up caches and are not counted
 
 IMPORT = """\
 import resource, time
@@ -52,7 +52,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured."""
+    """Size of a run."""
 
     records: int
     rounds: int
@@ -62,7 +62,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Broker:
-    """Where the broker is, and what it is."""
+    """Addresses and name of the broker."""
 
     bootstrap: str
     name: str
@@ -71,11 +71,11 @@ class Broker:
 
 
 class WorkerError(Exception):
-    """A measurement came to nothing; the message is the worker's last words."""
+    """A measurement failed; the message is the last line of the worker's standard error."""
 
 
 class Schedule:
-    """The cases, one after the other; in each, every client once per round."""
+    """Runs the cases one after the other, and in each case every client once per round."""
 
     def __init__(self, size: Size, peers: dict[str, Any], topics: Topics, broker: Broker, *, idempotence: bool) -> None:
         self.size = size
@@ -86,7 +86,7 @@ class Schedule:
         self.filled = ""  # the topic that consumers read
 
     def run(self, case: str) -> list[Result]:
-        """Every client and variant that has the case, as one result a measurement."""
+        """Measure every client and variant that has the case, and return one result for each measurement."""
         if case == "import":
             return self.imports()
         if case == "rebalance":
@@ -105,7 +105,7 @@ class Schedule:
             measure(self.job("raw", case, variant, self.filled, self.size.records))
 
     def throughput(self, case: str, rows: list[tuple[str, str]]) -> list[Result]:
-        """Produce and consume cases: each measurement is a new process, and for producers a new topic."""
+        """Run a produce or consume case. Each measurement has a new process, and for producers a new topic."""
         results = []
         for number in range(self.size.rounds):
             for client, variant in rotated(rows, number):
@@ -127,12 +127,12 @@ class Schedule:
         topic = self.topics.create(case)
         result = measure(self.job(client, case, variant, topic, records))
         if (found := self.topics.count(topic) - PARTITIONS) != records:  # the warm-up wrote one to each partition
-            raise WorkerError(f"the topic holds {found:,} records instead of {records:,}")
+            raise WorkerError(f"the topic contains {found:,} records instead of {records:,}")
         self.topics.delete(topic)
         return result
 
     def turns(self, case: str, rows: list[tuple[str, str]]) -> list[Result]:
-        """Single records: all clients stay connected and take short turns, each with a topic of its own."""
+        """Run a case of single records. All clients stay connected and take short turns, each with its own topic."""
         results = []
         with contextlib.ExitStack() as stack:
             trips = []
@@ -153,7 +153,7 @@ class Schedule:
         return results
 
     def imports(self) -> list[Result]:
-        """`import` in a fresh interpreter, once uncounted so that bytecode and pages are cached."""
+        """Measure `import` in a new interpreter, after one uncounted run that caches bytecode and pages."""
         results = []
         rows = [peer for peer in self.peers.values() if peer["import"]]
         for number in range(-1, self.size.imports):
@@ -183,7 +183,7 @@ class Schedule:
 
 
 class Trips:
-    """A latency worker that lives through all turns."""
+    """A latency worker that runs through all turns."""
 
     def __init__(self, job: Job) -> None:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at exit
@@ -198,7 +198,7 @@ class Trips:
 
     def turn(self, result: Result, *, counted: bool) -> None:
         if not self.ready:
-            self.answer()  # the worker says once that it waits
+            self.answer()  # the worker reports once that it is ready
             self.ready = True
         self.ask(COLD_TRIPS)
         answer = self.ask(TRIPS)
@@ -208,7 +208,7 @@ class Trips:
             result["peak_kb"] = answer["peak_kb"]
 
     def ask(self, count: int) -> Result:
-        with contextlib.suppress(BrokenPipeError):  # its answer will say why
+        with contextlib.suppress(BrokenPipeError):  # reading the response then reports the reason
             self.process.stdin.write(f"{count}\n")
             self.process.stdin.flush()
         return self.answer()
@@ -217,7 +217,7 @@ class Trips:
         with time_limit(self.process):
             line = self.process.stdout.readline()
         if not line:
-            raise WorkerError(last_words(self.errors))
+            raise WorkerError(last_line(self.errors))
         return json.loads(line)
 
     def __enter__(self) -> Self:
@@ -230,7 +230,7 @@ class Trips:
 
 
 def worker(action: str, word: str) -> Result:
-    """Run `worker.py` to its end and read its answer."""
+    """Run `worker.py` to its end and return its result."""
     with tempfile.TemporaryFile("w+") as errors:
         command = [sys.executable, WORKER, action, word]
         with subprocess.Popen(
@@ -240,7 +240,7 @@ def worker(action: str, word: str) -> Result:
                 with time_limit(process):
                     answer = process.stdout.read()
                 if process.wait() != 0:
-                    raise WorkerError(last_words(errors))
+                    raise WorkerError(last_line(errors))
             finally:
                 process.kill()
     return json.loads(answer)
@@ -252,7 +252,7 @@ def measure(job: Job) -> Result:
 
 @contextlib.contextmanager
 def time_limit(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Kill the process, which ends any wait for its answer, when it takes too long."""
+    """Kill the process if it takes too long, which ends any wait for its output."""
     timer = threading.Timer(WORKER_S, process.kill)
     timer.start()
     try:
@@ -261,19 +261,19 @@ def time_limit(process: subprocess.Popen[str]) -> Iterator[None]:
         timer.cancel()
 
 
-def last_words(errors: Any) -> str:
+def last_line(errors: Any) -> str:
     errors.seek(0)
     lines = errors.read().strip().splitlines()
-    return lines[-1] if lines else f"ended without a word, or was ended after {WORKER_S} s"
+    return lines[-1] if lines else f"the worker printed no error, or was killed after {WORKER_S} s"
 
 
 def rotated(rows: list[Any], by: int) -> list[Any]:
-    """Nobody always comes first, or always after the same round's slowest."""
+    """Rotate the order, so that no client always runs first, or always after the slowest one."""
     by %= max(len(rows), 1)
     return rows[by:] + rows[:by]
 
 
 def progress(text: str) -> None:
-    """One line that changes, on a terminal; silence in a pipe."""
+    """Update the progress line on a terminal; print nothing in a pipe."""
     if sys.stderr.isatty():
         print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The topics of a run: made before a client starts, counted after it has stopped, removed when done with."""
+"""Manages the topics of a run: creates them before a client starts, counts them after it has stopped, and deletes them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from workload import PARTITIONS, WAIT_S
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# A segment fits a whole measurement, and a deleted topic leaves the disk at once: a run writes some 15 GB.
+# A segment has room for a whole measurement. A deleted topic is removed from disk at once, because a run writes about 15 GB.
 CONFIG = {"segment.bytes": str(1 << 30), "file.delete.delay.ms": "0"}
-# What a broker says of a partition that it leads, but has not begun to serve.
+# Errors for a partition that its leader does not serve yet.
 NOT_YET = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own, where it finds no leader at all
+    KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own, if it finds no leader
 }
 
 
 class Topics:
-    """`with Topics(bootstrap) as topics:` leaves none behind."""
+    """Creates and counts topics, and deletes the remaining ones at the end: `with Topics(bootstrap) as topics:`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.config = {"bootstrap.servers": bootstrap}
@@ -48,9 +48,9 @@ class Topics:
         return name
 
     def is_served(self, name: str) -> bool:
-        """Whether the leader of each partition serves it: metadata has it a moment sooner, and the raw socket knows no retries.
+        """Return whether the leader of each partition serves it. Metadata shows leaders a little earlier, and the raw socket does not retry.
 
-        A new client is asked each time: librdkafka 2.16 that heard of a partition without a leader asks nobody again.
+        This uses a new client each time, because librdkafka 2.16 does not look a leader up again once a partition had none.
         """
         try:
             end_offsets(AdminClient({**self.config, "log_level": 0}), name)
@@ -61,7 +61,7 @@ class Topics:
         return True
 
     def count(self, name: str) -> int:
-        """Say how many records the topic holds: its end offsets, since nothing here expires or is aborted."""
+        """Return the number of records in a topic: the sum of its end offsets, because no record expires or is aborted here."""
         return sum(end_offsets(self.admin, name))
 
     def delete(self, name: str) -> None:
@@ -74,7 +74,7 @@ class Topics:
     def __exit__(self, *_: object) -> None:
         for name in list(self.alive):
             self.delete(name)
-        del self.admin  # closes its connections before the broker does, which it would log
+        del self.admin  # closes the connections before the broker does, which librdkafka would log
 
 
 def end_offsets(admin: AdminClient, name: str) -> list[int]:

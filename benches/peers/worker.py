@@ -1,9 +1,9 @@
-"""One measurement in a process of its own, started by `run.py`.
+"""Runs one measurement in a process of its own; `run.py` starts it.
 
-    worker.py describe CLIENT     what the client is and can do
-    worker.py measure JOB         run the job, a JSON object as `workload.Job`
+    worker.py describe CLIENT     print what the client is and which cases it has
+    worker.py measure JOB         run the job, a `workload.Job` as a JSON object
 
-The answer is JSON on standard output; whatever a library prints goes to standard error.
+The result is JSON on standard output. What libraries print goes to standard error.
 """
 
 import importlib

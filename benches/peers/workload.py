@@ -1,7 +1,7 @@
-"""What every client is asked to do: the same records under the same settings.
+"""Defines the workload of every client: the same records with the same settings.
 
-A setting stands here once and each adapter spells it in its client's words. What differs between clients, and
-why, is said in the adapter's first lines.
+Each setting is defined here once, and each adapter translates it into its client's terms. The adapter's docstring lists and explains
+differences between clients.
 """
 
 import random
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 
 PARTITIONS = 4
 KEY_BYTES, VALUE_BYTES = 16, 100
-POOL = 10_000  # distinct records: enough to spread the keys evenly, few enough that memory shows the client's own
+POOL = 10_000  # distinct records: enough to distribute keys evenly, but few enough that memory is mostly the client's
 
 # Producers. librdkafka's defaults for size and linger; no peer was faster with 16 or 128 KiB. Java 4 lingers 5 ms as well.
 BATCH_BYTES = 1_000_000
 LINGER_MS = 5
 IN_FLIGHT = 5
-UNSENT_BYTES = 64 << 20  # how much may wait in the producer, for those that can be told
+UNSENT_BYTES = 64 << 20  # limit of unsent records, for producers that have such a limit
 
-# Consumers. Everybody's defaults for a fetch; the peers were not faster with more. Polls of 500 are Java's default;
-# confluent-kafka was slower with thousands, since more messages are alive at once.
+# Consumers. The common defaults for a fetch; the peers were not faster with more. Polls of 500 are Java's default;
+# confluent-kafka was slower with thousands, because more messages exist at once.
 FETCH_MIN_BYTES = 1
 FETCH_WAIT_MS = 500
 FETCH_BYTES = 50 << 20
@@ -27,14 +27,14 @@ PREFETCH_BYTES = 64 << 20
 POLL_RECORDS = 500
 ARROW_ROWS = 65_536
 
-WAIT_S = 120  # for anything that should have come long before
+WAIT_S = 120  # timeout for anything that normally takes much less
 TURNS = ("latency", "end-to-end")  # cases of one record at a time
 TLS = ("produce-tls", "consume-tls")
 
 
 @dataclass
 class Load:
-    """The pool as columns and as pairs, from a fixed seed."""
+    """The pool of records as columns and as pairs, generated from a fixed seed."""
 
     keys: list[bytes] = field(init=False)
     values: list[bytes] = field(init=False)
@@ -49,7 +49,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Job:
-    """One measurement: who does what, where, how often."""
+    """One measurement: client, case, topic and size."""
 
     client: str
     case: str
@@ -58,16 +58,16 @@ class Job:
     topic: str
     records: int
     idempotence: bool
-    authority: str  # the file with who vouches for the broker, where it speaks TLS; else empty
+    authority: str  # file with the certificate authority if the broker uses TLS, otherwise empty
 
     @property
     def passes(self) -> int:
-        """How often a producer goes through the pool."""
+        """Return how often a producer sends the whole pool."""
         return self.records // POOL
 
 
 def summary(*, idempotence: bool) -> str:
-    """Say the settings in a sentence, for the report."""
+    """Return the settings as a sentence, for the report."""
     return (
         f"{KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {PARTITIONS} partitions, acks=all, no compression, "
         f"idempotence {'on' if idempotence else 'off'}, batches of {BATCH_BYTES:,} bytes, linger {LINGER_MS} ms (0 for latency), "

@@ -1,11 +1,11 @@
-"""klamm's Spark source and sink beside Spark's own Kafka connector, in one session against one real broker.
+"""Compares klamm's Spark source and sink with Spark's own Kafka connector, in one session against one real broker.
 
     python benches/spark/run.py [--records N] [--rounds N]
 
-Batch reads (`sum(length(value)), count(*)`) of a large topic and of a small one, batch writes, a stream that reads everything into
-nothing, and one of small batches, of which the median counts. The two take turns, after a round that is not counted; the table shows
-medians over the rounds, and the fastest and slowest of them. Counts are checked. At the end the memory that klamm's Python workers needed.
-Without the connector's jars (Maven Central) klamm runs alone.
+The cases are batch reads (`sum(length(value)), count(*)`) of a large topic and of a small one, batch writes, a stream that reads
+everything and writes nothing, and a stream of small batches, for which the median batch counts. Both take turns, after one round that is
+not counted. The table shows the median, the fastest and the slowest round. Counts are checked. At the end it prints the memory of
+klamm's Python workers. Without the connector's jars (Maven Central), klamm runs alone.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"
 from kafka_broker import RealKafka
 from local_spark import builder, connector_jars, worker_peaks
 
-# What Kafka's own start script gives its JVM, as in benches/peers.
+# The JVM options of Kafka's own start script, as in benches/peers.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 PARTITIONS = 4
-# The topic of small reads and small batches, of ten records each.
+# The topic for small reads and small batches, of ten records each.
 SMALL = 400
 BATCHES = 40
-# As tracing leaves them.
+# Typical headers, such as those of tracing.
 HEADERS = [
     {"key": "traceparent", "value": b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
     {"key": "source", "value": b"shop"},
 ]
 
-# What klamm is to reach, as so many times as fast as the connector.
+# klamm's targets: how many times as fast as the connector.
 TARGETS = {
     "batch read": 2.5,
     "batch read, headers": 2.5,
@@ -60,7 +60,7 @@ WORKER_MB = 256
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=2_000_000, help="records to read; half as many are written")
     parser.add_argument("--rounds", type=int, default=5)
@@ -71,7 +71,7 @@ def main() -> None:
         print(f"SKIPPED kafka: {reason}")
     with RealKafka(jvm_options=JVM) as kafka, tempfile.TemporaryDirectory() as scratch:
         fill(kafka.bootstrap_servers, options.records)
-        # As many tasks at a time as partitions are read in two rounds.
+        # Two tasks at a time, so that the partitions are read in two rounds.
         spark = builder(Path(scratch), memory="3g", jvm="", jars=jars).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         cases = measured(spark, kafka.bootstrap_servers, options.records, Path(scratch), sources)
@@ -86,11 +86,11 @@ def main() -> None:
                 peaks |= worker_peaks()
         spark.stop()
     report(seconds, options)
-    print(f"\nmost memory of a Python worker: {max(peaks.values()):.0f} MB (to reach: below {WORKER_MB})")
+    print(f"\nmost memory of a Python worker: {max(peaks.values()):.0f} MB (target: below {WORKER_MB})")
 
 
 def fill(bootstrap: str, records: int) -> None:
-    """Write what is read: 16-byte keys and 100-byte values, uncompressed, over all partitions; once more with two headers each."""
+    """Write the topics to read: 16-byte keys and 100-byte values, uncompressed, in all partitions; a second topic has two headers each."""
     with klamm.Admin(bootstrap) as admin:
         admin.create_topics(dict.fromkeys(("full", "headed", "small", "sink"), klamm.NewTopic(PARTITIONS)))
     with klamm.Producer(bootstrap) as producer:
@@ -110,7 +110,7 @@ def fill(bootstrap: str, records: int) -> None:
 def measured(
     spark: SparkSession, bootstrap: str, records: int, scratch: Path, sources: list[str]
 ) -> list[tuple[str, str, Callable[[], float | None]]]:
-    """What is measured: the case, who does it, and the work, which may say itself how long it took."""
+    """Return the cases: name, source or sink, and the work, which may return its own duration."""
     produced = (
         spark.range(records // 2)
         .select(
@@ -182,7 +182,7 @@ def report(seconds: dict[tuple[str, str], list[float]], options: argparse.Namesp
     """Print the table."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"\nSpark local[2] on {os.cpu_count()} CPUs, {options.rounds} rounds, load average at the end {load}\n")
-    print("| case | source or sink | median s | fastest - slowest | times as fast | to reach |")
+    print("| case | source or sink | median s | fastest - slowest | times as fast | target |")
     print("|---|---|---|---|---|---|")
     for (case, who), times in seconds.items():
         median = statistics.median(times)

@@ -1,8 +1,8 @@
-"""aiokafka, on asyncio's own loop.
+"""aiokafka, on asyncio's own event loop.
 
-Produce awaits `send` (which waits while the partition's batch is full) and flushes at the end, the pattern of its
-documentation; the futures are dropped, so a failure shows as records missing. It has at most one batch a partition
-under way and no bound in bytes. Consume takes `getmany`, its fastest way. Its wheel checks CRCs in C.
+Produce awaits `send`, which waits while the partition's batch is full, and flushes at the end, as its documentation shows. It drops the
+futures, so a failure shows as missing records. It has at most one batch per partition in flight, and no limit in bytes. Consume uses
+`getmany`, its fastest method. Its wheel checks CRCs in C.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ def arrival(job: Job, load: Load, turns: Turns) -> None:
                     began = sender.send()
                     await consumer.getone()
                     turns.samples.append(now() - began)
-                    sender.settle()
+                    sender.wait_acknowledged()
 
     asyncio.run(run())
 

@@ -1,11 +1,15 @@
-"""confluent-kafka (librdkafka). The base that the others are compared with.
+"""confluent-kafka (librdkafka), the base that the others are compared with.
 
-Settings of its own: murmur2 like everybody else instead of its CRC-32; a queue bounded in bytes, since its default
-of 100,000 messages is full before the network is; a prefetch bounded in bytes, since by default it stops at 100,000
-messages a partition and looks again a second later; CRC checks on and read_uncommitted, as in every other client.
-Without a delivery callback `poll(0)` has nothing to call; its documentation asks for it after each `produce`, so
-that is the first variant, and the second does it once in 10,000. The asyncio producer collects up to 1,000 records
-or one second and serves acknowledgements when polled, so a lone record is followed by `flush`, its quickest way.
+It needs settings of its own:
+
+* murmur2 instead of its CRC-32, as the other clients
+* a queue limited in bytes: its default of 100,000 messages is full before the network is
+* a prefetch limited in bytes: by default it stops at 100,000 messages per partition and checks again a second later
+* CRC checks and read_uncommitted, as in every other client
+
+Its documentation asks for `poll(0)` after each `produce`, although it has nothing to do without a delivery callback. So that is the
+first variant, and the second one polls once per 10,000 records. The asyncio producer collects up to 1,000 records or one second, and
+handles acknowledgements when polled. So a single record is followed by `flush`, which is its fastest way.
 """
 
 import asyncio
@@ -121,7 +125,7 @@ def consume(job: Job, load: Load, meter: Meter) -> int:
 
 
 def consume_arrow(job: Job, load: Load, meter: Meter) -> int:
-    """Do what its users do today: lists of fields, then arrays."""
+    """Build Arrow arrays from lists of fields, as its users do today."""
     import pyarrow as pa
 
     consumer = open_consumer(job)
@@ -182,7 +186,7 @@ def arrival(job: Job, load: Load, turns: Turns) -> None:
             turns.samples.append(now() - began)
             if message.error():
                 raise RuntimeError(message.error())
-            sender.settle()
+            sender.wait_acknowledged()
     consumer.close()
 
 

@@ -1,7 +1,7 @@
-"""kafka-python, with the `crc32c` package it uses when installed (in pure Python a CRC takes longer than all else).
+"""kafka-python, with the package `crc32c`, which it uses if installed. A CRC in pure Python takes longer than everything else.
 
-Produce is `send` and `flush`; the futures are dropped, so a failure shows as records missing. Since 3.0 nothing
-bounds its unsent records. Consume takes `poll`, which saves the iterator's work per record.
+Produce uses `send` and `flush`. It drops the futures, so a failure shows as missing records. Since 3.0, its unsent records have no
+limit. Consume uses `poll`, which avoids the iterator's work per record.
 """
 
 import importlib.util

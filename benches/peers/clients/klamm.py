@@ -1,7 +1,7 @@
-"""klamm.
+"""klamm, with the common settings only.
 
-Nothing but the common settings. Consume-loop iterates the consumer record by record, where the peers are given
-their batch calls. Arrow batches to send hold as many rows as the pool.
+The consume loop iterates over single records, although the other clients use their batch calls. Arrow batches to send have as many
+rows as the pool.
 """
 
 import asyncio
@@ -150,7 +150,7 @@ def arrival(job: Job, load: Load, turns: Turns) -> None:
                 began = sender.send()
                 next(records)
                 turns.samples.append(now() - began)
-                sender.settle()
+                sender.wait_acknowledged()
 
 
 def arrival_asyncio(job: Job, load: Load, turns: Turns) -> None:
@@ -163,7 +163,7 @@ def arrival_asyncio(job: Job, load: Load, turns: Turns) -> None:
                     began = sender.send()
                     await anext(consumer)
                     turns.samples.append(now() - began)
-                    sender.settle()
+                    sender.wait_acknowledged()
 
     asyncio.run(run())
 

@@ -1,7 +1,7 @@
-"""The raw socket: ready-made requests, answers hardly read. What the broker and the machine allow.
+"""The raw socket: ready-made requests and barely parsed responses. It shows what the broker and the machine allow.
 
-Produce keeps five requests under way, each with one batch for every partition; fetch asks for all partitions and
-has one request under way, as Java's consumer does. Batches are built, and their CRCs computed, before the clock.
+Produce keeps five requests in flight, each with one batch for every partition. Fetch has one request in flight for all partitions, as
+Java's consumer does. Batches and their CRCs are computed before the measurement.
 """
 
 import sys
@@ -52,7 +52,7 @@ def consume(job: Job, load: Load, meter: Meter) -> int:
     with meter:
         while seen < job.records:
             broker.send(raw.fetch_request(job.topic, offsets, FETCH_WAIT_MS, FETCH_BYTES, PARTITION_FETCH_BYTES))
-            seen += raw.fetched(broker.answer(), offsets)
+            seen += raw.fetched(broker.response(), offsets)
     broker.close()
     return seen
 
@@ -84,11 +84,11 @@ def arrival(job: Job, load: Load, turns: Turns) -> None:
     for count in turns:
         for _ in range(count):
             began = sender.send()
-            while not raw.fetched(broker.answer(), offsets):
+            while not raw.fetched(broker.response(), offsets):
                 fetch()
             turns.samples.append(now() - began)
             fetch()
-            sender.settle()
+            sender.wait_acknowledged()
 
 
 def warm_up(broker: raw.Broker, job: Job, load: Load) -> None:
@@ -97,7 +97,7 @@ def warm_up(broker: raw.Broker, job: Job, load: Load) -> None:
 
 
 def ready_made(job: Job, load: Load, size: int) -> bytes:
-    """Build a request with `size` records for every partition; the same records, since nothing hashes keys."""
+    """Build a request with the same `size` records for every partition, because nothing hashes keys here."""
     return raw.produce_request(job.topic, dict.fromkeys(range(PARTITIONS), raw.batch(load.pairs[:size])))
 
 
