@@ -1,4 +1,4 @@
-//! Each codec over the records of a batch, beside its library called directly, and whole compressed batches.
+//! Measures each compression codec on the records of a batch, next to direct calls of its library, and whole compressed batches.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::{Compression, DEFAULT_LIMIT, compress, decompress};

@@ -1,4 +1,4 @@
-//! Instructions instead of time: the figure that is the same on every run. Needs valgrind and gungraun-runner.
+//! Counts instructions, which are the same in every run, unlike time. Needs valgrind and gungraun-runner.
 
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group, main};
@@ -6,7 +6,7 @@ use klamm::compress::Compression;
 use klamm_bench_codec::{Plain, SHAPES, barnabas, floor, kafka_protocol, klamm as ours};
 use std::hint::black_box;
 
-/// Never freed: what the allocator does with thousands of records would be counted too.
+/// Returns records that are never freed: the work of the allocator would be counted too.
 fn plain() -> &'static [Plain] {
     SHAPES[0].plain().leak()
 }

@@ -1,4 +1,4 @@
-//! What Kafka 0.7 keeps beside what Kafka keeps now: 10,000 messages of magic 1 and as many records of magic 2, uncompressed.
+//! Compares the formats of Kafka 0.7 and of Kafka today: 10,000 messages of magic 1 and 10,000 records of magic 2, uncompressed.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::Compression;

@@ -1,4 +1,4 @@
-//! What every record pays for: varints and checksums.
+//! Measures the parts of every record's cost: varints and checksums.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use klamm::record::crc32c;
@@ -42,7 +42,7 @@ fn checksum(c: &mut Criterion) {
     for size in [100, 1 << 10, 16 << 10, 1 << 20] {
         group.throughput(Throughput::Bytes(size as u64));
         group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32c(black_box(&data[..size]))));
-        // The two libraries that klamm chooses between.
+        // The two libraries from which klamm chooses.
         group.bench_function(format!("{size} bytes, crc-fast"), |b| {
             b.iter(|| crc_fast::crc32_iscsi(black_box(&data[..size])));
         });

@@ -1,4 +1,4 @@
-//! Batches of 10,000 records: encode, decode to views, to Arrow columns; beside other codecs and the floor.
+//! Measures batches of 10,000 records: encoding, decoding to views and to Arrow columns, next to other codecs and the floor.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::Compression;

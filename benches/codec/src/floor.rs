@@ -1,4 +1,4 @@
-//! What every codec has to do, and the libraries underneath called directly.
+//! The least that every codec must do, and direct calls of the compression libraries.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -7,14 +7,14 @@ use klamm::compress::Compression;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 use std::io::{Read, Write};
 
-/// A copy of a batch and its checksum.
+/// Copies a batch and computes its checksum.
 pub fn copy_and_checksum(data: &Bytes) -> (Vec<u8>, u32) {
     let copy = data.to_vec();
     let crc = klamm::record::crc32c(&copy[21..]);
     (copy, crc)
 }
 
-/// The library's own compression, with klamm's settings; `None` for no compression.
+/// Compresses with the library, with klamm's settings. Returns `None` for no compression.
 pub fn compress(compression: Compression, data: &[u8]) -> Option<Vec<u8>> {
     let room = Vec::with_capacity(data.len() / 2);
     Some(match compression {
@@ -35,7 +35,7 @@ pub fn compress(compression: Compression, data: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The inverse, told how much comes out, which klamm is not.
+/// Decompresses with the library, which gets the size of the output; klamm does not know it.
 pub fn decompress(compression: Compression, packed: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(size);
     Some(match compression {

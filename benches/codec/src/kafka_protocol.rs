@@ -1,4 +1,4 @@
-//! kafka-protocol, whose records own what they hold.
+//! kafka-protocol, whose records own their keys and values.
 
 use crate::Plain;
 use bytes::{Bytes, BytesMut};
@@ -9,7 +9,7 @@ use kafka_protocol::records::{
 };
 use std::hint::black_box;
 
-/// Its form of the records.
+/// Returns the records in kafka-protocol's types.
 pub fn records(records: &[Plain]) -> Vec<Record> {
     let record = |(i, r): (usize, &Plain)| Record {
         transactional: false,
@@ -29,7 +29,7 @@ pub fn records(records: &[Plain]) -> Vec<Record> {
     records.iter().enumerate().map(record).collect()
 }
 
-/// One batch.
+/// Encodes one batch.
 pub fn encode(records: &[Record]) -> Bytes {
     let mut out = BytesMut::with_capacity(2 << 20);
     let options = RecordEncodeOptions { version: 2, compression: Compression::None };
@@ -37,7 +37,7 @@ pub fn encode(records: &[Record]) -> Bytes {
     out.freeze()
 }
 
-/// Every record; gives the bytes of keys and values.
+/// Decodes every record and returns the number of bytes in keys and values.
 pub fn decode(data: &Bytes) -> usize {
     let set = RecordBatchDecoder::decode(&mut data.clone()).expect("a good batch");
     let size = |b: &Option<Bytes>| b.as_ref().map_or(0, Bytes::len);

@@ -1,4 +1,4 @@
-//! klamm itself.
+//! klamm's codec.
 
 use crate::Plain;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use klamm::compress::{Compression, DEFAULT_LIMIT};
 use klamm::record::{BatchBuilder, Producer, Record, batches};
 use std::hint::black_box;
 
-/// One batch, as a producer writes it.
+/// Encodes one batch, as a producer does.
 pub fn encode(records: &[Plain], compression: Compression) -> Bytes {
     let mut builder = BatchBuilder::with_capacity(2 << 20);
     for r in records {
@@ -16,7 +16,7 @@ pub fn encode(records: &[Plain], compression: Compression) -> Bytes {
     builder.seal(compression, Producer::NONE).expect("no codec fails to write").data
 }
 
-/// Every record's view, checksum checked, key and value looked at; gives their bytes.
+/// Decodes views of all records, checks the checksum, and returns the number of bytes in keys and values.
 pub fn views(data: &Bytes) -> usize {
     let mut bytes = 0;
     for batch in batches(data.clone()) {
@@ -30,7 +30,7 @@ pub fn views(data: &Bytes) -> usize {
     bytes
 }
 
-/// Every record as columns, checksum checked; gives the rows.
+/// Decodes all records to Arrow columns, checks the checksum, and returns the number of rows.
 pub fn columns(data: &Bytes, columns: &Columns) -> usize {
     let mut rows = 0;
     for batch in batches(data.clone()) {
@@ -53,7 +53,7 @@ pub fn columns(data: &Bytes, columns: &Columns) -> usize {
     rows
 }
 
-/// The columns a consumer gives.
+/// Returns the columns of a consumer.
 pub fn all_columns() -> Columns {
     Columns::new::<&str>(Layout::Klamm, None).expect("all there are")
 }

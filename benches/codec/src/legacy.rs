@@ -1,4 +1,4 @@
-//! klamm on what Kafka 0.7 keeps: message sets of magic 1.
+//! klamm's codec for the message sets of Kafka 0.7 (magic 1).
 
 use crate::Plain;
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use klamm::compress::{Compression, DEFAULT_LIMIT};
 use klamm::legacy::{Fetched, Magic, MessageSetBuilder, Messages, RequestType, Response};
 use std::hint::black_box;
 
-/// The answer to a fetch, as a broker sends it: a message has key and value of a record, one behind the other.
+/// Returns a fetch response of a broker. A message contains the key of a record and then its value.
 pub fn answer(records: &[Plain]) -> Bytes {
     let mut set = MessageSetBuilder::new(Magic::V1);
     for r in records {
@@ -17,7 +17,7 @@ pub fn answer(records: &[Plain]) -> Bytes {
     Response::Fetch(fetched).encode().expect("smaller than 2 GiB").into()
 }
 
-/// Every message of the answer, checksums checked, payload looked at; gives their bytes.
+/// Decodes every message of the response, checks the checksums, and returns the number of payload bytes.
 pub fn read(answer: &Bytes) -> usize {
     let response = Response::decode_frame(RequestType::Fetch, answer.clone()).expect("written above");
     let Response::Fetch(fetched) = response else { return 0 };

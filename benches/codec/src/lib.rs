@@ -1,7 +1,7 @@
-//! What the benches measure, as functions, so that time and instructions are those of the same work.
+//! The functions that the benches measure, so that time and instructions are measured on the same work.
 //!
-//! `klamm`, `kafka_protocol` and `barnabas` do the same to the same bytes; [`floor`] is what no codec can do without:
-//! the checksum over a batch and one copy of it.
+//! `klamm`, `kafka_protocol` and `barnabas` do the same work on the same bytes. [`floor`] is the least that any codec must do: the
+//! checksum of a batch and one copy of it.
 
 use bytes::Bytes;
 
@@ -12,27 +12,27 @@ pub mod klamm;
 pub mod legacy;
 pub mod messages;
 
-/// Records of one batch.
+/// Size and number of the records in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// As the table names it.
+    /// Name in the table.
     pub name: &'static str,
-    /// How many records.
+    /// Number of records.
     pub records: usize,
-    /// Bytes of each key.
+    /// Size of each key in bytes.
     pub key: usize,
-    /// Bytes of each value.
+    /// Size of each value in bytes.
     pub value: usize,
 }
 
-/// The usual record, a large one, and many small ones.
+/// A typical record, a large one, and a very small one.
 pub const SHAPES: [Shape; 3] = [
     Shape { name: "100 bytes", records: 10_000, key: 16, value: 100 },
     Shape { name: "1 KiB", records: 10_000, key: 16, value: 1024 },
     Shape { name: "8 bytes", records: 10_000, key: 4, value: 8 },
 ];
 
-/// Where a batch's timestamps begin; eight records share a millisecond.
+/// First timestamp of a batch. Eight records have the same millisecond.
 pub const START_MS: i64 = 1_700_000_000_000;
 
 /// A record to write.
@@ -42,12 +42,12 @@ pub struct Plain {
     pub timestamp: i64,
     /// The key.
     pub key: Bytes,
-    /// Words, so that there is something to compress.
+    /// Words, so that the value can be compressed.
     pub value: Bytes,
 }
 
 impl Shape {
-    /// The records, one behind the other in memory, so that codecs are measured and not caches.
+    /// Returns the records, contiguous in memory, so that codecs are measured and not caches.
     pub fn plain(&self) -> Vec<Plain> {
         let mut words = Words(0x2545_f491_4f6c_dd1d);
         let mut text = Vec::new();
@@ -65,7 +65,7 @@ impl Shape {
     }
 }
 
-/// Text of a vocabulary, the same on every run.
+/// Returns text from a vocabulary, the same in every run.
 struct Words(u64);
 
 impl Words {
@@ -75,7 +75,7 @@ impl Words {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
             self.0 ^= self.0 << 17;
-            // Few words are frequent and many are rare, as in a log.
+            // A few words are frequent and many are rare, as in a log.
             let rank = (self.0 >> 40) % ((self.0 >> 8) % 997 + 3);
             out.extend_from_slice(format!("{rank:x}:{:x} ", rank * rank * 31).as_bytes());
         }

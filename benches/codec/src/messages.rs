@@ -6,14 +6,14 @@ use kafka_protocol::protocol::{Decodable, Encodable};
 use klamm::api::{self, Message, fetch, metadata};
 use klamm::wire::Uuid;
 
-/// Versions that both know, as clients of today speak them.
+/// A version that both codecs know and current clients use.
 pub const METADATA: i16 = 12;
 /// See [`METADATA`].
 pub const FETCH: i16 = 13;
 const TOPICS: u8 = 100;
 const PARTITIONS: i32 = 10;
 
-/// What brokers say of 100 topics of ten partitions.
+/// Returns the metadata response for 100 topics with ten partitions each.
 pub fn metadata_response() -> metadata::Response {
     let brokers = (1..=3).map(|node_id| metadata::Broker {
         node_id,
@@ -44,7 +44,7 @@ pub fn metadata_response() -> metadata::Response {
     }
 }
 
-/// A fetch of as many partitions, with a kilobyte of records each.
+/// Returns a fetch response for the same number of partitions, with one kilobyte of records each.
 pub fn fetch_response() -> fetch::Response {
     let records = Bytes::from(vec![7; 1024]);
     let partition = |partition_index| fetch::PartitionResponse {
@@ -63,22 +63,22 @@ pub fn fetch_response() -> fetch::Response {
     fetch::Response { responses: (0..TOPICS).map(topic).collect(), ..Default::default() }
 }
 
-/// klamm's bytes of a message.
+/// Encodes a message with klamm.
 pub fn encoded<M: Message>(version: i16, message: &M) -> Bytes {
     api::encode(version, message).expect("fields that the version has").into()
 }
 
-/// kafka-protocol's form of a metadata response.
+/// Decodes a metadata response with kafka-protocol.
 pub fn their_metadata(body: &Bytes) -> MetadataResponse {
     MetadataResponse::decode(&mut body.clone(), METADATA).expect("klamm wrote it")
 }
 
-/// kafka-protocol's form of a fetch response.
+/// Decodes a fetch response with kafka-protocol.
 pub fn their_fetch(body: &Bytes) -> FetchResponse {
     FetchResponse::decode(&mut body.clone(), FETCH).expect("klamm wrote it")
 }
 
-/// kafka-protocol's bytes of a message.
+/// Encodes a message with kafka-protocol.
 pub fn their_bytes<M: Encodable>(version: i16, message: &M, size: usize) -> BytesMut {
     let mut out = BytesMut::with_capacity(size);
     message.encode(&mut out, version).expect("fields that the version has");
