@@ -1,12 +1,12 @@
-//! Kafka's error codes: number, name, whether a retry can succeed, whether the client's metadata is stale.
+//! Kafka's error codes: number, name, whether a retry can succeed, and whether the client's metadata is stale.
 //!
-//! The type is open: a code this table does not know survives as its number. The table is that of Kafka 4.4;
-//! `retriable` and `refresh` are what the Java client's exceptions of the same code are.
+//! The type is open: an unknown code keeps its number. The table is that of Kafka 4.4. `retriable` and `refresh` follow
+//! the exceptions of the Java client.
 
 use crate::wire::{Error, Look, Reader, Reflect, Wire, Writer};
 use std::fmt;
 
-/// An error code from the wire; 0 is none.
+/// An error code from the wire; 0 means no error.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i16);
 
@@ -186,32 +186,32 @@ impl ErrorCode {
         TABLE.get(usize::try_from(i32::from(self.0) - i32::from(first)).ok()?)
     }
 
-    /// Every code of the table.
+    /// All known codes.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| Self(row.code))
     }
 
-    /// Whether it is an error.
+    /// Returns whether the code is an error.
     pub fn is_error(self) -> bool {
         self != Self::NONE
     }
 
-    /// The name, `NOT_LEADER_OR_FOLLOWER`; `UNKNOWN` for a code newer than this table.
+    /// Returns the name, such as `NOT_LEADER_OR_FOLLOWER`, or `UNKNOWN` for a code newer than this table.
     pub fn name(self) -> &'static str {
         self.row().map_or("UNKNOWN", |row| row.name)
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns whether the same request may succeed later.
     pub fn is_retriable(self) -> bool {
         self.row().is_some_and(|row| row.retriable)
     }
 
-    /// Whether it says that leaders or topics are not where the client believes them.
+    /// Returns whether the client's metadata about leaders or topics is stale.
     pub fn is_stale_metadata(self) -> bool {
         self.row().is_some_and(|row| row.refresh)
     }
 
-    /// `Ok` for none.
+    /// Returns `Ok` for 0.
     pub fn check(self) -> Result<(), Self> {
         if self.is_error() { Err(self) } else { Ok(()) }
     }

@@ -1,36 +1,36 @@
-//! What goes before a body: request headers v0 to v2, response headers v0 and v1, and their exceptions.
+//! Headers before bodies: request headers v0 to v2, response headers v0 and v1.
 //!
-//! Request header 1 adds the client id, 2 adds tagged fields; response header 1 adds tagged fields. Flexible versions
-//! of an API use the flexible headers, others request header 1 and response header 0. The exceptions: ApiVersions
-//! answers with header 0 in every version, because a client reads that answer before it knows which versions the
-//! broker speaks, and ControlledShutdown v0 is older than the client id, so its request has header 0.
+//! Request header v1 adds the client ID, v2 tagged fields. Response header v1 adds tagged fields. Flexible versions of
+//! an API use the flexible headers; other versions use request header v1 and response header v0. There are two
+//! exceptions. ApiVersions always uses response header v0, because a client reads that response before it knows the
+//! broker's versions. ControlledShutdown v0 is older than the client ID, so its request has header v0.
 
 use super::{Info, api_versions, controlled_shutdown};
 use crate::wire::{Error, Look, Reader, Reason, Reflect, Wire, Writer};
 
 message! {
-    /// What a broker reads before a request body.
+    /// The header of a request.
     struct RequestHeader {
-        /// The API.
+        /// The API key.
         request_api_key: i16,
         /// The version of the body.
         request_api_version: i16,
-        /// Comes back in the response.
+        /// Repeated in the response.
         correlation_id: i32,
-        /// Who asks, for logs and quotas.
+        /// Name of the client, for logs and quotas.
         client_id: ClientId [1..] = ClientId(Some(String::new())),
     }
-    /// What a client reads before a response body.
+    /// The header of a response.
     struct ResponseHeader {
-        /// That of the request.
+        /// The correlation ID of the request.
         correlation_id: i32,
     }
 }
 structure! { header RequestHeader: RequestHeader, 0..=2, flexible 2 }
 structure! { header ResponseHeader: ResponseHeader, 0..=1, flexible 1 }
 
-/// A client's name, whose length keeps 16 bits in flexible headers: a broker must be able to read the header of an
-/// ApiVersions request that is newer than it.
+/// A client ID. Its length has 16 bits in flexible headers too: a broker must be able to read the header of an
+/// ApiVersions request that is newer than the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientId(pub Option<String>);
 
@@ -54,7 +54,7 @@ impl Reflect for ClientId {
     }
 }
 
-/// The request header's version for a body.
+/// Returns the version of the request header.
 pub fn request_header_version(api: &Info, version: i16) -> i16 {
     match api.is_flexible(version) {
         true => 2,
@@ -62,13 +62,13 @@ pub fn request_header_version(api: &Info, version: i16) -> i16 {
     }
 }
 
-/// The response header's version for a body.
+/// Returns the version of the response header.
 pub fn response_header_version(api: &Info, version: i16) -> i16 {
     i16::from(api.key != api_versions::API.key && api.is_flexible(version))
 }
 
 impl RequestHeader {
-    /// Appends the header that fits the API's version; the writer stays that of the body.
+    /// Appends a request header. The writer keeps the version of the body.
     pub fn put(&self, api: &Info, w: &mut Writer) {
         let version = request_header_version(api, self.request_api_version);
         let body = (w.version, w.flexible);
@@ -77,9 +77,9 @@ impl RequestHeader {
         (w.version, w.flexible) = body;
     }
 
-    /// Takes a header off the front, leaving the body. `known` finds the API that a key means.
+    /// Reads a request header and leaves the body. `known` returns the API for a key.
     pub fn get(r: &mut Reader, known: impl Fn(i16) -> Option<&'static Info>) -> Result<Self, Error> {
-        // Every header starts with key and version, which say how it goes on. A shorter one is refused in any form.
+        // Every header starts with key and version, which determine the rest. A shorter header is always an error.
         let [k0, k1, v0, v1] = r.peek().unwrap_or_default();
         let (key, version) = (i16::from_be_bytes([k0, k1]), i16::from_be_bytes([v0, v1]));
         r.version = known(key).map_or(1, |api| request_header_version(api, version));
@@ -88,7 +88,7 @@ impl RequestHeader {
     }
 }
 
-/// Takes a response header off the front and gives its correlation id.
+/// Reads a response header and returns its correlation ID.
 pub fn get_response_header(api: &Info, version: i16, r: &mut Reader) -> Result<i32, Error> {
     r.version = response_header_version(api, version);
     r.flexible = r.version == 1;
@@ -96,7 +96,7 @@ pub fn get_response_header(api: &Info, version: i16, r: &mut Reader) -> Result<i
     Ok(header.correlation_id)
 }
 
-/// Appends a response header; the writer stays that of the body.
+/// Appends a response header. The writer keeps the version of the body.
 pub fn put_response_header(api: &Info, version: i16, correlation_id: i32, w: &mut Writer) {
     let body = (w.version, w.flexible);
     w.version = response_header_version(api, version);
@@ -105,7 +105,7 @@ pub fn put_response_header(api: &Info, version: i16, correlation_id: i32, w: &mu
     (w.version, w.flexible) = body;
 }
 
-/// The correlation id of a response, without knowing what it answers.
+/// Returns the correlation ID of a response, without knowing the request.
 pub fn peek_correlation_id(frame: &[u8]) -> Result<i32, Error> {
     match frame.first_chunk::<4>() {
         Some(&id) => Ok(i32::from_be_bytes(id)),

@@ -1,8 +1,7 @@
-//! Kafka's APIs: one file each, declared once with `message!`, request and response, every version from v0.
+//! Kafka's APIs. Each has one file, which declares its request and response for all versions with `message!`.
 //!
-//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are the typed doors; a
-//! [`Door`] is the one by name for tools. Which header goes before which body is in [`header`] alone; structures that
-//! travel inside others are in [`data`].
+//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are typed. [`Door`]
+//! encodes and decodes by name, for tools. Headers are in [`header`], and structures inside other messages in [`data`].
 
 mod error_code;
 mod releases;
@@ -13,27 +12,27 @@ pub use releases::Release;
 use crate::wire::{self, Error, Reader, Reason, Shape, Struct, Type, Value, Walk, Wire, Writer};
 use bytes::Bytes;
 
-/// What is known of an API without looking at a message.
+/// Description of an API.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Kafka's name, `ListOffsets`.
+    /// Kafka's name, such as `ListOffsets`.
     pub name: &'static str,
-    /// The number on the wire; -1 for a header or structure, which has none.
+    /// The number on the wire, or -1 for a header or structure.
     pub key: i16,
     /// The oldest version.
     pub min: i16,
     /// The newest version.
     pub max: i16,
-    /// The newest version Kafka 4.4 does not mark unstable.
+    /// The newest version that Kafka 4.4 does not mark as unstable.
     pub max_stable: i16,
-    /// The first version with compact lengths and tagged fields; `i16::MAX` if there is none.
+    /// The first version with compact lengths and tagged fields, or `i16::MAX`.
     pub flexible: i16,
-    /// Spoken between brokers and controllers only.
+    /// Whether only brokers and controllers use it among themselves.
     pub internal: bool,
 }
 
 impl Info {
-    /// Whether a version has compact lengths and tagged fields.
+    /// Returns whether a version has compact lengths and tagged fields.
     pub fn is_flexible(&self, version: i16) -> bool {
         version >= self.flexible
     }
@@ -46,29 +45,29 @@ impl Info {
     }
 }
 
-/// A body: a request, a response, or a structure that travels in some other place.
+/// A body: a request, a response, or a structure inside another message.
 pub trait Message: Wire + Struct + Default + Clone + 'static {
-    /// The API it belongs to; for a structure, its own name and versions.
+    /// The API that it belongs to. A structure has its own name and versions.
     const API: &'static Info;
     /// `request`, `response`, `header` or `data`.
     const KIND: &'static str;
 }
 
-/// A request body that knows its response.
+/// A request body.
 pub trait Request: Message + Send + 'static {
-    /// What the broker answers.
+    /// The body of its response.
     type Response: Message;
 }
 
-/// Decodes a whole body; bytes left over are refused.
+/// Decodes a body. Fails if bytes remain.
 pub fn decode<M: Message>(version: i16, body: Bytes) -> Result<M, Error> {
     M::API.check(M::KIND, version)?;
     let mut r = Reader::new(body, version, M::API.is_flexible(version));
     M::get(&mut r).and_then(|m| r.finish().map(|()| m)).map_err(|e| e.of(M::API.name, M::KIND, version))
 }
 
-/// Decodes a body as [`decode`] does, of a peer that writes empty tag sections too many: librdkafka 2.16's mock cluster has one in
-/// Metadata from v9 on, and Java's client does not look at what is left over.
+/// Decodes a body and ignores superfluous empty tag sections. The mock cluster of librdkafka 2.16 writes one in
+/// Metadata since v9, and the Java client ignores remaining bytes.
 pub fn decode_padded<M: Message>(version: i16, body: Bytes) -> Result<M, Error> {
     M::API.check(M::KIND, version)?;
     let is_flexible = M::API.is_flexible(version);
@@ -88,14 +87,14 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     w.finish().map_err(|e| unwritable(&mut message.clone(), version, e).of(M::API.name, M::KIND, version))
 }
 
-/// The error of a writer with the way to what has no form.
+/// Returns a writer's error with the path to the field that caused it.
 #[cold]
 fn unwritable(message: &mut dyn Struct, version: i16, error: Error) -> Error {
     wire::find_unwritable(Shape::Struct(message), version, error.offset()).unwrap_or(error)
 }
 
-/// A message without its Rust type: bytes and values by name. Which one is a number, and what belongs to it is found when
-/// it is asked for: a table of pointers to all of it is larger, since each is moved when the program is loaded.
+/// A message without its Rust type, for bytes and values by name. The handle is a number, and its functions are looked
+/// up on use: a table of function pointers would be larger, because each pointer is relocated when the program loads.
 pub struct Door(Which);
 
 enum Which {
@@ -104,18 +103,18 @@ enum Which {
     Structure(Structure),
 }
 
-/// A body that more may follow.
+/// A body that more bytes may follow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The body.
     pub value: Value,
-    /// Tagged fields that were dropped because nobody knows them.
+    /// Number of unknown tagged fields, which were dropped.
     pub unknown_tags: usize,
-    /// What is behind it.
+    /// The bytes after the body.
     pub rest: Bytes,
 }
 
-/// A message whose type is forgotten. With the traits it is made of as supertraits, each message would have two tables
+/// A message without its type. The trait has no supertraits, because each would add a function table to every message.
 /// of functions more.
 trait Untyped {
     fn put(&self, w: &mut Writer);
@@ -142,7 +141,7 @@ impl Struct for Box<dyn Untyped> {
 }
 
 impl Door {
-    /// The API or structure it belongs to.
+    /// Returns the API or structure that the message belongs to.
     pub fn info(&self) -> &'static Info {
         match self.0 {
             Which::Request(api) | Which::Response(api) => api.info(),
@@ -150,7 +149,7 @@ impl Door {
         }
     }
 
-    /// `request`, `response`, `header` or `data`.
+    /// Returns `request`, `response`, `header` or `data`.
     pub fn kind(&self) -> &'static str {
         match self.0 {
             Which::Request(_) => "request",
@@ -167,14 +166,14 @@ impl Door {
         }
     }
 
-    /// The value of a whole body, with the fields `version` has; bytes left over are refused. Takes memory up to
+    /// Decodes a body into a value, with the fields that `version` has. Fails if bytes remain. Takes memory up to
     /// [`wire::memory_limit_by_name`].
     pub fn decode(&self, version: i16, body: Bytes) -> Result<Value, Error> {
         let (message, _) = self.read(version, body, Reader::finish)?;
         Ok(message)
     }
 
-    /// The body that `data` begins with, as [`Self::decode`] gives it, and what else there is.
+    /// Decodes the body at the start of `data`, like [`Self::decode`], and returns the remaining bytes.
     pub fn decode_prefix(&self, version: i16, data: Bytes) -> Result<Decoded, Error> {
         let (value, mut r) = self.read(version, data, |_| Ok(()))?;
         Ok(Decoded { value, unknown_tags: r.unknown_tags(), rest: r.rest() })
@@ -195,7 +194,7 @@ impl Door {
         Ok((wire::take_value(&mut Shape::Struct(&mut message), version), r))
     }
 
-    /// The bytes of a body; fields left out take their defaults.
+    /// Encodes a value. Missing fields take their defaults.
     pub fn encode(&self, version: i16, value: Value) -> Result<Vec<u8>, Error> {
         let (info, kind) = (self.info(), self.kind());
         info.check(kind, version)?;
@@ -209,13 +208,13 @@ impl Door {
         written.map_err(|e| e.of(info.name, kind, version))
     }
 
-    /// What the message is made of in all its versions: a [`Type::Struct`].
+    /// Returns the type of the message in all its versions: a [`Type::Struct`].
     pub fn describe(&self) -> Type {
         wire::describe(Shape::Struct(&mut self.message()))
     }
 }
 
-/// An API by name: for tools, tests and `klamm.protocol`.
+/// An API by name, for tools, tests and `klamm.protocol`.
 pub struct Entry {
     /// Name, key and versions.
     pub info: &'static Info,
@@ -225,8 +224,9 @@ pub struct Entry {
     pub response: Door,
 }
 
-/// Names the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`. Without `flexible` no version is. Behind it
-/// may come `unstable 4`, the newest version if Kafka 4.4 marks it so, and `internal`.
+/// Declares the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`. Without `flexible`, no version is
+/// flexible. `unstable 4` marks the newest version as unstable, as in Kafka 4.4. `internal` marks an API between
+/// brokers.
 macro_rules! api {
     ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)?
      $(, unstable $unstable:literal)?) => {
@@ -264,7 +264,7 @@ macro_rules! api {
     };
 }
 
-/// Names a structure that is no request or response: `structure! { data EndTxnMarker: EndTxn, 0..=0 }`.
+/// Declares a structure that is neither a request nor a response: `structure! { data EndTxnMarker: EndTxn, 0..=0 }`.
 macro_rules! structure {
     ($kind:ident $name:ident: $type:ident, $min:literal..=$max:literal $(, flexible $flexible:literal)?) => {
         impl $crate::api::Message for $type {
@@ -380,7 +380,7 @@ pub mod vote;
 pub mod write_share_group_state;
 pub mod write_txn_markers;
 
-/// Tables over all APIs, from the names of their files.
+/// Generates the tables of all APIs from the names of their files.
 macro_rules! apis {
     ($($module:ident)*) => {
         #[derive(Clone, Copy)]
@@ -399,7 +399,7 @@ macro_rules! apis {
             }
         }
 
-        /// Every API klamm knows, by key.
+        /// All APIs, ordered by key.
         pub static APIS: &[Entry] = &[
             $( Entry {
                 info: &$module::API,
@@ -525,7 +525,7 @@ macro_rules! structures {
             }
         }
 
-        /// Every header and structure klamm knows.
+        /// All headers and structures.
         pub static STRUCTURES: &[Door] = &[ $(Door(Which::Structure(Structure::$name)),)* ];
     };
 }
@@ -546,17 +546,17 @@ structures! {
     AbortedTransaction: data::transaction_index::AbortedTransaction,
 }
 
-/// The API of a name, in Kafka's spelling.
+/// Returns the API with a name, in Kafka's spelling.
 pub fn by_name(name: &str) -> Option<&'static Entry> {
     APIS.iter().find(|a| a.info.name == name)
 }
 
-/// The API of a key.
+/// Returns the API with a key.
 pub fn by_key(key: i16) -> Option<&'static Entry> {
     APIS.iter().find(|a| a.info.key == key)
 }
 
-/// The request or response of an API, the header or the structure of a name.
+/// Returns the request or response of an API, or the header or structure with a name.
 pub fn by_kind(name: &str, kind: &str) -> Option<&'static Door> {
     match kind {
         "request" => by_name(name).map(|api| &api.request),

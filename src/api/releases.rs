@@ -1,24 +1,24 @@
-//! Which versions of each API a release of Kafka has: what brokers said when they were asked, one of each release.
+//! The API versions of each Kafka release, as reported by a broker of each release.
 //!
-//! Brokers before 0.10 cannot be asked; theirs are from the protocol guide. Up to 3.2 they had ZooKeeper, and from 3.3
-//! on they had not; an API that the first of those lacked is listed as before. Versions that are marked unstable, and
-//! telemetry, which wants a plugin, no broker lists.
+//! Brokers before 0.10 do not report versions; theirs are from the protocol guide. Releases up to 3.2 ran with
+//! ZooKeeper, later ones with KRaft; APIs that the first KRaft releases lacked keep the earlier versions. Brokers
+//! report neither unstable versions, nor telemetry without a plugin.
 
 use super::*;
 use std::fmt;
 
 macro_rules! releases {
     ($($release:ident = $name:literal,)*) => {
-        /// A release of Kafka; patches have the versions of the release they patch.
+        /// A release of Kafka. Patch releases have the versions of their release.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs)]
         pub enum Release { $($release,)* }
 
         impl Release {
-            /// All of them, oldest first.
+            /// All releases, oldest first.
             pub const ALL: &[Self] = &[$(Self::$release,)*];
 
-            /// As people write it, `0.8.2` or `4.4`.
+            /// Returns the usual name, `0.8.2` or `4.4`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$release => $name,)* }
             }
@@ -34,7 +34,7 @@ releases! {
     V4_0 = "4.0", V4_1 = "4.1", V4_2 = "4.2", V4_3 = "4.3", V4_4 = "4.4",
 }
 
-/// From a release on, an API has these versions.
+/// The versions of an API from a release on.
 type Since = (Release, i16, i16);
 
 macro_rules! history {
@@ -129,7 +129,7 @@ history! {
 }
 
 impl Release {
-    /// From a name, `0.10.2`, also of a patch, `0.10.2.1` or `4.4.0`. `None` if there is no such release.
+    /// Returns the release with a name such as `0.10.2`, or of a patch such as `0.10.2.1` or `4.4.0`.
     pub fn parse(name: &str) -> Option<Self> {
         let is = |release: &&Self| {
             name.strip_prefix(release.name()).is_some_and(|rest| {
@@ -140,13 +140,13 @@ impl Release {
         Self::ALL.iter().find(is).copied()
     }
 
-    /// The oldest and the newest version it has of an API, if it has that.
+    /// Returns the oldest and the newest version of an API, if the release has it.
     pub fn versions(self, api: &Info) -> Option<(i16, i16)> {
         let (_, history) = HISTORY.iter().find(|(info, _)| info.key == api.key)?;
         history.iter().rev().find(|(since, ..)| *since <= self).map(|(_, min, max)| (*min, *max))
     }
 
-    /// The first release that has a version of an API, or a newer one.
+    /// Returns the first release that has a version of an API or a newer one.
     pub fn first_with(api: &Info, version: i16) -> Option<Self> {
         let (_, history) = HISTORY.iter().find(|(info, _)| info.key == api.key)?;
         history.iter().find(|(.., max)| *max >= version).map(|(since, ..)| *since)

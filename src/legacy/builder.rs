@@ -1,11 +1,11 @@
-//! Writing message sets: messages one after the other, or all of them inside of one that is compressed.
+//! Writes message sets: messages one after the other, or all of them inside one compressed message.
 
 use super::{Magic, length};
 use crate::compress::{Codec, Compression, compress};
 use crate::record::crc32;
 use crate::wire::{Error, Reason};
 
-/// Messages that are being gathered. An error's offset is where in the set the message would have begun.
+/// Messages that are being collected. The offset of an error is where the message would have started in the set.
 #[derive(Debug)]
 pub struct MessageSetBuilder {
     buf: Vec<u8>,
@@ -13,12 +13,12 @@ pub struct MessageSetBuilder {
 }
 
 impl MessageSetBuilder {
-    /// Messages of one format. What a broker of 0.7 stores may have both, so sets may be joined.
+    /// Creates a set of messages of one format. A broker of 0.7 may store both formats, so sets may be concatenated.
     pub fn new(magic: Magic) -> Self {
         Self { buf: Vec::new(), magic }
     }
 
-    /// Bytes so far.
+    /// Returns the size so far.
     pub fn size(&self) -> usize {
         self.buf.len()
     }
@@ -28,8 +28,8 @@ impl MessageSetBuilder {
         put(&mut self.buf, self.magic, Compression::None, payload)
     }
 
-    /// The messages as they are or, as the Java producer of 0.7 has it, in one wrapper of their own magic. Without
-    /// messages there is no wrapper either. gzip and snappy is all that Kafka 0.7 has, and 0.6 has neither.
+    /// Returns the messages plain, or inside one wrapper of the same magic, as the Java producer of 0.7 writes them. An
+    /// empty set has no wrapper. Kafka 0.7 has only gzip and snappy, and 0.6 has no compression.
     pub fn seal(self, codec: impl Into<Codec>) -> Result<Vec<u8>, Error> {
         let codec = codec.into();
         let refused = |reason| Error::new(reason, 0);
@@ -55,7 +55,7 @@ fn put(set: &mut Vec<u8>, magic: Magic, compression: Compression, payload: &[u8]
     set.extend_from_slice(&length(magic.header_size() + payload.len(), set.len())?);
     set.push(magic.number());
     if magic == Magic::V1 {
-        // The numbers of gzip and snappy have stayed what they were.
+        // The numbers of gzip and snappy have not changed since.
         set.extend(u8::try_from(compression.number()));
     }
     set.extend_from_slice(&crc32(payload).to_be_bytes());

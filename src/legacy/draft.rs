@@ -1,5 +1,5 @@
-//! The proposal for a new wire format ("New Wire Format Proposal"), which stands between Kafka 0.7 and the protocol that 0.8
-//! got: produce and fetch, for several topics each, with versions, correlation ids and acknowledgements.
+//! The proposal for a new wire format ("New Wire Format Proposal"), an intermediate step between Kafka 0.7 and 0.8:
+//! produce and fetch requests for several topics, with versions, correlation IDs and acknowledgements.
 //!
 //! ```text
 //! request    size i32 | type i16 | version i16 | correlation i32 | client string | ...
@@ -10,37 +10,37 @@
 //!   fetch    [topic, [partition i32, size i32, message set]]
 //! ```
 //!
-//! A string has an int16 length, `[...]` is an int16 count and as many. Nobody ever served it; where the text leaves a
-//! choice, this is how it is read here, and only here:
+//! A string has an int16 length. `[...]` is an int16 count followed by the items. No released broker implemented the
+//! proposal. Where its text is ambiguous, klamm reads it as follows:
 //!
-//! | the proposal | is read as |
+//! | the proposal | klamm |
 //! |---|---|
-//! | the fetch request has the correlation id before the version, the table of common fields behind it | as in the table, which is "common to all requests", and as in the produce request |
-//! | numbers of the request types are not given | those of 0.7: 0 produce, 1 fetch; the multi-requests are gone |
+//! | the fetch request has the correlation ID before the version, the table of common fields after it | as in the table, which is "common to all requests", and as in the produce request |
+//! | numbers of the request types are not given | as in 0.7: 0 produce, 1 fetch; there are no multi-requests |
 //! | a message set has no length | an int32, as in the produce request of 0.7 |
-//! | offsets are int32 in the fetch request, int64 in the produce response | as written: what is behind 2 GiB cannot be asked for |
-//! | a fetch request says nowhere how much it takes | the broker decides |
-//! | per-partition errors are "all -1 if none" | as written, so that the code for an unknown error is the request's alone |
-//! | a fetch response has no error for a partition | the request's, the first that there was; the partition has no messages |
-//! | the response's line with version and error is one comment | both fields are there, as in the table |
+//! | offsets are int32 in the fetch request, int64 in the produce response | as written: data beyond 2 GiB cannot be fetched |
+//! | a fetch request has no maximum size | the broker decides |
+//! | per-partition errors are "all -1 if none" | as written; the code for an unknown error is therefore only used for the whole request |
+//! | a fetch response has no error for a partition | the first error becomes that of the request; the partition has no messages |
+//! | the response's line with version and error is one comment | both fields exist, as in the table |
 //! | an optional client id | an empty string |
 
 use super::{frame_reader, framed, length, reader};
 use crate::wire::{Error, Reader, Reason, Step, Wire};
 use bytes::Bytes;
 
-/// What all requests begin with.
+/// Fields at the start of every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The version of the request; there is 0 only.
+    /// Version of the request; only 0 exists.
     pub version: i16,
-    /// A number that the response brings back.
+    /// A number that the response repeats.
     pub correlation_id: i32,
-    /// What the client calls itself; may be empty.
+    /// Name of the client; may be empty.
     pub client_id: String,
 }
 
-/// Messages of a partition.
+/// Messages for a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionData {
     /// The partition.
@@ -49,81 +49,81 @@ pub struct PartitionData {
     pub message_set: Bytes,
 }
 
-/// Messages of a topic.
+/// Messages for a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicData {
     /// The topic.
     pub topic: String,
-    /// By partition.
+    /// The partitions with their messages.
     pub partitions: Vec<PartitionData>,
 }
 
-/// Where to read a topic.
+/// A topic to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetData {
     /// The topic.
     pub topic: String,
     /// The partitions.
     pub partitions: Vec<i32>,
-    /// Where to begin in each of them.
+    /// The first offset to read in each of them.
     pub offsets: Vec<i32>,
 }
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// To store messages.
+    /// Stores messages.
     Produce {
-        /// What all have.
+        /// The common fields.
         header: Header,
-        /// How many replicas must have them before there is a response; 0 is none, and no response.
+        /// Number of replicas that must store the messages before the response. With 0 there is no response.
         required_acks: i8,
-        /// After so many milliseconds the response is an error.
+        /// Timeout in milliseconds.
         ack_timeout: i32,
         /// The messages.
         data: Vec<TopicData>,
     },
-    /// For messages.
+    /// Reads messages.
     Fetch {
-        /// What all have.
+        /// The common fields.
         header: Header,
-        /// Which replica asks; -1 for any other.
+        /// ID of the replica that reads, or -1.
         replica_id: i32,
-        /// The response comes after so many milliseconds,
+        /// Maximum time that the broker may wait, in milliseconds.
         max_wait: i32,
-        /// or as soon as it has so many bytes.
+        /// Number of bytes for which the broker does not wait longer.
         min_bytes: i32,
-        /// Where to read.
+        /// The topics to read.
         topics: Vec<OffsetData>,
     },
 }
 
-/// What all responses begin with.
+/// Fields at the start of every response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResponseHeader {
-    /// The request's number.
+    /// The correlation ID of the request.
     pub correlation_id: i32,
     /// The version of the response.
     pub version: i16,
-    /// What went wrong with the request as a whole; 0 is nothing.
+    /// Error of the whole request, or 0.
     pub error: i16,
 }
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// To a produce request; both lists in the order of its message sets.
+    /// Response to a produce request. Both lists have the order of its message sets.
     Produce {
-        /// What all have.
+        /// The common fields.
         header: ResponseHeader,
-        /// What went wrong with each; -1 is nothing.
+        /// Errors of the message sets, or -1.
         errors: Vec<i16>,
-        /// Where each begins.
+        /// Offset of the first message of each set.
         offsets: Vec<i64>,
     },
-    /// To a fetch request.
+    /// Response to a fetch request.
     Fetch {
-        /// What all have.
+        /// The common fields.
         header: ResponseHeader,
         /// The messages.
         data: Vec<TopicData>,
@@ -131,19 +131,19 @@ pub enum Response {
 }
 
 impl Request {
-    /// What all requests have.
+    /// Returns the common fields.
     pub fn header(&self) -> &Header {
         match self {
             Self::Produce { header, .. } | Self::Fetch { header, .. } => header,
         }
     }
 
-    /// Reads a body: a frame without its size.
+    /// Decodes a body: a frame without its length.
     pub fn decode(body: Bytes) -> Result<Self, Error> {
         Self::read(reader(body))
     }
 
-    /// Reads a whole frame, which begins with its size.
+    /// Decodes a frame, including its length.
     pub fn decode_frame(frame: Bytes) -> Result<Self, Error> {
         Self::read(frame_reader(frame)?)
     }
@@ -176,7 +176,7 @@ impl Request {
         r.finish().map(|()| request)
     }
 
-    /// Writes a whole frame, which begins with its size.
+    /// Encodes a frame, including its length.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         framed(|out| {
             let kind = if matches!(self, Self::Produce { .. }) { PRODUCE } else { FETCH };
@@ -203,7 +203,7 @@ impl Request {
 }
 
 impl Response {
-    /// Reads a whole frame, which begins with its size. The response does not say what it answers.
+    /// Decodes a frame, including its length. The caller says what was requested, because the response does not.
     pub fn decode_frame(is_produce: bool, frame: Bytes) -> Result<Self, Error> {
         let r = &mut frame_reader(frame)?;
         let header = ResponseHeader {
@@ -220,7 +220,7 @@ impl Response {
         r.finish().map(|()| response)
     }
 
-    /// Writes a whole frame, which begins with its size.
+    /// Encodes a frame, including its length.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         framed(|out| {
             let (Self::Produce { header, .. } | Self::Fetch { header, .. }) = self;
@@ -280,7 +280,7 @@ fn field<T: Wire + Default>(r: &mut Reader, name: &'static str) -> Result<T, Err
     T::get(r).map_err(|e| super::never_null(e).in_field(name))
 }
 
-/// A count and as many items, each of `min_size` bytes or more.
+/// Reads a count and the items. Each item takes at least `min_size` bytes.
 fn list<T>(
     r: &mut Reader,
     name: &'static str,

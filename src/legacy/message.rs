@@ -1,16 +1,16 @@
-//! Reading message sets: messages one after the other, and those inside of compressed ones.
+//! Reads message sets, including the messages inside compressed ones.
 //!
 //! ```text
 //! length i32 | magic 0 | crc u32 | payload
 //! length i32 | magic 1 | attributes u8 | crc u32 | payload
 //! ```
 //!
-//! The checksum covers the payload alone. The lowest two bits of the attributes say how it is compressed: 0 not at all, 1
-//! gzip, 2 snappy (xerial framing or one bare block, from 0.7.1 on); 3 is refused, and brokers ignore the other bits. The
-//! payload of a compressed message, the wrapper, is a message set, which may have wrappers in it.
+//! The checksum covers only the payload. The lowest two bits of the attributes are the compression: 0 none, 1 gzip, 2
+//! snappy (xerial framing or one bare block, since 0.7.1). 3 is refused, and brokers ignore the other bits. The payload
+//! of a compressed message, the wrapper, is a message set, which may contain wrappers.
 //!
-//! A message's offset is the byte at which it begins in the partition, so that the next one follows `4 + length` later.
-//! Messages inside of a wrapper have no offset of their own: all of them have the wrapper's, and an index.
+//! The offset of a message is its byte position in the partition, so the next message is `4 + length` bytes later.
+//! Messages inside a wrapper have the wrapper's offset and an index.
 
 use super::Magic;
 use crate::compress::{Compression, decompress};
@@ -18,45 +18,45 @@ use crate::record::crc32;
 use crate::wire::{Error, Reason, Step};
 use bytes::Bytes;
 
-/// Wrappers around a message, at most. Producers write one; brokers take as many as their stack has room for.
+/// Maximum nesting of wrappers. Producers write one level; brokers accept as many as fit their stack.
 pub const MAX_DEPTH: usize = 8;
 
-/// A message and where it was found.
+/// A message and its position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
-    /// What the producer sent: a slice of the message set or, if that was compressed, of what came out of the wrapper.
+    /// The payload: a slice of the message set, or of a wrapper's decompressed payload.
     pub payload: Bytes,
-    /// Its own format; a wrapper is always of magic 1.
+    /// Its format. A wrapper always has magic 1.
     pub magic: Magic,
-    /// How the outermost message around it is compressed.
+    /// Compression of the outermost wrapper.
     pub compression: Compression,
-    /// Where the outermost message around it begins.
+    /// Offset of the outermost message that contains it.
     pub offset: i64,
-    /// Where the next outermost message begins.
+    /// Offset of the next outermost message.
     pub next_offset: i64,
-    /// Its place among the messages that have this offset.
+    /// Index among the messages with this offset.
     pub index: usize,
-    /// How many messages have this offset.
+    /// Number of messages with this offset.
     pub count: usize,
 }
 
-/// Walks a message set; what is compressed comes out flat. A message that is cut off at the end is left out, inside of
-/// wrappers too, where brokers take it as well. An error ends the walk.
+/// Iterates over a message set, including the messages inside wrappers. An incomplete message at the end is skipped,
+/// inside wrappers too, as brokers do. An error ends the iteration.
 ///
-/// To open a wrapper takes three times what comes out of it at most, as for [`crate::record`]. All that comes out of one
-/// and of those inside of it counts against one limit, and is let go before the next one is opened. Wrappers in a
-/// wrapper are decompressed twice, the first time to count.
+/// Opening a wrapper takes at most three times its decompressed size, as in [`crate::record`]. The decompressed sizes
+/// of a wrapper and of those inside it count against one limit, and their memory is freed before the next outermost
+/// wrapper is opened. Nested wrappers are decompressed twice, the first time to count their messages.
 #[derive(Clone, Debug)]
 pub struct Messages {
     outer: Level,
-    /// The offset of the first byte.
+    /// Offset of the first byte.
     base: i64,
     limit: usize,
     inner: Option<Wrapper>,
     failed: bool,
 }
 
-/// A wrapper on its way out.
+/// A wrapper that is being read.
 #[derive(Clone, Debug)]
 struct Wrapper {
     walk: Walk,
@@ -68,24 +68,25 @@ struct Wrapper {
 }
 
 impl Messages {
-    /// The messages in `data`, which begins at `offset`; more than `limit` bytes out of one wrapper are refused.
+    /// Iterates over the messages in `data`, which begins at `offset`. Fails if one wrapper decompresses to more than
+    /// `limit` bytes.
     pub fn new(data: Bytes, offset: i64, limit: usize) -> Self {
         Self { outer: Level::new(data), base: offset, limit, inner: None, failed: false }
     }
 
-    /// Where the first message begins that is not begun: behind the walk, where to fetch next.
+    /// Returns the offset of the next message to read. After the iteration, this is the offset to fetch next.
     pub fn offset(&self) -> i64 {
         self.at(self.outer.position)
     }
 
-    /// Bytes that are not begun: behind the walk, those of a message that is cut off.
+    /// Returns the bytes that have not been read. After the iteration, these are the bytes of an incomplete message.
     pub fn left(&self) -> usize {
         self.outer.data.len() - self.outer.position
     }
 
-    /// The offset of a byte.
+    /// Returns the offset of a byte.
     fn at(&self, position: usize) -> i64 {
-        // No partition is so long; a set that claims to be at its end must not wrap around.
+        // Saturates: no partition is this long, and a malicious set must not wrap around.
         self.base.saturating_add(i64::try_from(position).unwrap_or(i64::MAX))
     }
 
@@ -139,24 +140,24 @@ impl Wrapper {
     }
 }
 
-/// The messages inside of a wrapper, in order, whichever wrapper inside of it they are in.
+/// The messages inside a wrapper, in order, including those of nested wrappers.
 #[derive(Clone, Debug)]
 struct Walk {
-    /// The wrappers under way, the innermost one last.
+    /// The open wrappers, the innermost one last.
     levels: Vec<Level>,
-    /// Bytes that may still come out of wrappers.
+    /// Bytes that wrappers may still decompress to.
     budget: usize,
 }
 
 impl Walk {
-    /// What is inside of a wrapper, whose payload is at `at` of the set it is in.
+    /// Opens a wrapper whose payload is at `at` of its set.
     fn open(compression: Compression, payload: &[u8], at: usize, limit: usize) -> Result<Self, Error> {
         let plain = open(compression, payload, at, limit)?;
         let budget = limit.saturating_sub(plain.len());
         Ok(Self { levels: vec![Level::new(plain)], budget })
     }
 
-    /// How many messages there are. Does not look at the checksums of those that are not compressed.
+    /// Returns the number of messages. Does not verify the checksums of uncompressed messages.
     fn count(&self) -> Result<usize, Error> {
         let (mut walk, mut count) = (self.clone(), 0);
         while walk.next(false)?.is_some() {
@@ -172,7 +173,7 @@ impl Walk {
         })
     }
 
-    /// As `next`, but the path of an error begins at the innermost wrapper.
+    /// Like `next`, but the path of an error starts at the innermost wrapper.
     fn step(&mut self, check_crcs: bool) -> Result<Option<Raw>, Error> {
         while let Some(level) = self.levels.last_mut() {
             let Some(raw) = level.next(check_crcs)? else {
@@ -193,7 +194,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// The error, in the message that was read last.
+    /// Adds the position of the last message to an error.
     fn locate(&self, e: Error) -> Error {
         match self.levels.last() {
             Some(level) => level.locate(e),
@@ -202,23 +203,23 @@ impl Walk {
     }
 }
 
-/// Decompresses a wrapper's payload, which is at `at`.
+/// Decompresses a wrapper's payload at `at`.
 fn open(compression: Compression, payload: &[u8], at: usize, limit: usize) -> Result<Bytes, Error> {
     let refused = |why: String| Error::new(Reason::Compression(why), at).in_field("payload");
     decompress(compression, payload, limit).map(Bytes::from).map_err(|e| refused(e.to_string()))
 }
 
-/// A message set on a walk.
+/// An iteration over a message set.
 #[derive(Clone, Debug)]
 struct Level {
     data: Bytes,
-    /// Where the next message begins.
+    /// Position of the next message.
     position: usize,
-    /// Messages before that.
+    /// Number of messages before it.
     index: usize,
 }
 
-/// A message as it lies in a set.
+/// A message as stored in a set.
 struct Raw {
     payload: Bytes,
     magic: Magic,
@@ -231,7 +232,7 @@ impl Level {
         Self { data, position: 0, index: 0 }
     }
 
-    /// The next message, if all of it is there. The checksum of one that is compressed is always looked at.
+    /// Returns the next message, if it is complete. The checksum of a compressed message is always verified.
     #[inline]
     fn next(&mut self, check_crc: bool) -> Result<Option<Raw>, Error> {
         let found = self.read(check_crc).map_err(|(reason, at, field)| {
@@ -244,7 +245,7 @@ impl Level {
         Ok(Some(raw))
     }
 
-    /// The next message and its end, or what is wrong, where, in which field.
+    /// Returns the next message and its end, or the error with its position and field.
     #[inline]
     fn read(&self, check_crc: bool) -> Result<Option<(Raw, usize)>, (Reason, usize, &'static str)> {
         let start = self.position;
@@ -280,11 +281,11 @@ impl Level {
         Ok(Some((Raw { payload, magic, compression, payload_at }, end)))
     }
 
-    /// The error, in the message that was read last.
+    /// Adds the position of the last message to an error.
     fn locate(&self, e: Error) -> Error {
         e.within(Step::Index(self.index.saturating_sub(1)))
     }
 }
 
-/// The bits of the attributes that say how a payload is compressed.
+/// Attribute bits of the compression.
 const CODEC: u8 = 3;

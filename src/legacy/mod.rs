@@ -1,17 +1,17 @@
-//! What Kafka 0.6 and 0.7 speak: requests and responses without versions, correlation ids and keys, and message sets
-//! whose offsets are byte positions.
+//! The wire format of Kafka 0.6 and 0.7: requests and responses without versions, correlation IDs and keys, and message
+//! sets whose offsets are byte positions.
 //!
-//! `request` and `response` are the frames, `message` walks a message set without copying, `builder` writes one, [`draft`]
-//! is the proposal that came between 0.7 and 0.8. The wire
-//! is that of running brokers (0.6.1, 0.7.0 to 0.7.2), of which `tests/vectors/legacy.jsonl.gz` has captures;
-//! `docs/legacy.md` draws it and says where old documents differ. Left out: connections (`client`) and groups (`engine::legacy::zookeeper`).
+//! `request` and `response` are the frames, `message` reads a message set without copying, `builder` writes one.
+//! [`draft`] is the proposal between 0.7 and 0.8. The format follows running brokers (0.6.1, 0.7.0 to 0.7.2);
+//! `tests/vectors/legacy.jsonl.gz` has captures. `docs/legacy.md` describes the format, and where old documents differ
+//! from it. Connections and groups are in `client` and `engine`.
 //!
-//! A frame that is decoded shares its bytes with what comes out of it. The largest growth is that of a MultiFetch response:
-//! a part without messages has 6 bytes on the wire and 40 in memory, three times that while the vector grows. Messages that
-//! are not compressed take no memory of their own to read; to open compressed ones takes what [`Messages`] says.
+//! Decoded values share the bytes of their frame. The highest memory ratio is that of a MultiFetch response: a part
+//! without messages has 6 bytes on the wire and 40 in memory, three times that while the vector grows. Reading
+//! uncompressed messages allocates nothing; [`Messages`] documents the memory of compressed ones.
 //!
-//! An error's offset counts from the first byte that was given; in compressed messages from the first byte of those inside
-//! of the innermost wrapper that its path names.
+//! The offset of an error counts from the first byte of the input. Inside compressed messages, it counts from the first
+//! byte of the innermost wrapper that the error's path names.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -29,7 +29,7 @@ pub use response::{ErrorCode, Fetched, Response};
 use crate::wire::{Error, Reader, Reason, Wire};
 use bytes::Bytes;
 
-/// A message of which there are the magics 0 and 1, the latter with attributes.
+/// Format of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
     /// Kafka 0.6: magic, checksum, payload.
@@ -39,17 +39,17 @@ pub enum Magic {
 }
 
 impl Magic {
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// From the byte on the wire; `None` for one that no broker of 0.7 takes.
+    /// Returns the format for a byte on the wire, or `None` if brokers of 0.7 refuse it.
     pub fn from_number(number: u8) -> Option<Self> {
         [Self::V0, Self::V1].into_iter().find(|magic| magic.number() == number)
     }
 
-    /// Bytes before the payload, without the length.
+    /// Returns the number of bytes before the payload, without the length.
     fn header_size(self) -> usize {
         match self {
             Self::V0 => 5,
@@ -58,12 +58,12 @@ impl Magic {
     }
 }
 
-/// A reader of a frame's body; nothing here has versions.
+/// Creates a reader for a frame's body. These formats have no versions.
 fn reader(body: Bytes) -> Reader {
     Reader::new(body, 0, false)
 }
 
-/// Checks that `frame` has as many bytes as its length says, and takes the length off.
+/// Checks that `frame` has the size that its length says, and removes the length.
 fn frame_reader(frame: Bytes) -> Result<Reader, Error> {
     let mut r = reader(frame);
     let (length, left) = (i32::get(&mut r).map_err(|e| e.in_field("length"))?, r.left());
@@ -76,13 +76,13 @@ fn frame_reader(frame: Bytes) -> Result<Reader, Error> {
     Err(Error::new(reason, 0).in_field("length"))
 }
 
-/// A length for four bytes on the wire.
+/// Converts a length to its four bytes on the wire.
 fn length(n: usize, at: usize) -> Result<[u8; 4], Error> {
     let too_long = |_| Error::new(Reason::TooLong { length: n, limit: i32::MAX as usize }, at);
     i32::try_from(n).map(i32::to_be_bytes).map_err(too_long)
 }
 
-/// Appends a frame: its length and the body that `write` appends.
+/// Appends a frame: the length, and the body that `write` appends.
 fn framed(write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
     let mut out = vec![0; 4];
     write(&mut out)?;
@@ -93,7 +93,7 @@ fn framed(write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<Vec<u
     Ok(out)
 }
 
-/// A value of which old brokers know no null: there a length of -1 is as wrong as any negative one.
+/// A value that cannot be null in the old formats. A length of -1 is an error there, like any negative length.
 fn never_null(e: Error) -> Error {
     match e.reason() {
         Reason::Null => Error::new(Reason::NegativeLength(-1), e.offset()),

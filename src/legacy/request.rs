@@ -1,48 +1,48 @@
-//! Requests: a type and what is asked of one or more partitions.
+//! Requests: a type, and parameters for one or more partitions.
 //!
 //! ```text
 //! length i32 | type i16 | part                                   Produce 0, Fetch 1, Offsets 4
 //! length i32 | type i16 | count i16 | part*                      MultiFetch 2, MultiProduce 3
-//! part = topic_length i16, topic | partition i32 | what the type asks
+//! part = topic_length i16, topic | partition i32 | parameters of the type
 //! ```
 //!
-//! The parts of a multi-request have neither length nor type of their own. Values are read as they are: a negative
-//! `max_size` or an illegal topic decodes, since it is the broker that decides what becomes of it.
+//! The parts of a multi-request have neither a length nor a type. Values are not validated: a negative `max_size` or an
+//! illegal topic decodes, because the broker decides how to respond.
 
 use super::{frame_reader, framed, length, reader};
 use crate::wire::{Error, Reader, Reason, Step, Wire};
 use bytes::Bytes;
 
-/// What a request asks.
+/// Type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestType {
-    /// To store messages; never answered.
+    /// Stores messages; without a response.
     Produce,
-    /// For bytes of one partition.
+    /// Reads bytes of one partition.
     Fetch,
-    /// For bytes of several partitions.
+    /// Reads bytes of several partitions.
     MultiFetch,
-    /// To store messages in several partitions; never answered.
+    /// Stores messages in several partitions; without a response.
     MultiProduce,
-    /// For the offsets at which segments begin.
+    /// Returns the offsets at which segments start.
     Offsets,
 }
 
 impl RequestType {
-    /// All of them, by number.
+    /// All types, ordered by number.
     pub const ALL: [Self; 5] = [Self::Produce, Self::Fetch, Self::MultiFetch, Self::MultiProduce, Self::Offsets];
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> i16 {
         self as i16
     }
 
-    /// From the number on the wire; a broker closes the connection at any other.
+    /// Returns the type for a number on the wire. A broker closes the connection if the number is unknown.
     pub fn from_number(number: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 
-    /// Its name in lower case.
+    /// Returns the name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
@@ -53,7 +53,7 @@ impl RequestType {
         }
     }
 
-    /// From its name in lower case.
+    /// Returns the type with a lower-case name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -62,7 +62,7 @@ impl RequestType {
 /// Messages for a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Produce {
-    /// The topic, which is a directory's name on the broker.
+    /// The topic, which is the name of a directory on the broker.
     pub topic: String,
     /// The partition; -1 lets the broker choose one.
     pub partition: i32,
@@ -70,20 +70,20 @@ pub struct Produce {
     pub message_set: Bytes,
 }
 
-/// What to read of a partition.
+/// Range to read of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// The topic.
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// The byte to begin at, which should be where a message begins.
+    /// First byte to read, which should be the start of a message.
     pub offset: i64,
-    /// At most as many bytes, to the byte. A negative one breaks the broker's framing: never send it.
+    /// Maximum number of bytes, exactly. Never send a negative number: it breaks the broker's framing.
     pub max_size: i32,
 }
 
-/// Which offsets of a partition.
+/// Offsets to look up in a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets {
     /// The topic.
@@ -92,7 +92,7 @@ pub struct Offsets {
     pub partition: i32,
     /// Milliseconds since 1970, -1 for the latest, -2 for the earliest.
     pub time: i64,
-    /// At most as many offsets.
+    /// Maximum number of offsets.
     pub max_number: i32,
 }
 
@@ -108,7 +108,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// What it asks.
+    /// Returns the type.
     pub fn request_type(&self) -> RequestType {
         match self {
             Self::Produce(_) => RequestType::Produce,
@@ -119,17 +119,17 @@ impl Request {
         }
     }
 
-    /// Reads a body, as [`crate::frame::Frames`] gives it: a frame without its length.
+    /// Decodes a body as [`crate::frame::Frames`] returns it: a frame without its length.
     pub fn decode(body: Bytes) -> Result<Self, Error> {
         Self::read(reader(body))
     }
 
-    /// Reads a whole frame, which begins with its length.
+    /// Decodes a frame, including its length.
     pub fn decode_frame(frame: Bytes) -> Result<Self, Error> {
         Self::read(frame_reader(frame)?)
     }
 
-    /// As [`Self::decode`] for a broker: none of them looks at what is behind a request.
+    /// Decodes like [`Self::decode`], but ignores bytes after the request, as all brokers do.
     pub fn decode_lenient(body: Bytes) -> Result<Self, Error> {
         Self::take(&mut reader(body))
     }
@@ -154,7 +154,7 @@ impl Request {
         })
     }
 
-    /// Writes a whole frame, which begins with its length.
+    /// Encodes a frame, including its length.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         framed(|out| {
             out.extend_from_slice(&self.request_type().number().to_be_bytes());
@@ -170,7 +170,7 @@ impl Request {
 }
 
 impl Produce {
-    /// Bytes of one without topic and messages.
+    /// Size of a part without topic and messages.
     const MIN_SIZE: usize = 10;
 
     fn read(r: &mut Reader) -> Result<Self, Error> {
@@ -188,7 +188,7 @@ impl Produce {
 }
 
 impl Fetch {
-    /// Bytes of one without its topic.
+    /// Size of a part without its topic.
     const MIN_SIZE: usize = 18;
 
     fn read(r: &mut Reader) -> Result<Self, Error> {
@@ -236,7 +236,7 @@ fn write_place(topic: &str, partition: i32, out: &mut Vec<u8>) -> Result<(), Err
     Ok(())
 }
 
-/// A count and as many parts, each of `min_size` bytes or more.
+/// Reads a count and the parts. Each part takes at least `min_size` bytes.
 fn counted<T>(
     r: &mut Reader,
     min_size: usize,

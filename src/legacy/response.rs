@@ -6,32 +6,34 @@
 //! length i32 | error i16 | count i32 | offset i64 *              Offsets
 //! ```
 //!
-//! Produce and MultiProduce have none. A MultiFetch response says nowhere how many parts it has: they fill it.
+//! Produce and MultiProduce have no response. A MultiFetch response does not contain the number of its parts: they fill
+//! it.
 
 use super::{RequestType, frame_reader, framed, length, reader};
 use crate::wire::{Error, Reader, Reason, Step, Wire};
 use bytes::Bytes;
 use std::fmt;
 
-/// What a broker says of a request. Codes that nobody knows are kept.
+/// Error code of a response. Unknown codes are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i16);
 
 impl ErrorCode {
-    /// Anything else that went wrong, such as an illegal topic.
+    /// Any other error, such as an illegal topic.
     pub const UNKNOWN: Self = Self(-1);
     /// No error.
     pub const NONE: Self = Self(0);
-    /// The offset is before the first byte that is kept, or behind the last one that is flushed.
+    /// The offset is before the first retained byte, or after the last flushed one.
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
-    /// A message is damaged; no broker was seen to send it.
+    /// A message is damaged. No tested broker sends this code.
     pub const INVALID_MESSAGE: Self = Self(2);
-    /// There is no such partition.
+    /// The partition does not exist.
     pub const WRONG_PARTITION: Self = Self(3);
-    /// The first message is larger than what was asked for; no broker was seen to send it, the Java client makes it up.
+    /// The first message is larger than the requested size. No tested broker sends this code; the Java client generates
+    /// it.
     pub const INVALID_FETCH_SIZE: Self = Self(4);
 
-    /// Its name; UNKNOWN for one that nobody knows.
+    /// Returns the name, or UNKNOWN.
     pub fn name(self) -> &'static str {
         match self {
             Self::NONE => "NONE",
@@ -50,44 +52,44 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// What was fetched of a partition.
+/// Result of fetching a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// What the broker says.
+    /// The error code.
     pub error: ErrorCode,
-    /// Bytes of the log from the offset on, cut at the size that was asked for.
+    /// Bytes of the log from the offset on, cut at the requested size.
     pub message_set: Bytes,
 }
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// Of one partition.
+    /// Result for one partition.
     Fetch(Fetched),
-    /// Of several partitions.
+    /// Results for several partitions.
     MultiFetch {
-        /// Of the whole; no broker was seen to send another than 0.
+        /// Error of the whole request. Tested brokers only send 0.
         error: ErrorCode,
-        /// As many as the request had, in its order.
+        /// One result for each part of the request, in the same order.
         parts: Vec<Fetched>,
     },
     /// Offsets of a partition.
     Offsets {
-        /// What the broker says; it closes the connection instead of sending another than 0.
+        /// The error code. Brokers close the connection instead of sending an error.
         error: ErrorCode,
-        /// Where segments begin and the log ends, newest first.
+        /// The offsets at which segments start and the log ends, newest first.
         offsets: Vec<i64>,
     },
 }
 
 impl Response {
-    /// Reads a body, as [`crate::frame::Frames`] gives it: a frame without its length. `to` is what was asked, which the
-    /// bytes do not say.
+    /// Decodes a body as [`crate::frame::Frames`] returns it: a frame without its length. `to` is the type of the
+    /// request, which the response does not contain.
     pub fn decode(to: RequestType, body: Bytes) -> Result<Self, Error> {
         Self::read(to, reader(body))
     }
 
-    /// Reads a whole frame, which begins with its length.
+    /// Decodes a frame, including its length.
     pub fn decode_frame(to: RequestType, frame: Bytes) -> Result<Self, Error> {
         Self::read(to, frame_reader(frame)?)
     }
@@ -121,7 +123,7 @@ impl Response {
             let reason = Reason::Truncated { wanted: 2, left: part.len() };
             return Err(Error::new(reason, at + 4).in_field("error"));
         }
-        // Two bytes are there, so that nothing goes wrong whose offset would count from here.
+        // Two bytes exist, so no error can have an offset that counts from here.
         Fetched::read(&mut reader(part))
     }
 
@@ -131,7 +133,7 @@ impl Response {
         r.finish().map(|()| Self::Offsets { error, offsets })
     }
 
-    /// Writes a whole frame, which begins with its length.
+    /// Encodes a frame, including its length.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         framed(|out| match self {
             Self::Fetch(fetched) => {

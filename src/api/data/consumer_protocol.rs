@@ -1,11 +1,11 @@
-//! The embedded consumer protocol: what members of a classic group tell each other through their coordinator, which
-//! reads none of it. A [`Subscription`] is the metadata of a JoinGroup protocol, an [`Assignment`] what SyncGroup hands
-//! out; the coordinator knows the whole by its protocol type `consumer`.
-//! v1 owned partitions, for cooperative rebalances (KIP-429); v2 the generation in which they were owned (KIP-792);
-//! v3 racks (KIP-881). The assignment is the same in all versions.
+//! The embedded consumer protocol: what members of a classic group send each other through their coordinator, which
+//! does not interpret it. [`Subscription`] is the metadata in JoinGroup, [`Assignment`] the assignment in SyncGroup.
+//! The protocol type is `consumer`.
+//! v1 owned partitions, for cooperative rebalances (KIP-429); v2 the generation in which they were owned (KIP-792); v3
+//! racks (KIP-881). The assignment is the same in all versions.
 //!
-//! On the wire the version comes first. Versions only ever add fields at the end, so that a member may read a newer one
-//! as the newest it knows: the leader of a group is any member, old ones too.
+//! On the wire the version comes first. Versions only add fields at the end, so a member reads a newer version as the
+//! newest one that it knows: any member can lead a group, including old ones.
 
 use crate::api::{self, Message};
 use crate::wire::{Error, Reader, Wire};
@@ -31,13 +31,13 @@ message! {
 structure! { data ConsumerProtocolSubscription: Subscription, 0..=3 }
 structure! { data ConsumerProtocolAssignment: Assignment, 0..=3 }
 
-/// The version and a body.
+/// Encodes the version and a body.
 pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     let body = api::encode(version, message)?;
     Ok([&version.to_be_bytes()[..], &body].concat())
 }
 
-/// The body behind a version. What follows the fields of the newest version known is not looked at, as in Java.
+/// Decodes the body after a version. Fields of newer versions are ignored, as in Java.
 pub fn decode<M: Message>(data: Bytes) -> Result<M, Error> {
     let mut r = Reader::new(data, 0, false);
     let version = i16::get(&mut r).map_err(|e| e.of(M::API.name, M::KIND, 0))?;

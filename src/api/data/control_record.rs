@@ -1,15 +1,15 @@
-//! Control records: what a log holds for brokers and controllers rather than for applications.
+//! Control records, which logs hold for brokers and controllers rather than for applications.
 //!
-//! A record of a control batch has a [`Key`], which says what its value is. Both begin with an int16 version that is
-//! no part of the structure in [`Key`] and [`EndTxn`] (KIP-98); the values of the KRaft log hold it as their first
-//! field, and the one of [`LeaderChange`] decides how it goes on. That log also has snapshots, which begin and end
-//! with a record of their own (KIP-630), and its voters (KIP-853).
+//! A record of a control batch has a [`Key`], which determines the type of its value. Both start with an int16 version.
+//! The version precedes the structure in [`Key`] and [`EndTxn`] (KIP-98). In the values of the KRaft log it is the
+//! first field; only [`LeaderChange`] has several versions. The KRaft log also has snapshots, which start and end with
+//! a control record (KIP-630), and the set of voters (KIP-853).
 
 use crate::wire::Uuid;
 
-/// A transaction's batches before this one do not count.
+/// The transaction's earlier batches are aborted.
 pub const ABORT: i16 = 0;
-/// A transaction's batches before this one count.
+/// The transaction's earlier batches are committed.
 pub const COMMIT: i16 = 1;
 /// A [`LeaderChange`].
 pub const LEADER_CHANGE: i16 = 2;
@@ -26,12 +26,12 @@ message! {
     struct Key {
         r#type: i16,
     }
-    /// The end of a transaction, as [`COMMIT`] or [`ABORT`].
+    /// End of a transaction: [`COMMIT`] or [`ABORT`].
     struct EndTxn {
-        /// The coordinator's epoch when it wrote this; a coordinator of an older epoch is a zombie.
+        /// Epoch of the coordinator that wrote this. A coordinator with an older epoch is a zombie.
         coordinator_epoch: i32,
     }
-    /// The first record of a leader of the KRaft quorum; v1 directory ids.
+    /// First record of a new leader of the KRaft quorum; v1 directory IDs.
     struct LeaderChange {
         version: i16,
         leader_id: i32,
@@ -44,18 +44,18 @@ message! {
     }
     struct SnapshotHeader {
         version: i16,
-        /// When the last record that the snapshot stands for was appended.
+        /// Append time of the last record in the snapshot.
         last_contained_log_timestamp: i64,
     }
     struct SnapshotFooter {
         version: i16,
     }
-    /// The version of KRaft's own protocol; 1 lets voters come and go.
+    /// Version of the KRaft protocol; 1 allows dynamic voters.
     struct KRaftVersion {
         version: i16,
         k_raft_version: i16,
     }
-    /// The whole quorum, as of this record.
+    /// The complete voter set, as of this record.
     struct Voters {
         version: i16,
         voters: Vec<Voter>,

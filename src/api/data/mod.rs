@@ -1,5 +1,5 @@
-//! Structures that travel inside other things: in a group's metadata, in control records, in an index file. They are
-//! declared as APIs are, and known by name as APIs are, with the kind `data`.
+//! Structures inside other data: a group's metadata, control records, an index file. They are declared like APIs, and
+//! have names of type `data`.
 
 pub mod consumer_protocol;
 pub mod control_record;

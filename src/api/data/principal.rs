@@ -1,11 +1,11 @@
-//! Who sent a request, in the form in which a broker forwards it to the controller inside an Envelope (KIP-590). An
-//! int16 version comes before it.
+//! The principal of a request, as a broker forwards it to the controller in an Envelope (KIP-590). An int16 version
+//! precedes it.
 
 message! {
     struct Principal {
         r#type: String,
         name: String,
-        /// Whether a delegation token was what proved it.
+        /// Whether the client authenticated with a delegation token.
         token_authenticated: bool,
     }
 }

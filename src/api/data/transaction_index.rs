@@ -1,12 +1,12 @@
-//! An aborted transaction in a segment's `.txnindex` file (KIP-98), from which brokers answer what a `read_committed`
-//! fetch has to leave out. An int16 version comes before it.
+//! An aborted transaction in a segment's `.txnindex` file (KIP-98), from which brokers list the transactions that a
+//! `read_committed` consumer must skip. An int16 version precedes it.
 
 message! {
     struct AbortedTransaction {
         producer_id: i64,
         first_offset: i64,
         last_offset: i64,
-        /// The last stable offset when it was aborted.
+        /// Last stable offset at the time of the abort.
         last_stable_offset: i64,
     }
 }
