@@ -1,6 +1,6 @@
 //! AddOffsetsToTxn (25): makes a group's offsets part of a transaction before TxnOffsetCommit (KIP-98); sent to the
 //! transaction's coordinator.
-//! v1 the answer comes before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 TRANSACTION_ABORTABLE
+//! v1 response before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 TRANSACTION_ABORTABLE
 //! (KIP-890).
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED,
 //! INVALID_GROUP_ID, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,

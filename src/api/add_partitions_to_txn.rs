@@ -1,6 +1,6 @@
 //! AddPartitionsToTxn (24): makes partitions part of a transaction before records go there (KIP-98); sent to the
 //! transaction's coordinator.
-//! v1 the answer comes before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 several transactions, and
+//! v1 response before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 several transactions, and
 //! asking instead of adding; v5 TRANSACTION_ABORTABLE (both KIP-890). Clients stop at v3; from v4 on brokers ask for
 //! what they are sent, which needs CLUSTER_ACTION.
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC_OR_PARTITION,
@@ -24,7 +24,7 @@ message! {
         transactional_id: String,
         producer_id: i64,
         producer_epoch: i16,
-        /// Only says whether the partitions are part of it.
+        /// Only checks whether the partitions are part of it.
         verify_only: bool,
         topics: Vec<Topic>,
     }

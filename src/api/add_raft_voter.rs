@@ -15,7 +15,7 @@ message! {
         voter_id: i32,
         voter_directory_id: Uuid,
         listeners: Vec<Listener>,
-        /// Whether the answer waits until the new voters are committed, or only written.
+        /// Whether the response waits until the new voters are committed, or only written.
         ack_when_committed: bool [1..] = true,
     }
     struct Listener {

@@ -1,4 +1,4 @@
-//! AlterClientQuotas (49): sets and removes the quotas of users, client ids and addresses; each entry stands alone
+//! AlterClientQuotas (49): sets and removes the quotas of users, client ids and addresses; each entry succeeds or fails alone
 //! (KIP-546).
 //! v1 flexible.
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, NOT_CONTROLLER.

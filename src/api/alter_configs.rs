@@ -1,7 +1,7 @@
-//! AlterConfigs (33): replaces the whole configuration of topics or brokers; what is not in the request goes back to
+//! AlterConfigs (33): replaces the whole configuration of topics or brokers; keys missing from the request return to
 //! its default (KIP-133). IncrementalAlterConfigs has taken its place. Resource types are those of
 //! `describe_configs`.
-//! v1 the answer comes before throttling; v2 flexible.
+//! v1 response before throttling; v2 flexible.
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 //! CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION.
 

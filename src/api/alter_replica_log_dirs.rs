@@ -1,6 +1,6 @@
 //! AlterReplicaLogDirs (34): moves a broker's replicas to other directories (KIP-113); sent to that broker, which
 //! copies them while it goes on serving.
-//! v1 the answer comes before throttling; v2 flexible.
+//! v1 response before throttling; v2 flexible.
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, CLUSTER_AUTHORIZATION_FAILED,
 //! KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND.
 

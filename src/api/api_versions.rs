@@ -1,7 +1,7 @@
 //! ApiVersions (18): which APIs and versions a broker speaks; the first request on a connection.
-//! v1 throttle time; v2 the answer comes before throttling; v3 flexible, software name and features (KIP-511,
+//! v1 throttle time; v2 response before throttling; v3 flexible, software name and features (KIP-511,
 //! KIP-584); v4 features may start at version 0; v5 cluster and node are checked (KIP-1242).
-//! Errors: UNSUPPORTED_VERSION (the answer then is a v0 body), INVALID_REQUEST, REBOOTSTRAP_REQUIRED.
+//! Errors: UNSUPPORTED_VERSION (the response then is a v0 body), INVALID_REQUEST, REBOOTSTRAP_REQUIRED.
 
 use super::ErrorCode;
 

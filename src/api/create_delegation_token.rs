@@ -1,6 +1,6 @@
 //! CreateDelegationToken (38): a token with which others may act for its owner, by SCRAM (KIP-48); sent to the
 //! controller.
-//! v1 the answer comes before throttling; v2 flexible; v3 tokens for somebody else (KIP-373).
+//! v1 response before throttling; v2 flexible; v3 tokens for another user (KIP-373).
 //! Errors: INVALID_PRINCIPAL_TYPE, DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (over
 //! plaintext, or by a token), DELEGATION_TOKEN_AUTHORIZATION_FAILED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
 
@@ -11,7 +11,7 @@ api! { CreateDelegationToken = 38, 0..=3, flexible 2 }
 
 message! {
     struct Request {
-        /// Null, like the name, for whoever asks.
+        /// Null, like the name, for the user of the connection.
         owner_principal_type: Option<String> [3..] = Some(String::new()),
         owner_principal_name: Option<String> [3..] = Some(String::new()),
         renewers: Vec<Renewer>,

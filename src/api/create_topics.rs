@@ -1,6 +1,6 @@
 //! CreateTopics (19): makes topics; sent to the controller.
-//! v1 `validate_only` and error messages; v2 throttle time; v3 the answer comes before throttling; v4 broker defaults
-//! for partitions and replicas, -1 (KIP-464); v5 flexible, the answer holds the topic's configs (KIP-525);
+//! v1 `validate_only` and error messages; v2 throttle time; v3 response before throttling; v4 broker defaults
+//! for partitions and replicas, -1 (KIP-464); v5 flexible, the response holds the topic's configs (KIP-525);
 //! v6 THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 topic ids (KIP-516).
 //! Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
 //! INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION, REQUEST_TIMED_OUT,

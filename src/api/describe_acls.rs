@@ -8,7 +8,7 @@
 //! | operation | 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs, 11 alter configs, 12 idempotent write, 13 create tokens, 14 describe tokens, 15 two-phase commit |
 //! | permission | 2 deny, 3 allow |
 //!
-//! v1 patterns (KIP-290), and the answer comes before throttling; v2 flexible; v3 users as a resource (KIP-373).
+//! v1 patterns (KIP-290), and response before throttling; v2 flexible; v3 users as a resource (KIP-373).
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, SECURITY_DISABLED, INVALID_REQUEST, UNSUPPORTED_VERSION.
 
 use super::ErrorCode;
@@ -18,7 +18,7 @@ api! { DescribeAcls = 29, 0..=3, flexible 2 }
 message! {
     struct Request {
         resource_type_filter: i8,
-        /// Null matches any name, and so it is with principal and host.
+        /// Null matches any name. The same applies to principal and host.
         resource_name_filter: Option<String> = Some(String::new()),
         pattern_type_filter: i8 [1..] = 3,
         principal_filter: Option<String> = Some(String::new()),

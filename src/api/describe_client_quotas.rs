@@ -1,4 +1,4 @@
-//! DescribeClientQuotas (48): the quotas of the users, client ids and addresses that a filter lets through (KIP-546).
+//! DescribeClientQuotas (48): the quotas of the users, client ids and addresses that match a filter (KIP-546).
 //! v1 flexible.
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, UNSUPPORTED_VERSION (an entity type the broker does not
 //! know).

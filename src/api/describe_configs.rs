@@ -1,6 +1,6 @@
 //! DescribeConfigs (32): the configuration of topics, brokers and the like (KIP-133). What is a broker's own is asked
 //! of that broker.
-//! v1 where a value comes from, synonyms (KIP-226); v2 the answer comes before throttling; v3 types and documentation
+//! v1 where a value comes from, synonyms (KIP-226); v2 response before throttling; v3 types and documentation
 //! (KIP-569); v4 flexible.
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 //! GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, INVALID_REQUEST.

@@ -1,5 +1,5 @@
 //! DescribeDelegationToken (41): the tokens of some owners that the client may see (KIP-48).
-//! v1 the answer comes before throttling; v2 flexible; v3 who asked for them (KIP-373).
+//! v1 response before throttling; v2 flexible; v3 who asked for them (KIP-373).
 //! Errors: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 //! UNSUPPORTED_VERSION.
 

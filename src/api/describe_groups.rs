@@ -1,6 +1,6 @@
 //! DescribeGroups (15): state and members of classic groups, from their coordinator. ConsumerGroupDescribe has those of
 //! KIP-848.
-//! v1 throttle time; v2 the answer comes before throttling; v3 authorized operations (KIP-430); v4 static members
+//! v1 throttle time; v2 response before throttling; v3 authorized operations (KIP-430); v4 static members
 //! (KIP-345); v5 flexible; v6 GROUP_ID_NOT_FOUND where older versions describe a dead group, and error messages
 //! (KIP-1043).
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED,

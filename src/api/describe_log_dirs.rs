@@ -1,5 +1,5 @@
 //! DescribeLogDirs (35): a broker's directories, the replicas in them and their sizes (KIP-113).
-//! v1 the answer comes before throttling; v2 flexible; v3 top-level error (KIP-784); v4 size of the volume and what
+//! v1 response before throttling; v2 flexible; v3 top-level error (KIP-784); v4 size of the volume and what
 //! is left of it, remote storage not counted (KIP-827); v5 cordoned directories, which are given no new replicas
 //! (KIP-1066).
 //! Errors: CLUSTER_AUTHORIZATION_FAILED (before v3 an empty list), KAFKA_STORAGE_ERROR.
@@ -37,7 +37,7 @@ message! {
     struct PartitionResult {
         partition_index: i32,
         partition_size: i64,
-        /// How far the log's end is behind the high watermark; of a future replica, behind the current one's end.
+        /// Distance of the log's end to the high watermark, or for a future replica to the current replica's end.
         offset_lag: i64,
         /// Whether it is the copy that AlterReplicaLogDirs is making.
         is_future_key: bool,

@@ -10,7 +10,7 @@ api! { DescribeQuorum = 55, 0..=2, flexible 0 }
 
 message! {
     struct Request {
-        /// `__cluster_metadata` and its partition 0; there is nothing else to describe.
+        /// `__cluster_metadata` and its partition 0; the only valid value.
         topics: Vec<Topic>,
     }
     struct Topic {
@@ -44,7 +44,7 @@ message! {
         replica_id: i32,
         replica_directory_id: Uuid [2..],
         log_end_offset: i64,
-        /// By the leader's clock; -1 for the leader and for voters it has not heard of.
+        /// By the leader's clock; -1 for the leader and for voters that have not fetched.
         last_fetch_timestamp: i64 [1..] = -1,
         /// When the leader appended what the replica last asked for; the present for the leader, -1 if unknown.
         last_caught_up_timestamp: i64 [1..] = -1,

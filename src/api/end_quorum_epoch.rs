@@ -1,4 +1,4 @@
-//! EndQuorumEpoch (54): the leader of the metadata quorum resigns and says who may follow it (KIP-595).
+//! EndQuorumEpoch (54): the leader of the metadata quorum resigns and names preferred successors (KIP-595).
 //! v1 flexible, candidates with directory ids in place of successors, the leader's addresses (KIP-853).
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH,
 //! INVALID_REQUEST.

@@ -17,7 +17,7 @@ message! {
         client_host_address: Bytes,
     }
     struct Response {
-        /// Header and body of the answer; null if the envelope itself was refused.
+        /// Header and body of the response; null if the envelope itself was refused.
         response_data: Option<Bytes>,
         error_code: ErrorCode,
     }

@@ -1,6 +1,6 @@
-//! JoinGroup (11): enters a classic group, or stays in it, and waits until the rebalance has everybody. The answer
-//! makes one member the leader; it alone is told the members, and assigns with SyncGroup.
-//! v1 rebalance timeout (KIP-62); v2 throttle time; v3 the answer comes before throttling; v4 a new member is first
+//! JoinGroup (11): joins a classic group, or rejoins it, and waits until all members have joined.
+//! The response makes one member the leader. Only the leader gets the list of members, and assigns with SyncGroup.
+//! v1 rebalance timeout (KIP-62); v2 throttle time; v3 response before throttling; v4 a new member is first
 //! given an id, MEMBER_ID_REQUIRED (KIP-394); v5 static members (KIP-345); v6 flexible; v7 the chosen protocol's
 //! type, null protocol name (KIP-559); v8 reasons (KIP-800); v9 a leader that need not assign (KIP-814).
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INCONSISTENT_GROUP_PROTOCOL,

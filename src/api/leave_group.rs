@@ -1,5 +1,5 @@
 //! LeaveGroup (13): takes a member out of a classic group, so that the others need not wait for its session to end.
-//! v1 throttle time; v2 the answer comes before throttling; v3 several members, static ones too, so that an operator
+//! v1 throttle time; v2 response before throttling; v3 several members, static ones too, so that an operator
 //! may remove them (KIP-345); v4 flexible; v5 reasons (KIP-800).
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_MEMBER_ID,
 //! GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, FENCED_INSTANCE_ID.

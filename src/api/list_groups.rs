@@ -1,5 +1,5 @@
 //! ListGroups (16): the groups that a broker coordinates; all of a cluster's take a request to each broker.
-//! v1 throttle time; v2 the answer comes before throttling; v3 flexible; v4 states, and a filter for them (KIP-518);
+//! v1 throttle time; v2 response before throttling; v3 flexible; v4 states, and a filter for them (KIP-518);
 //! v5 types, and a filter for them (KIP-848). An empty filter lets all groups through.
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, CLUSTER_AUTHORIZATION_FAILED.
 

@@ -1,6 +1,6 @@
 //! ListOffsets (2): the offset at or after a time, or one of the special times below.
 //! v0 gives several offsets before a time; v1 one offset with its timestamp; v2 isolation level and throttle time;
-//! v3 the answer comes before throttling; v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE; v6 flexible;
+//! v3 response before throttling; v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE; v6 flexible;
 //! v7 `MAX_TIMESTAMP` (KIP-734); v8 `EARLIEST_LOCAL` (KIP-405); v9 `LATEST_TIERED` (KIP-1005); v10 a timeout for
 //! remote storage (KIP-1075); v11 `EARLIEST_PENDING_UPLOAD` (KIP-1023).
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -16,9 +16,9 @@ pub const LATEST: i64 = -1;
 pub const EARLIEST: i64 = -2;
 /// Timestamp that asks for the record with the largest timestamp.
 pub const MAX_TIMESTAMP: i64 = -3;
-/// Timestamp that asks for the start of what is on the broker's own disk.
+/// Timestamp for the first offset on the broker's own disk.
 pub const EARLIEST_LOCAL: i64 = -4;
-/// Timestamp that asks for the end of what is in remote storage.
+/// Timestamp for the end of the records in remote storage.
 pub const LATEST_TIERED: i64 = -5;
 /// Timestamp that asks for the first offset not yet in remote storage.
 pub const EARLIEST_PENDING_UPLOAD: i64 = -6;

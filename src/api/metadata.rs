@@ -1,6 +1,6 @@
 //! Metadata (3): brokers, topics, partitions and who leads them.
 //! v1 racks, controller, internal topics, null topics mean all (v0: an empty list does); v2 cluster id; v3 throttle
-//! time; v4 topic creation may be refused; v5 offline replicas; v6 the answer comes before throttling; v7 leader
+//! time; v4 topic creation may be refused; v5 offline replicas; v6 response before throttling; v7 leader
 //! epochs (KIP-320); v8 authorized operations (KIP-430); v9 flexible; v10 topic ids (KIP-516), usable in requests
 //! from v12; v11 no cluster operations (KIP-700); v13 top-level error (KIP-1102).
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,

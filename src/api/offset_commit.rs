@@ -1,6 +1,6 @@
 //! OffsetCommit (8): keeps a group's positions.
 //! v0 in ZooKeeper; v1 in the broker, with membership and a commit time; v2 retention instead of the commit time;
-//! v3 throttle time; v4 the answer comes before throttling; v5 no retention (KIP-211); v6 leader epochs (KIP-320);
+//! v3 throttle time; v4 response before throttling; v5 no retention (KIP-211); v6 leader epochs (KIP-320);
 //! v7 static members (KIP-345); v8 flexible; v9 KIP-848 groups; v10 topic ids.
 //! A client that is no member commits with generation -1 and an empty member id.
 //! Errors: OFFSET_METADATA_TOO_LARGE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,

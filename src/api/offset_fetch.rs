@@ -1,5 +1,5 @@
 //! OffsetFetch (9): reads a group's committed positions.
-//! v0 from ZooKeeper; v1 from the broker; v2 null topics mean all, top-level error; v3 throttle time; v4 the answer
+//! v0 from ZooKeeper; v1 from the broker; v2 null topics mean all, top-level error; v3 throttle time; v4 the response
 //! comes before throttling; v5 leader epochs (KIP-320); v6 flexible; v7 `require_stable` (KIP-447); v8 several groups
 //! at once (KIP-709); v9 KIP-848 groups; v10 topic ids. An offset of -1 means that none was committed.
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_MEMBER_ID,

@@ -1,7 +1,7 @@
 //! ReadShareGroupStateSummary (87): the group coordinator reads start offsets from the share coordinator, to describe a
 //! group (KIP-932).
-//! v1 `delivery_complete_count` (KIP-1226). The v0 of Kafka 3.9, early access, has no leader epoch in the answer, and
-//! nothing tells the two apart.
+//! v1 `delivery_complete_count` (KIP-1226). The v0 of Kafka 3.9, early access, has no leader epoch in the response, and
+//! the two cannot be distinguished.
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
 //! UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_REQUEST.
 

@@ -1,6 +1,6 @@
-//! SyncGroup (14): the second half of a rebalance: the leader hands in who gets what, and every member is answered
-//! with its own share.
-//! v1 throttle time; v2 the answer comes before throttling; v3 static members (KIP-345); v4 flexible; v5 protocol
+//! SyncGroup (14): the second half of a rebalance. The leader sends the assignment of all members, and every
+//! member gets its own.
+//! v1 throttle time; v2 response before throttling; v3 static members (KIP-345); v4 flexible; v5 protocol
 //! type and name, which the coordinator compares with what it chose (KIP-559).
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, ILLEGAL_GENERATION,
 //! INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED,

@@ -1,6 +1,6 @@
 //! TxnOffsetCommit (28): keeps a group's positions as part of a transaction (KIP-98); sent to the group's
 //! coordinator.
-//! v1 the answer comes before throttling; v2 leader epochs (KIP-320); v3 flexible, membership, so that a zombie is
+//! v1 response before throttling; v2 leader epochs (KIP-320); v3 flexible, membership, so that a zombie is
 //! fenced (KIP-447); v4 TRANSACTION_ABORTABLE; v5 implicit AddOffsetsToTxn (both KIP-890); v6 topic ids instead of
 //! names, and KIP-848 groups (KIP-1319).
 //! Errors: OFFSET_METADATA_TOO_LARGE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,

@@ -30,7 +30,7 @@ message! {
         last_offset_epoch: i32,
         /// Where the asking replica's log ends.
         last_offset: i64,
-        /// Only asks whether a vote would be granted; nobody's epoch changes.
+        /// Only asks whether the voter would grant a vote; no epoch changes.
         pre_vote: bool [2..],
     }
     struct Response {
