@@ -111,8 +111,8 @@ check-clippy: needs-build $(VENV)/.installed
 
 check-features: needs-build ## each feature of the crate alone compiles
 	@for feature in $(FEATURES); do \
-		echo "==> cargo check, feature $$feature alone"; \
-		cargo check $(CARGO_FLAGS) -q --no-default-features --features "$$feature" || exit 1; \
+		echo "==> clippy, feature $$feature alone"; \
+		cargo clippy $(CARGO_FLAGS) -q --no-default-features --features "$$feature" -- -D warnings || exit 1; \
 	done
 
 check-python: build
