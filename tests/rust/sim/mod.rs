@@ -59,6 +59,39 @@ impl Random {
     }
 }
 
+/// A fault that the simulation injects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SimFault {
+    /// A connection breaks after a request.
+    CutAfterRequest,
+    /// A connection breaks in the middle of a response.
+    CutInResponse,
+    /// A response and all later ones of its connection are lost.
+    Mute,
+    /// A response arrives twice.
+    Duplicate,
+    /// A response is damaged.
+    Damage,
+    MoveLeader,
+    MoveCoordinator,
+    KillNode,
+    StartNode,
+}
+
+impl SimFault {
+    const ALL: [Self; 9] = [
+        Self::CutAfterRequest,
+        Self::CutInResponse,
+        Self::Mute,
+        Self::Duplicate,
+        Self::Damage,
+        Self::MoveLeader,
+        Self::MoveCoordinator,
+        Self::KillNode,
+        Self::StartNode,
+    ];
+}
+
 /// One TCP connection: the bytes in flight in both directions, in order.
 struct Link {
     broker: Connection,
@@ -111,6 +144,8 @@ struct World {
     /// Responses of the cluster that are not sent yet.
     outputs: VecDeque<Output>,
     down: Option<i32>,
+    /// The faults that have struck.
+    struck: BTreeSet<SimFault>,
 }
 
 /// Returns the topics in a metadata request.
@@ -163,7 +198,17 @@ impl World {
             named: Vec::new(),
             outputs: VecDeque::new(),
             down: None,
+            struck: BTreeSet::new(),
         }
+    }
+
+    /// Decides whether a fault strikes, which one of `one_in` calls does; 0 is never.
+    fn strikes(&mut self, fault: SimFault, one_in: u64) -> bool {
+        let strikes = one_in > 0 && self.random.below(one_in) == 0;
+        if strikes {
+            self.struck.insert(fault);
+        }
+        strikes
     }
 
     /// Lets brokers throttle producers after some Produce responses (KIP-219).
@@ -340,7 +385,7 @@ impl World {
             {
                 if let Some(frames) = client.network.frames(id) {
                     // Half of the bytes arrive before a cut in mid-frame.
-                    let cut = self.cut_one_in > 0 && self.random.below(self.cut_one_in) == 0;
+                    let cut = self.strikes(SimFault::CutInResponse, self.cut_one_in);
                     frames.buffer().extend_from_slice(if cut { &bytes[..bytes.len() / 2] } else { &bytes });
                     let node = link.node;
                     client.network.handle_received(now, id);
@@ -356,7 +401,7 @@ impl World {
     }
 
     fn lose_one_in<R: Role>(&mut self, client: &mut Client<R>, id: ConnectionId) {
-        if self.cut_one_in > 0 && self.random.below(self.cut_one_in) == 0 {
+        if self.strikes(SimFault::CutAfterRequest, self.cut_one_in) {
             self.cut(client, id);
             client.network.handle_closed(self.now, id, Some("cut".to_owned()));
         }
@@ -371,16 +416,19 @@ impl World {
         let node = self.random.below(NODES as u64) as i32 + 1;
         let partition = self.random.below(PARTITIONS as u64) as i32;
         // Some of it is refused: a topic that is not there yet, a node that is down. That is nothing, too.
-        let _ = match (self.random.below(4), self.down) {
-            (0, _) => self.cluster.move_leader(now, "t", partition, node),
-            (1, _) => self.cluster.move_coordinator(now, self.coordinated, node),
-            (_, None) => self.cluster.kill(now, node).map(|()| self.down = Some(node)),
+        let (fault, result) = match (self.random.below(4), self.down) {
+            (0, _) => (SimFault::MoveLeader, self.cluster.move_leader(now, "t", partition, node)),
+            (1, _) => (SimFault::MoveCoordinator, self.cluster.move_coordinator(now, self.coordinated, node)),
+            (_, None) => (SimFault::KillNode, self.cluster.kill(now, node).map(|()| self.down = Some(node))),
             (_, Some(down)) => {
                 self.cluster.start_node(now, nodes().swap_remove(down as usize - 1));
                 self.down = None;
-                Ok(())
+                (SimFault::StartNode, Ok(()))
             }
         };
+        if result.is_ok() {
+            self.struck.insert(fault);
+        }
     }
 
     fn end_trouble(&mut self) {
@@ -406,14 +454,14 @@ impl World {
                 continue;
             };
             let api = link.asked.pop_front().unwrap();
-            link.mute |= self.mute_one_in > 0 && self.random.below(self.mute_one_in) == 0;
+            link.mute |= self.strikes(SimFault::Mute, self.mute_one_in);
             if link.mute {
                 continue;
             }
-            let times = 1 + usize::from(self.twice_one_in > 0 && self.random.below(self.twice_one_in) == 0);
+            let times = 1 + usize::from(self.strikes(SimFault::Duplicate, self.twice_one_in));
             let at = link.down.back().map_or(Time(0), |(t, _)| *t).max(self.now + latency);
             let mut frame = parts.concat();
-            if self.damage_one_in > 0 && self.random.below(self.damage_one_in) == 0 {
+            if self.strikes(SimFault::Damage, self.damage_one_in) {
                 damage(&mut frame, api, link.known);
             }
             link.down.extend(std::iter::repeat_n((at, Bytes::from(frame)), times));

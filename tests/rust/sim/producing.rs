@@ -1,11 +1,13 @@
 //! Producing without transactions, and reading it back.
 
-use super::{LONG_THROTTLE, PARTITIONS, SHORT_THROTTLE, World, consumer_config, producer_config, record, seeds};
+use super::{
+    LONG_THROTTLE, PARTITIONS, SHORT_THROTTLE, SimFault, World, consumer_config, producer_config, record, seeds,
+};
 use klamm::api::ErrorCode;
 use klamm::engine::consumer::{Consumer, ConsumerConfig};
 use klamm::engine::producer::{Producer, ProducerConfig};
 use klamm::engine::{Error, ErrorKind, Time};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 const SEEDS: u64 = 500;
@@ -55,6 +57,8 @@ struct Story {
     most_in_flight: u64,
     /// How long brokers asked to be left alone, all together.
     throttled: Duration,
+    /// The faults that struck.
+    struck: BTreeSet<SimFault>,
 }
 
 impl Story {
@@ -103,6 +107,7 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
         read_offsets: BTreeMap::new(),
         most_in_flight: 0,
         throttled: Duration::ZERO,
+        struck: BTreeSet::new(),
     };
     let mut next_send = Time(0);
     // What has happened since it was looked at last happened then.
@@ -184,6 +189,7 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
         }
         quiet.is_some_and(|q| world.now > q + Duration::from_secs(3))
     });
+    story.struck = world.struck.clone();
     story
 }
 
@@ -205,6 +211,12 @@ fn a_flush_covers_records_whose_topic_was_not_known_yet() {
     });
     assert!(flushed);
     assert_eq!(outcomes, 10);
+}
+
+#[test]
+fn every_kind_of_fault_strikes() {
+    let struck: BTreeSet<_> = (0..60).flat_map(|seed| tell(seed, true, 120).struck).collect();
+    assert_eq!(struck, SimFault::ALL.into());
 }
 
 #[test]
