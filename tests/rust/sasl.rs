@@ -1,5 +1,5 @@
-//! Logging in, without sockets: the client's connection against the dev broker's cluster, and against brokers that are
-//! old, that lie, or that send anything at all.
+//! Authentication without sockets: the client's connection with the dev broker's cluster, and with old, dishonest or
+//! faulty brokers.
 
 use bytes::{Bytes, BytesMut};
 use klamm::api::header::{RequestHeader, put_response_header};
@@ -36,7 +36,7 @@ fn client(credentials: Credentials) -> Connection<u32> {
     Connection::new(Time(0), "broker:9092".to_owned(), "test".to_owned(), 100 << 20, timeout, Some(proof))
 }
 
-/// What a client has to say, as frames without their lengths.
+/// Returns the client's output as frames without their lengths.
 fn said(client: &mut Connection<u32>) -> Vec<Bytes> {
     let mut frames = Frames::new(1 << 20);
     std::iter::from_fn(|| client.poll_send()).for_each(|bytes| frames.buffer().extend_from_slice(&bytes));
@@ -54,7 +54,7 @@ fn behind_length(body: &[u8]) -> BytesMut {
     frame
 }
 
-/// A request's header, and its body if it is an `R`.
+/// Returns a request's header, and its body if it is an `R`.
 fn read<R: Request>(frame: &Bytes) -> (RequestHeader, R) {
     let mut r = Reader::new(frame.clone(), 0, false);
     let header = RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info)).unwrap();
@@ -71,7 +71,7 @@ fn answer<M: Message>(header: &RequestHeader, response: &M) -> BytesMut {
     behind_length(&w.parts().unwrap().concat())
 }
 
-/// What a broker of some age says that it serves.
+/// Returns the API versions of a broker of some release.
 fn versions(handshake: i16, authenticate: Option<i16>) -> api_versions::Response {
     let of = |api: &api::Info, max_version| api_versions::ApiVersion { api_key: api.key, min_version: 0, max_version };
     let mut api_keys = vec![of(&metadata::API, 1), of(&sasl_handshake::API, handshake)];
@@ -79,7 +79,7 @@ fn versions(handshake: i16, authenticate: Option<i16>) -> api_versions::Response
     api_versions::Response { api_keys, ..Default::default() }
 }
 
-/// Takes a client to where the broker has agreed to its mechanism; gives its first token.
+/// Runs the login until the broker has accepted the mechanism, and returns the client's first token.
 fn begin(client: &mut Connection<u32>, handshake: i16, authenticate: Option<i16>) -> Bytes {
     agree(client, handshake, authenticate);
     said(client).remove(0)
@@ -108,7 +108,8 @@ fn dev_broker(mechanism: &str) -> Cluster {
     cluster
 }
 
-/// Lets a client and a cluster talk until neither has anything to say; `old` has the cluster look like Kafka 0.10.
+/// Exchanges messages between a client and a cluster until both are silent. With `old`, the cluster behaves like Kafka
+/// 0.10.
 fn talk(client: &mut Connection<u32>, cluster: &mut Cluster, old: bool) -> Result<(), Error> {
     loop {
         let frames = said(client);

@@ -1,4 +1,4 @@
-//! Producing without transactions, and reading it back.
+//! Simulates producing without transactions, and reading the records back.
 
 use super::{
     LONG_THROTTLE, PARTITIONS, SHORT_THROTTLE, SimFault, World, consumer_config, producer_config, record, seeds,
@@ -12,34 +12,34 @@ use std::time::Duration;
 
 const SEEDS: u64 = 500;
 
-/// What became of a record.
+/// The result of a record.
 #[derive(Clone, Debug)]
 enum Outcome {
-    /// The partition, and the offset, -1 if the broker did not say.
+    /// The partition, and the offset or -1 if the broker did not send it.
     Acknowledged(i32, i64),
     Failed(Error),
 }
 
-/// What happens in a scenario.
+/// The faults of a scenario.
 struct Plan {
     config: ProducerConfig,
     count: u32,
-    /// Whether leaders may move and nodes go down while it is read, too.
+    /// Whether leaders may move and nodes may stop during the read as well.
     is_troubled: bool,
-    /// The topic's limit, which one record in 37 does not keep.
+    /// The topic's size limit, which one record in 37 exceeds.
     max_message_bytes: Option<usize>,
-    /// Whether brokers ask to be left alone now and then.
+    /// Whether brokers throttle the producer from time to time.
     is_throttled: bool,
 }
 
 impl Plan {
-    /// Nothing but what happens in all scenarios.
+    /// Only the faults of all scenarios.
     fn plain(config: ProducerConfig, count: u32) -> Self {
         Self { config, count, is_troubled: false, max_message_bytes: None, is_throttled: false }
     }
 }
 
-/// A broker that asked to be left alone: until when, what its figures were then.
+/// A throttling broker: the end of the throttle, and the broker's metrics at its start.
 #[derive(Default)]
 struct Quiet {
     until: Time,
@@ -47,15 +47,15 @@ struct Quiet {
     requests: u64,
 }
 
-/// What one scenario did: the log of each partition as a reader saw it, and each record's outcome.
+/// The result of one scenario: the log of each partition as a reader saw it, and the result of each record.
 struct Story {
     log: BTreeMap<i32, Vec<u32>>,
     outcomes: HashMap<u32, Outcome>,
     sent: u32,
     read_offsets: BTreeMap<i32, Vec<i64>>,
-    /// The most requests that were under way to one broker.
+    /// The largest number of requests in flight to one broker.
     most_in_flight: u64,
-    /// How long brokers asked to be left alone, all together.
+    /// The total throttle time.
     throttled: Duration,
     /// The faults that struck.
     struck: BTreeSet<SimFault>,
@@ -77,7 +77,7 @@ impl Story {
     }
 }
 
-/// Produces `count` records through links that break, then reads everything through links that break.
+/// Produces `count` records over faulty links, then reads everything over faulty links.
 fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
     tell_of(seed, Plan::plain(producer_config(idempotent, seed), count))
 }
@@ -266,7 +266,7 @@ fn without_idempotence_every_acknowledged_record_is_in_the_log_at_least_once() {
     }
 }
 
-/// Checks what idempotence promises, and that nothing failed.
+/// Checks the guarantees of idempotence, and that no record failed.
 fn is_there_once_and_in_order(seed: u64, story: &Story) {
     assert_eq!(story.failures().count(), 0, "seed {seed}: nothing may fail within the delivery timeout");
     for (partition, log) in &story.log {
@@ -276,7 +276,7 @@ fn is_there_once_and_in_order(seed: u64, story: &Story) {
     assert_eq!(logged, story.sent as usize, "seed {seed}");
 }
 
-/// Of each seed a story in which many records come at once, so that as many requests are under way as may be.
+/// Runs a scenario for each seed in which many records arrive at once, so that the maximum of requests is in flight.
 fn tell_with(seed: u64, idempotent: bool, max_in_flight: usize, is_throttled: bool) -> Story {
     let config = ProducerConfig { max_in_flight, batch_size: 130, ..producer_config(idempotent, seed) };
     let story = tell_of(seed, Plan { is_throttled, ..Plan::plain(config, 120) });

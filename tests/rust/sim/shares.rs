@@ -1,4 +1,4 @@
-//! Share groups whose members acknowledge, give back, stall, leave and die, while links break and nodes go down.
+//! Simulates share groups whose members acknowledge, release, stall, leave and die while links and nodes fail.
 
 use super::{Client, PARTITIONS, World, producer_config, record, seeds};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const SEEDS: u64 = 60;
 const MEMBERS: usize = 3;
 const RECORDS: u32 = 200;
-/// From the end of all trouble: sessions of the dead end, their locks too.
+/// Time after the last fault: sessions and locks of dead members end.
 const SETTLES_WITHIN: Duration = Duration::from_secs(180);
 
 type Place = (TopicPartition, i64);
@@ -41,7 +41,7 @@ fn config(seed: u64) -> ShareConfig {
     }
 }
 
-/// Has the group start at the beginning of topics.
+/// Configures the group to start at the beginning of topics.
 fn start_at_the_beginning(world: &mut World) {
     let setting = alter::Config {
         name: "share.auto.offset.reset".to_owned(),
@@ -66,18 +66,18 @@ fn start_at_the_beginning(world: &mut World) {
     world.cluster.disconnect(Duration::ZERO, connection);
 }
 
-/// What a member is about.
+/// The activity of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
-    /// It polls.
+    /// The member polls.
     Well,
-    /// It waits for the answer to a commit.
+    /// The member waits for the response to a commit.
     Commits,
-    /// It works on what it has until then.
+    /// The member processes its records until this time.
     Busy(Time),
-    /// It is gone, links and all, until then.
+    /// The member is dead, with its links, until this time.
     Dead(Time),
-    /// It leaves, and may come back then.
+    /// The member leaves and may return at this time.
     Leaves(Time),
 }
 
@@ -85,9 +85,9 @@ struct Story {
     seed: u64,
     born: u64,
     moods: Vec<Mood>,
-    /// What each member said of records since its last commit.
+    /// Acknowledgements of each member since its last commit.
     said: Vec<BTreeMap<Place, (Acknowledgement, i16)>>,
-    /// Records that brokers know to be done with, and how often they had been handed out.
+    /// Records that are done for the brokers, with their delivery counts.
     settled: BTreeMap<Place, i16>,
     seen: BTreeSet<u32>,
     sent: u32,
@@ -205,7 +205,7 @@ impl Story {
     }
 }
 
-/// What counts of two words about a record: a lock that is renewed says nothing of the end.
+/// Returns the final one of two acknowledgements of a record. A renewed lock is not final.
 trait Last {
     fn min_with(self, said: Self) -> Self;
 }

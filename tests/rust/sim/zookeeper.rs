@@ -1,7 +1,9 @@
-//! Groups of Kafka 0.7: members that share a tree, while they join, die, lose their connection and their session.
+//! Simulates groups of Kafka 0.7: members share a ZooKeeper tree while they join, die, and lose connections and
+//! sessions.
 //!
-//! The tree is ZooKeeper's as far as members use it: sessions that outlast connections, nodes that go with them, watches that
-//! strike once. Whoever is due is chosen at random, so that members see the tree in any state between two operations.
+//! The tree has the features of ZooKeeper that members use: sessions that outlast connections, ephemeral nodes, and
+//! watches that fire once. The next member is chosen at random, so members see the tree in any state between two
+//! operations.
 
 use super::{Random, seeds};
 use klamm::engine::Time;
@@ -14,7 +16,7 @@ use std::time::Duration;
 const SEEDS: u64 = 10_000;
 const SESSION: Duration = Duration::from_secs(6);
 const BACKOFF: Duration = Duration::from_millis(200);
-/// What a reader gets on in a step.
+/// Bytes that a reader advances in a step.
 const MESSAGE: i64 = 10;
 
 struct Node {
@@ -25,7 +27,7 @@ struct Node {
 #[derive(Default)]
 struct Tree {
     nodes: BTreeMap<String, Node>,
-    /// Who watches the children of a node.
+    /// Members that watch the children of a node.
     watches: BTreeMap<String, BTreeSet<usize>>,
     struck: Vec<(usize, String)>,
 }
@@ -102,7 +104,7 @@ impl Tree {
 struct Member {
     machine: ZooKeeperMember,
     session: u64,
-    /// Its session has ended on the server, at this time at the latest if it is not heard of.
+    /// The session has ended on the server. Without a notification, the member notices it at this time at the latest.
     is_expired: bool,
     connected: bool,
     silent_since: Option<Time>,
@@ -110,13 +112,13 @@ struct Member {
     answer: Option<(u64, OperationResult)>,
     reading: BTreeMap<BrokerPartition, i64>,
     stopping: Option<Vec<BrokerPartition>>,
-    /// What it read, and where it stopped, until its node is gone.
+    /// Partitions that the member reads, and positions where it stopped, until the owner nodes are deleted.
     stopped: BTreeMap<BrokerPartition, i64>,
     steps: u64,
 }
 
 impl Member {
-    /// Takes in what the machine says; whether there was anything.
+    /// Processes the machine's events, and returns whether there were any.
     fn hear(&mut self) -> bool {
         let mut any = false;
         while let Some(event) = self.machine.poll_event() {
@@ -185,7 +187,7 @@ impl World {
         self.members.len() - 1
     }
 
-    /// Its process is gone; its session lasts a while.
+    /// Kills the process. Its session lasts a while.
     fn kill(&mut self, who: usize) {
         let member = &mut self.members[who];
         (member.alive, member.connected) = (false, false);
@@ -193,7 +195,7 @@ impl World {
         member.reading.clear();
     }
 
-    /// The connection breaks, before or after the server did what was asked last.
+    /// Breaks the connection, before or after the server has processed the last request.
     fn cut(&mut self, who: usize) {
         let now = self.now;
         if let Some((number, operation)) = self.members[who].machine.poll_operation() {
@@ -227,7 +229,7 @@ impl World {
         member.hear();
     }
 
-    /// The server ends a session, which its member hears when it is connected again.
+    /// Ends a session on the server. Its member learns of it when it reconnects.
     fn expire(&mut self, who: usize) {
         let member = &mut self.members[who];
         member.is_expired = true;
@@ -235,7 +237,8 @@ impl World {
         self.tree.end(session);
     }
 
-    /// Does what a member wants; it gives up only what nobody of its own reads, and whose offset is written.
+    /// Runs an operation of a member. A member may only give up a partition that it no longer reads and whose offset is
+    /// written.
     fn apply(&mut self, who: usize, operation: &Operation) -> OperationResult {
         let member = &mut self.members[who];
         let answer = self.tree.apply(who, member.session, operation);
@@ -251,7 +254,7 @@ impl World {
         answer
     }
 
-    /// Something that a member does; `false` if there is nothing to do.
+    /// Runs a step of a member, or returns `false` if there is nothing to do.
     fn step(&mut self, who: usize) -> bool {
         let now = self.now;
         let member = &mut self.members[who];
@@ -295,7 +298,7 @@ impl World {
         }
     }
 
-    /// Lets everybody do something until nobody has anything to do; `each` comes after every step.
+    /// Runs all members until none has work left, and calls `each` after every step.
     fn settle(&mut self, each: &mut dyn FnMut(&mut Self)) {
         for _ in 0..200_000 {
             let first = self.random.below(self.members.len() as u64) as usize;
@@ -325,7 +328,7 @@ impl World {
         panic!("the group does not settle");
     }
 
-    /// Moves time on to whatever is due next.
+    /// Advances the time to the next deadline.
     fn pass(&mut self) -> bool {
         let session_end =
             |member: &Member| member.silent_since.filter(|_| !member.is_expired).map(|since| since + SESSION);
@@ -356,7 +359,7 @@ impl World {
         true
     }
 
-    /// Nobody whose session lasts reads what somebody else reads, nor anybody who cannot know whether his does.
+    /// Checks that no two members read a partition if their sessions last or might last.
     fn check(&self) {
         for member in self.members.iter().filter(|member| member.alive) {
             let is_late = member.silent_since.is_some_and(|since| self.now > since + SESSION);
@@ -369,7 +372,7 @@ impl World {
         }
     }
 
-    /// In the end every partition has one owner, who lives and reads it.
+    /// Checks that in the end each partition has one live owner that reads it.
     fn check_settled(&self, partitions: usize) {
         let owners = self.tree.nodes.range("/consumers/g/owners/".to_owned()..);
         let owners: Vec<_> = owners.take_while(|(path, _)| path.starts_with("/consumers/g/owners/")).collect();
