@@ -65,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     lanes.add_option(parser)
 
 
+@pytest.hookimpl(trylast=True)  # after the terminal has its reporter
 def pytest_configure(config: pytest.Config) -> None:
     """Select the lane's tests, and print failures at once, in the process that has the terminal."""
     config.pluginmanager.register(lanes.Lane(config.getoption("--lane")))

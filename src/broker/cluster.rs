@@ -46,7 +46,7 @@ pub struct Cluster {
 struct Client {
     node: i32,
     queue: VecDeque<Bytes>,
-    waiting: Option<WaitingRequest>,
+    waiting: Option<Box<WaitingRequest>>,
     /// The fault for the reply to the waiting request.
     fault: Option<ReplyFault>,
     delayed: Option<DelayedReply>,

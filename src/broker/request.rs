@@ -92,7 +92,7 @@ pub(super) enum HandlerResult<R> {
 pub(super) enum FrameResult {
     Reply(Vec<Bytes>),
     NoReply,
-    Wait(WaitingRequest),
+    Wait(Box<WaitingRequest>),
     Close,
 }
 

@@ -263,7 +263,7 @@ fn answer<R: Request<Response: ThrottleTime>>(
     match handle(&context, request) {
         HandlerResult::Reply(response) => reply(&context, response),
         HandlerResult::NoReply => FrameResult::NoReply,
-        HandlerResult::Wait(wait, deadline) => FrameResult::Wait(WaitingRequest { context, deadline, wait }),
+        HandlerResult::Wait(wait, deadline) => FrameResult::Wait(Box::new(WaitingRequest { context, deadline, wait })),
         HandlerResult::Close => FrameResult::Close,
     }
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use klamm::api::header::{ClientId, RequestHeader, put_response_header};
 use klamm::api::{self, Info, Message, api_versions, sasl_authenticate, sasl_handshake};
 use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
-use klamm::engine::sasl::gssapi::{Answer, Question};
-use klamm::engine::sasl::{Credentials, Nonces, Token, scram};
+use klamm::engine::sasl::gssapi::{LibraryCall, LibraryResult};
+use klamm::engine::sasl::{BearerToken, Credentials, Nonces, scram};
 use klamm::engine::{Connection, Proof, Time};
 use klamm::wire::Writer;
 use libfuzzer_sys::fuzz_target;
@@ -38,7 +38,7 @@ fn broker(mechanism: usize, data: &[u8]) {
     let credentials = match name.and_then(|name| scram::Mechanism::from_name(name)) {
         None if name.is_none() => Credentials::Gssapi,
         Some(mechanism) => Credentials::Scram { mechanism, username, password, extensions: Vec::new() },
-        None if mechanism == 0 => Credentials::Bearer(Token::new("t".to_owned(), Vec::new()).ok().map(Arc::new)),
+        None if mechanism == 0 => Credentials::Bearer(BearerToken::new("t".to_owned(), Vec::new()).ok().map(Arc::new)),
         None => Credentials::Plain { username, password },
     };
     let proves = matches!(credentials, Credentials::Scram { .. });
@@ -52,22 +52,22 @@ fn broker(mechanism: usize, data: &[u8]) {
         Connection::new(Time(0), String::new(), String::new(), 1 << 24, Duration::from_secs(10), Some(proof));
     let of = |api: &Info| api_versions::ApiVersion { api_key: api.key, min_version: 0, max_version: 1 };
     let api_keys = vec![of(&sasl_handshake::API), of(&sasl_authenticate::API)];
-    let versions = answer(4, 0, &api_versions::Response { api_keys, ..Default::default() });
-    let handshake = answer(1, 1, &sasl_handshake::Response::default());
+    let versions = response(4, 0, &api_versions::Response { api_keys, ..Default::default() });
+    let handshake = response(1, 1, &sasl_handshake::Response::default());
     for bytes in [&versions, &handshake] {
         client.frames().buffer().extend_from_slice(bytes);
         client.handle_received(Time(0)).expect("these are right");
     }
     for (correlation_id, (bare, message)) in (2..).zip(messages(data)) {
         let auth_bytes = Bytes::copy_from_slice(message);
-        let framed = || answer(1, correlation_id, &sasl_authenticate::Response { auth_bytes, ..Default::default() });
+        let framed = || response(1, correlation_id, &sasl_authenticate::Response { auth_bytes, ..Default::default() });
         client.frames().buffer().extend_from_slice(&if bare { message.to_vec() } else { framed() });
         if client.handle_received(Time(0)).is_err() {
             break;
         }
-        while let Some(question) = client.poll_question() {
-            has_chosen |= matches!(question, Question::Wrap(_));
-            if client.handle_answer(Ok(library(question))).is_err() {
+        while let Some(call) = client.poll_library_call() {
+            has_chosen |= matches!(call, LibraryCall::Wrap(_));
+            if client.handle_library_result(Ok(library(call))).is_err() {
                 return;
             }
         }
@@ -78,10 +78,10 @@ fn broker(mechanism: usize, data: &[u8]) {
 }
 
 /// A Kerberos library that repeats the broker's tokens. An odd first byte of a token completes the context.
-fn library(question: Question) -> Answer {
-    let is_established = matches!(&question, Question::Step(token) if token.first().is_some_and(|first| first & 1 == 1));
-    let (Question::Step(token) | Question::Unwrap(token) | Question::Wrap(token)) = question;
-    Answer { token, is_established }
+fn library(call: LibraryCall) -> LibraryResult {
+    let is_established = matches!(&call, LibraryCall::Step(token) if token.first().is_some_and(|first| first & 1 == 1));
+    let (LibraryCall::Step(token) | LibraryCall::Unwrap(token) | LibraryCall::Wrap(token)) = call;
+    LibraryResult { token, is_established }
 }
 
 /// Runs a broker against a client that sends any bytes.
@@ -108,7 +108,7 @@ fn client(mechanism: usize, data: &[u8]) {
     }
 }
 
-fn answer<M: Message>(version: i16, correlation_id: i32, response: &M) -> Vec<u8> {
+fn response<M: Message>(version: i16, correlation_id: i32, response: &M) -> Vec<u8> {
     let mut w = Writer::new(version, M::API.is_flexible(version));
     w.buf.extend_from_slice(&[0; 4]);
     put_response_header(M::API, version, correlation_id, &mut w);
