@@ -143,7 +143,7 @@ impl Cluster {
     }
 
     /// Keeps only these topics, and marks those that are missing as unknown. For the response of a broker that was
-    /// asked about all topics, see [`AskMetadata`].
+    /// asked about all topics, see `AskMetadata`.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {

@@ -1,9 +1,9 @@
 //! Membership of a group: which partitions a consumer reads.
 //!
-//! * [`classic`]: the members assign the partitions (Kafka 0.9, KIP-345, KIP-429).
-//! * [`consumer`]: the coordinator assigns them (KIP-848).
-//! * [`share`]: the coordinator assigns them, and members may read the same ones (KIP-932).
-//! * [`heartbeat`] is what the last two have in common, [`coordinator_client`] what all three have.
+//! * `classic`: the members assign the partitions (Kafka 0.9, KIP-345, KIP-429).
+//! * `consumer`: the coordinator assigns them (KIP-848).
+//! * `share`: the coordinator assigns them, and members may read the same ones (KIP-932).
+//! * `heartbeat` is what the last two have in common, `coordinator_client` what all three have.
 //! * [`assignor`]: the assignors of classic groups.
 //!
 //! A consumer learns of its partitions through [`Change`]s, one at a time. It takes one, does what it has to (such as

@@ -1,7 +1,7 @@
 //! SASL authentication: the credentials of a client, and the messages of each mechanism.
 //!
 //! [`Credentials`] start an exchange with the client's first message. Each message of the broker then yields the next
-//! message or the end. [`login`] puts the messages into requests, and the connection sends them. `Debug` shows the
+//! message or the end. `login` puts the messages into requests, and the connection sends them. `Debug` shows the
 //! mechanism and the user, never a secret.
 
 pub mod gssapi;
