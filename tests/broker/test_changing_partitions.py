@@ -22,7 +22,7 @@ def test_a_partition_that_was_added_is_found_by_trying_again(broker, topic):
         producer.send(topic, b"0", partition=0).result(PATIENCE)
         count = len(admin.describe_topics([topic])[topic].partitions)
         admin.create_partitions({topic: count + 1})
-        with pytest.raises(ConfigError, match="try again"):
+        with pytest.raises(ConfigError, match="retry: klamm is refreshing"):
             producer.send(topic, b"1", partition=count)
         sent, deadline = None, time.monotonic() + PATIENCE
         while sent is None:

@@ -206,7 +206,7 @@ def test_brokers_that_know_no_retention_of_a_commit_are_not_asked_to_keep_it():
     with (
         DevBroker(as_version="0.8.2") as broker,
         klamm.Consumer(broker.bootstrap_servers, group_id="g", offsets_retention_ms=1000) as consumer,
-        pytest.raises(UnsupportedVersionError, match="needs version 2 to 4 of OffsetCommit, the broker has 0 to 1"),
+        pytest.raises(UnsupportedVersionError, match="version 2 to 4 of OffsetCommit is needed, the broker has 0 to 1"),
     ):
         consumer.commit({TopicPartition("t", 0): 1})
 
@@ -216,7 +216,7 @@ def test_a_time_of_a_commit_is_refused_by_brokers_that_take_none():
     with (
         DevBroker(as_version="4.4") as broker,
         klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer,
-        pytest.raises(UnsupportedVersionError, match="needs version 1 of OffsetCommit, the broker has 2 to 10"),
+        pytest.raises(UnsupportedVersionError, match="version 1 of OffsetCommit is needed, the broker has 2 to 10"),
     ):
         consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(1, timestamp_ms=1)})
 
@@ -233,7 +233,7 @@ def test_a_time_of_a_commit_is_refused_beside_what_goes_without_one(dev):
             producer.transaction() as tx,
         ):
             tx.commit_offsets(consumer.group_metadata(), timed)
-    both = pytest.raises(ConfigError, match="no version of OffsetCommit has a commit's time and")
+    both = pytest.raises(ConfigError, match="no version of OffsetCommit has both the time of a commit and")
     with klamm.Consumer(servers, group_id="g", offsets_retention_ms=1000) as consumer, both:
         consumer.commit(timed)
     static: dict[str, Any] = {"group_instance_id": "one", "auto_offset_reset": "earliest"}

@@ -103,7 +103,7 @@ def test_a_call_gives_up_at_its_own_timeout(style):
     with faults.server(None, hold=True) as address, style.consumer(address) as consumer:
         began = time.monotonic()
         with pytest.raises(
-            KafkaTimeoutError, match=r"did not succeed in 0\.2 s: no broker of bootstrap\.servers has answered"
+            KafkaTimeoutError, match=r"did not succeed in 0\.2 s: no broker of bootstrap\.servers has responded"
         ):
             consumer.partitions_for("t", timeout=0.2)
         assert time.monotonic() - began < 2
@@ -255,7 +255,7 @@ def test_who_may_have_made_a_topic_itself_is_told_so():
         broker.fault("CreateTopics", "lose_answer")
         with pytest.raises(TopicAlreadyExistsError) as caught:
             admin.create_topics({"t": klamm.NewTopic(partitions=1)})
-        assert "this call may have created it" in caught.value.hint
+        assert "this call may have created the topic" in caught.value.hint
         with pytest.raises(TopicAlreadyExistsError) as caught:
             admin.create_topics({"t": klamm.NewTopic(partitions=1)})
         assert "this call" not in (caught.value.hint or "")

@@ -298,7 +298,7 @@ def test_a_pattern_in_a_dialect_of_the_coordinators_is_left_to_it(broker, topic)
     config = {"group_id": topic, "auto_offset_reset": "earliest"}
     with (
         klamm.Consumer(broker.bootstrap_servers, **config) as consumer,
-        pytest.raises(ConfigError, match="known here"),
+        pytest.raises(ConfigError, match="Unicode character classes are not supported"),
     ):
         consumer.subscribe(pattern=rf"{topic}-\p{{L}}+")
     with klamm.Consumer(broker.bootstrap_servers, group_protocol="consumer", **config) as consumer:
@@ -491,7 +491,7 @@ def test_subscribe_wants_topics_or_a_pattern(broker):
         with pytest.raises(ConfigError, match="topics or a pattern"):
             consumer.subscribe()
         for pattern in ("(", "a)|(b"):
-            with pytest.raises(ConfigError, match="not a regular expression"):
+            with pytest.raises(ConfigError, match="not a valid regular expression"):
                 consumer.subscribe(pattern=pattern)
 
 

@@ -150,11 +150,12 @@ def test_static_members_of_three_clients_come_back_to_what_they_had(broker, topi
             members[name] = kind(broker, group, topic, group_instance_id=name, **config)
             stack.callback(lambda name=name: members[name].close())
             settle(list(members.values()))
+        settle_evenly(list(members.values()))
         had = {name: member.partitions() for name, member in members.items()}
         for name, kind in every.items():
             members[name].close()
             members[name] = kind(broker, group, topic, group_instance_id=name, **config)
-            settle(list(members.values()))
+            settle_evenly(list(members.values()))
             assert {name: member.partitions() for name, member in members.items()} == had
 
 

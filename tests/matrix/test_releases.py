@@ -261,7 +261,7 @@ def test_commits_have_the_time_that_was_given(release, topic):
         consumer.partitions_for(topic)
         if not release.has("0.8.2") or release.has("4.0"):
             release.result = "until 3.9" if release.has("4.0") else "from 0.8.2"
-            with pytest.raises(klamm.errors.UnsupportedVersionError, match="needs version 1 of OffsetCommit"):
+            with pytest.raises(klamm.errors.UnsupportedVersionError, match="version 1 of OffsetCommit is needed"):
                 consumer.commit(offsets)
             return
         consumer.commit(offsets)

@@ -36,15 +36,10 @@ STEPS = {
     "took over": ("klamm", "Producer", "init_transactions", AFTER),  # predecessors are fenced off
     "asked": ("klamm", "Consumer", "committed", AFTER),  # it is known whether the task landed before
     "sent": ("klamm", "Producer", "send_arrow", AFTER),
-    "noted": ("klamm.transaction", "Transaction", "commit", BEFORE),
-    "committed": ("klamm.transaction", "Transaction", "commit", AFTER),
+    "noted": ("klamm.transaction", "Transaction", "__exit__", BEFORE),
+    "committed": ("klamm.transaction", "Transaction", "__exit__", AFTER),
     "landed": ("klamm.spark.write", "KlammStreamWriter", "write", AFTER),  # Spark does not know
-    "done": (
-        "klamm.spark.write",
-        "KlammStreamWriter",
-        "commit",
-        BEFORE,
-    ),  # all tasks landed, the batch is not noted as done
+    "done": ("klamm.spark.write", "KlammStreamWriter", "commit", BEFORE),  # all tasks landed, Spark has not noted it
     "told": ("klamm.spark.stream", "KlammStreamReader", "commit", BEFORE),  # it is noted, and the next one planned
 }
 
