@@ -140,7 +140,7 @@ mod tests {
         for length in [11, -1, i32::MAX] {
             let mut frames = Frames::new(10);
             frames.buffer().extend_from_slice(&length.to_be_bytes());
-            assert!(frames.next_frame().is_err());
+            assert_eq!(frames.next_frame(), Err(BadLength { found: length.to_be_bytes(), max: 10 }));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Kafka's APIs. Each has one file, which declares its request and response for all versions with `message!`.
 //!
-//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are typed. [`Door`]
+//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are typed. [`MessageHandle`]
 //! encodes and decodes by name, for tools. Headers are in [`header`], and structures inside other messages in [`data`].
 
 mod error_code;
@@ -95,7 +95,7 @@ fn unwritable(message: &mut dyn Struct, version: i16, error: Error) -> Error {
 
 /// A message without its Rust type, for bytes and values by name. The handle is a number, and its functions are looked
 /// up on use: a table of function pointers would be larger, because each pointer is relocated when the program loads.
-pub struct Door(Which);
+pub struct MessageHandle(Which);
 
 enum Which {
     Request(Api),
@@ -140,7 +140,7 @@ impl Struct for Box<dyn Untyped> {
     }
 }
 
-impl Door {
+impl MessageHandle {
     /// Returns the API or structure that the message belongs to.
     pub fn info(&self) -> &'static Info {
         match self.0 {
@@ -219,9 +219,9 @@ pub struct Entry {
     /// Name, key and versions.
     pub info: &'static Info,
     /// The request.
-    pub request: Door,
+    pub request: MessageHandle,
     /// The response.
-    pub response: Door,
+    pub response: MessageHandle,
 }
 
 /// Declares the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`. Without `flexible`, no version is
@@ -403,8 +403,8 @@ macro_rules! apis {
         pub static APIS: &[Entry] = &[
             $( Entry {
                 info: &$module::API,
-                request: Door(Which::Request(Api::$module)),
-                response: Door(Which::Response(Api::$module)),
+                request: MessageHandle(Which::Request(Api::$module)),
+                response: MessageHandle(Which::Response(Api::$module)),
             }, )*
         ];
     };
@@ -526,7 +526,7 @@ macro_rules! structures {
         }
 
         /// All headers and structures.
-        pub static STRUCTURES: &[Door] = &[ $(Door(Which::Structure(Structure::$name)),)* ];
+        pub static STRUCTURES: &[MessageHandle] = &[ $(MessageHandle(Which::Structure(Structure::$name)),)* ];
     };
 }
 
@@ -557,10 +557,10 @@ pub fn by_key(key: i16) -> Option<&'static Entry> {
 }
 
 /// Returns the request or response of an API, or the header or structure with a name.
-pub fn by_kind(name: &str, kind: &str) -> Option<&'static Door> {
+pub fn by_kind(name: &str, kind: &str) -> Option<&'static MessageHandle> {
     match kind {
         "request" => by_name(name).map(|api| &api.request),
         "response" => by_name(name).map(|api| &api.response),
-        _ => STRUCTURES.iter().find(|door| (door.info().name, door.kind()) == (name, kind)),
+        _ => STRUCTURES.iter().find(|handle| (handle.info().name, handle.kind()) == (name, kind)),
     }
 }

@@ -439,7 +439,8 @@ mod tests {
         for compression in &Compression::ALL[1..] {
             let (data, mut out) = (text(), Vec::new());
             compress(*compression, &data, &mut out).unwrap();
-            assert!(decompress(*compression, &out, data.len() - 1).is_err(), "{compression:?}");
+            let error = decompress(*compression, &out, data.len() - 1).unwrap_err();
+            assert_eq!((error.compression, error.why), (*compression, too_large(data.len() - 1)));
         }
     }
 

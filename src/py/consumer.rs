@@ -168,7 +168,8 @@ impl ConsumerCore {
 
     /// Returns the offsets after the delivered records, with the leader epochs that are known.
     ///
-    /// A partition with records in the delivery buffer is below the client's position, unless the client went back since.
+    /// The client's position is after the records in the delivery buffer, so the buffer decides for its partitions. Only a
+    /// seek to an earlier offset takes precedence.
     fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
         let buffer = self.buffer();
         let positions = buffer.positions();

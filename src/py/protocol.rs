@@ -8,7 +8,7 @@ use super::bytes_like::backed_bytes;
 use super::construct::{construct, list};
 use super::error::{argument, exception};
 use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
-use crate::api::{self, Door, Entry, Info};
+use crate::api::{self, Entry, Info, MessageHandle};
 use crate::client::murmur2 as java_murmur2;
 use crate::wire::{Field, Reader, Reason, Shape, Type, Value, camel_case, take_value};
 use bytes::Bytes;
@@ -44,9 +44,9 @@ pub(super) fn decode<'py>(
     #[pyo3(from_py_with = arguments::version)] version: i16,
     body: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let door = door(py, name, kind)?;
+    let handle = handle(py, name, kind)?;
     let body = Bytes::from_owner(backed_bytes("body", body)?);
-    let value = door.decode(version, body).map_err(|e| refused(py, e))?;
+    let value = handle.decode(version, body).map_err(|e| refused(py, e))?;
     to_python(py, value, &mut Names::new())
 }
 
@@ -61,9 +61,9 @@ pub(super) fn decode_prefix<'py>(
     #[pyo3(from_py_with = arguments::version)] version: i16,
     data: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, usize, Bound<'py, PyBytes>)> {
-    let door = door(py, name, kind)?;
+    let handle = handle(py, name, kind)?;
     let data = Bytes::from_owner(backed_bytes("data", data)?);
-    let found = door.decode_prefix(version, data).map_err(|e| refused(py, e))?;
+    let found = handle.decode_prefix(version, data).map_err(|e| refused(py, e))?;
     let rest = PyBytes::new(py, &found.rest);
     Ok((to_python(py, found.value, &mut Names::new())?, found.unknown_tags, rest))
 }
@@ -93,8 +93,8 @@ pub(super) fn encode<'py>(
     #[pyo3(from_py_with = arguments::version)] version: i16,
     fields: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let door = door(py, name, kind)?;
-    let body = door.encode(version, from_python(fields, 0)?).map_err(|e| unwritable(py, &e))?;
+    let handle = handle(py, name, kind)?;
+    let body = handle.encode(version, from_python(fields, 0)?).map_err(|e| unwritable(py, &e))?;
     Ok(PyBytes::new(py, &body))
 }
 
@@ -131,7 +131,7 @@ pub(super) fn decode_header<'py>(
             .map(|mut header| take_value(&mut Shape::Struct(&mut header), r.version))
             .map_err(|e| e.of("RequestHeader", "header", r.version)),
         ("response", Some(api), Some(version)) => {
-            let info = door(py, api, kind)?.info();
+            let info = handle(py, api, kind)?.info();
             get_response_header(info, version, &mut r)
                 .map(|correlation_id| take_value(&mut Shape::Struct(&mut ResponseHeader { correlation_id }), r.version))
         }
@@ -148,7 +148,7 @@ pub(super) fn decode_header<'py>(
     Ok((header, PyBytes::new(py, &r.rest())))
 }
 
-fn door(py: Python<'_>, name: &str, kind: &str) -> PyResult<&'static Door> {
+fn handle(py: Python<'_>, name: &str, kind: &str) -> PyResult<&'static MessageHandle> {
     api::by_kind(name, kind).ok_or_else(|| unknown_message(py, name, kind))
 }
 
@@ -157,8 +157,8 @@ fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
     let (what, names, list): (_, Vec<_>, _) = match kind {
         "request" | "response" => ("API", api::APIS.iter().map(|api| api.info.name).collect(), "apis"),
         "header" | "data" => {
-            let alike = api::STRUCTURES.iter().filter(|door| door.kind() == kind);
-            ("structure", alike.map(|door| door.info().name).collect(), "structures")
+            let alike = api::STRUCTURES.iter().filter(|handle| handle.kind() == kind);
+            ("structure", alike.map(|handle| handle.info().name).collect(), "structures")
         }
         _ => {
             let message = format!("the kind of a message is request, response, header or data, not {kind:?}");
@@ -282,11 +282,11 @@ pub(super) fn apis(py: Python<'_>) -> PyResult<Py<PyAny>> {
 /// Returns every header and data structure as a `klamm.protocol.Structure`.
 #[pyfunction]
 pub(super) fn structures(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    let structures = api::STRUCTURES.iter().map(|door| {
-        let info = door.info();
+    let structures = api::STRUCTURES.iter().map(|handle| {
+        let info = handle.info();
         construct!(py, "klamm.protocol.Structure", {
             name: info.name,
-            kind: door.kind(),
+            kind: handle.kind(),
             min: info.min,
             max: info.max,
             flexible: flexible(info),
@@ -319,19 +319,19 @@ pub(super) fn schema<'py>(
     #[pyo3(from_py_with = arguments::name)] name: &str,
     #[pyo3(from_py_with = arguments::kind)] kind: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let door = door(py, name, kind)?;
-    let info = door.info();
+    let handle = handle(py, name, kind)?;
+    let info = handle.info();
     let found = PyDict::new(py);
     if info.key >= 0 {
         found.set_item("apiKey", info.key)?;
     }
-    found.set_item("type", door.kind())?;
+    found.set_item("type", handle.kind())?;
     found.set_item("name", info.name)?;
     found.set_item("validVersions", versions(info.min, info.max))?;
     let flexible = flexible(info).map_or_else(|| "none".to_owned(), |first| versions(first, i16::MAX));
     found.set_item("flexibleVersions", flexible)?;
     found.set_item("latestVersionUnstable", info.max_stable < info.max)?;
-    if let Type::Struct { fields, .. } = door.describe() {
+    if let Type::Struct { fields, .. } = handle.describe() {
         found.set_item("fields", fields_schema(py, &fields)?)?;
     }
     Ok(found)

@@ -2,10 +2,10 @@
 //! memory limit, and returns the encoded values.
 
 use crate::vectors::{self, Body};
-use crate::wire::door;
+use crate::wire::handle;
 use bytes::Bytes;
 use klamm::api::data::{consumer_protocol, control_record, principal, transaction_index};
-use klamm::api::{self, APIS, Door, Message, STRUCTURES};
+use klamm::api::{self, APIS, Message, MessageHandle, STRUCTURES};
 use klamm::compress::Compression;
 use klamm::record::{Batch, BatchBuilder, MessageSetBuilder, Producer, batches, crc32, crc32c};
 use klamm::wire::{
@@ -128,7 +128,7 @@ fn forth_and_back<M: Message + PartialEq + std::fmt::Debug>(version: i16, bytes:
 /// Decodes a body to a value and returns the peak memory in bytes.
 fn by_name(body: &Body, bytes: Bytes) -> Result<usize, Error> {
     let limit = memory_limit_by_name(bytes.len()) + OUTSIDE_THE_BUDGET;
-    let (value, peak) = peak_of(|| door(body).decode(body.version, bytes.clone()));
+    let (value, peak) = peak_of(|| handle(body).decode(body.version, bytes.clone()));
     assert!(peak <= limit, "{peak} bytes held, {limit} allowed: {} {bytes:02x?}", body.name());
     value.map(|_| peak)
 }
@@ -251,10 +251,10 @@ fn no_message_of_many_small_elements_is_refused_for_its_memory() {
     }
     let (mut greatest, mut greatest_by_name) = (0, 0);
     for body in longest.values() {
-        let value = door(body).decode(body.version, body.bytes.clone()).unwrap();
+        let value = handle(body).decode(body.version, body.bytes.clone()).unwrap();
         // One element more than a power of two: a vector has just grown.
         for value in [1025, 1700].iter().flat_map(|n| swollen(&value, *n)) {
-            let bytes = door(body).encode(body.version, value).unwrap();
+            let bytes = handle(body).encode(body.version, value).unwrap();
             let size = bytes.len();
             let bytes = Bytes::from(bytes);
             greatest_by_name = greatest_by_name.max(by_name(body, bytes.clone()).unwrap() / size);
@@ -443,24 +443,24 @@ fn cases() -> u32 {
 
 #[test]
 fn every_version_of_every_message_decodes_to_the_value_that_was_encoded() {
-    for door in APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES) {
-        let message = door.describe();
-        for version in door.info().min..=door.info().max {
+    for handle in APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES) {
+        let message = handle.describe();
+        for version in handle.info().min..=handle.info().max {
             let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
             let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-            let result = runner.run(&values_of(&message, version), |value| round_trip(door, version, value));
-            assert!(result.is_ok(), "{} {} v{version}: {}", door.info().name, door.kind(), result.unwrap_err());
+            let result = runner.run(&values_of(&message, version), |value| round_trip(handle, version, value));
+            assert!(result.is_ok(), "{} {} v{version}: {}", handle.info().name, handle.kind(), result.unwrap_err());
         }
     }
 }
 
-fn round_trip(door: &Door, version: i16, value: Value) -> Result<(), TestCaseError> {
+fn round_trip(handle: &MessageHandle, version: i16, value: Value) -> Result<(), TestCaseError> {
     let refused = |e: Error| TestCaseError::fail(e.to_string());
-    let bytes = door.encode(version, value.clone()).map_err(refused)?;
-    let decoded = door.decode(version, bytes.clone().into()).map_err(refused)?;
+    let bytes = handle.encode(version, value.clone()).map_err(refused)?;
+    let decoded = handle.decode(version, bytes.clone().into()).map_err(refused)?;
     prop_assert!(is_within(&decoded, &value), "{:?} is not {:?}", decoded, value);
     // What is not decoded again are tagged fields that hold their default: they are not encoded.
-    prop_assert_eq!(door.encode(version, decoded).map_err(refused)?, bytes);
+    prop_assert_eq!(handle.encode(version, decoded).map_err(refused)?, bytes);
     Ok(())
 }
 

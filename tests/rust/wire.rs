@@ -5,12 +5,12 @@ use crate::vectors::{self, Body, from_json, hex, int, text, to_json};
 use bytes::Bytes;
 use klamm::api::data::consumer_protocol;
 use klamm::api::header::{self, ClientId, RequestHeader};
-use klamm::api::{self, APIS, Door, ErrorCode, Message, STRUCTURES};
+use klamm::api::{self, APIS, ErrorCode, Message, MessageHandle, STRUCTURES};
 use klamm::wire::{Reader, Reason, Writer};
 use std::collections::BTreeSet;
 
 /// The codec of a body.
-pub fn door(body: &Body) -> &'static Door {
+pub fn handle(body: &Body) -> &'static MessageHandle {
     api::by_kind(&body.of, &body.kind).unwrap_or_else(|| panic!("{} is not known", body.name()))
 }
 
@@ -19,9 +19,9 @@ fn every_message_decodes_to_what_java_wrote_and_encodes_to_its_bytes() {
     let bodies = vectors::bodies();
     assert!(bodies.len() > 1000);
     for body in &bodies {
-        let value = door(body).decode(body.version, body.bytes.clone()).unwrap();
+        let value = handle(body).decode(body.version, body.bytes.clone()).unwrap();
         assert_eq!(to_json(&value), body.json, "{}", body.name());
-        let encoded = door(body).encode(body.version, from_json(&body.json, &value));
+        let encoded = handle(body).encode(body.version, from_json(&body.json, &value));
         assert_eq!(encoded.unwrap(), body.bytes, "{}", body.name());
     }
 }
@@ -30,8 +30,9 @@ fn every_message_decodes_to_what_java_wrote_and_encodes_to_its_bytes() {
 fn every_version_of_every_message_has_a_vector() {
     let bodies = vectors::bodies();
     let seen: BTreeSet<_> = bodies.iter().map(|b| (b.of.as_str(), b.kind.as_str(), b.version)).collect();
-    let doors = APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES);
-    let all = doors.flat_map(|door| (door.info().min..=door.info().max).map(|v| (door.info().name, door.kind(), v)));
+    let handles = APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES);
+    let all = handles
+        .flat_map(|handle| (handle.info().min..=handle.info().max).map(|v| (handle.info().name, handle.kind(), v)));
     assert_eq!(seen, all.collect());
 }
 
@@ -40,8 +41,10 @@ fn every_strict_prefix_of_a_message_is_refused() {
     let with_unknown_tags = vectors::bodies_with_unknown_tags().into_iter().map(|(body, ..)| body);
     for body in vectors::bodies().into_iter().chain(with_unknown_tags) {
         for cut in 0..body.bytes.len() {
-            let decoded = door(&body).decode(body.version, body.bytes.slice(..cut));
-            assert!(decoded.is_err(), "{} cut to {cut} of {} bytes", body.name(), body.bytes.len());
+            let decoded = handle(&body).decode(body.version, body.bytes.slice(..cut));
+            let is_incomplete =
+                decoded.is_err_and(|e| matches!(e.reason(), Reason::Truncated { .. } | Reason::Length { .. }));
+            assert!(is_incomplete, "{} cut to {cut} of {} bytes", body.name(), body.bytes.len());
         }
     }
 }
@@ -50,7 +53,7 @@ fn every_strict_prefix_of_a_message_is_refused() {
 fn a_byte_left_over_is_refused() {
     for body in vectors::bodies() {
         let longer = [&body.bytes[..], &[0]].concat();
-        let error = door(&body).decode(body.version, longer.into()).unwrap_err();
+        let error = handle(&body).decode(body.version, longer.into()).unwrap_err();
         let expected = format!("{}: 1 bytes left over (at byte {})", body.name(), body.bytes.len());
         assert_eq!(error.to_string(), expected);
     }
@@ -60,10 +63,10 @@ fn a_byte_left_over_is_refused() {
 fn tagged_fields_nobody_knows_are_dropped_and_counted() {
     for (body, unknown, without) in vectors::bodies_with_unknown_tags() {
         let data = [&body.bytes[..], b"more"].concat();
-        let found = door(&body).decode_prefix(body.version, data.into()).unwrap();
+        let found = handle(&body).decode_prefix(body.version, data.into()).unwrap();
         assert_eq!(to_json(&found.value), body.json, "{}", body.name());
         assert_eq!((found.unknown_tags, &found.rest[..]), (unknown, &b"more"[..]), "{}", body.name());
-        assert_eq!(door(&body).encode(body.version, found.value).unwrap(), without, "{}", body.name());
+        assert_eq!(handle(&body).encode(body.version, found.value).unwrap(), without, "{}", body.name());
     }
 }
 
@@ -151,7 +154,8 @@ fn consumer_protocol_is_read_as_java_reads_it<M: Message + PartialEq + std::fmt:
     for (message, version, bytes) in lines {
         assert_eq!(consumer_protocol::decode::<M>(bytes.clone()).unwrap(), message);
         assert_eq!(consumer_protocol::encode(version, &message).unwrap(), bytes);
-        assert!(consumer_protocol::decode::<M>(bytes.slice(..bytes.len() - 1)).is_err());
+        let error = consumer_protocol::decode::<M>(bytes.slice(..bytes.len() - 1)).unwrap_err();
+        assert!(matches!(error.reason(), Reason::Truncated { .. } | Reason::Length { .. }), "{error}");
         let with = |version: i16| Bytes::from([&version.to_be_bytes()[..], &bytes[2..], b"more"].concat());
         if version == M::API.max {
             assert_eq!(consumer_protocol::decode::<M>(with(version + 1)).unwrap(), message);
@@ -279,8 +283,8 @@ fn every_reason_to_refuse_bytes_has_its_words() {
 fn values_without_a_form_on_the_wire_are_refused_by_name() {
     let encode = |version, json: &str| {
         let json: serde_json::Value = serde_json::from_str(json).unwrap();
-        let door = &api::by_name("Metadata").unwrap().request;
-        door.encode(version, from_json(&json, &like_metadata())).unwrap_err().to_string()
+        let handle = &api::by_name("Metadata").unwrap().request;
+        handle.encode(version, from_json(&json, &like_metadata())).unwrap_err().to_string()
     };
     assert_eq!(
         encode(1, r#"{"topics": [{"nam": "t"}]}"#),
@@ -344,7 +348,8 @@ fn an_empty_tag_section_too_many_is_passed_over_where_it_is_asked_for() {
     {
         let mut body = api::encode(version, &Response::default()).unwrap();
         body.extend_from_slice(surplus);
-        assert!(api::decode::<Response>(version, body.clone().into()).is_err());
+        let error = api::decode::<Response>(version, body.clone().into()).unwrap_err();
+        assert_eq!(*error.reason(), Reason::TrailingBytes(surplus.len()));
         assert_eq!(api::decode_padded::<Response>(version, body.into()).is_ok(), is_taken, "v{version} {surplus:?}");
     }
 }

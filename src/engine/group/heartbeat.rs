@@ -117,7 +117,7 @@ pub struct HeartbeatMember<P> {
     may_be_known: bool,
     /// Whether the coordinator has ever accepted the member.
     pub(super) was_member: bool,
-    /// When to ask again for the names of topics of which only the ID is known.
+    /// When to ask again for the names of topics that are known only by their IDs.
     names_at: Time,
     error: Option<Error>,
     /// An error that does not end the membership.

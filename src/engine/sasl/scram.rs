@@ -79,7 +79,7 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The client's side before the broker's challenge.
+/// The client, which has not received the broker's challenge yet.
 #[derive(Clone)]
 pub struct Client {
     mechanism: Mechanism,

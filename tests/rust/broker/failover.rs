@@ -118,8 +118,10 @@ fn a_leader_change_answers_waiting_fetches() {
     assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER);
     let answer = world.call(new as u64, 12, &stale);
     assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode::FENCED_LEADER_EPOCH);
-    for (topic, partition, node) in [("u", 0, 1), ("t", 7, 1), ("t", 0, 9)] {
-        assert!(world.cluster.move_leader(world.now, topic, partition, node).is_err());
+    for (topic, partition, node, what) in [("u", 0, 1, "topic 'u'"), ("t", 7, 1, "partition 7"), ("t", 0, 9, "node 9")]
+    {
+        let error = world.cluster.move_leader(world.now, topic, partition, node).unwrap_err();
+        assert!(error.contains(what) && error.contains("does not exist"), "{error}");
     }
 }
 
@@ -159,7 +161,7 @@ fn coordinators_move_with_their_state() {
     let third = second % 3 + 1;
     world.kill(second);
     assert_eq!((world.coordinator(third as u64, "x"), init(&mut world, third)), (third, (ErrorCode::NONE, 2)));
-    assert!(world.cluster.move_coordinator(world.now, "x", second).is_err());
+    assert_eq!(world.cluster.move_coordinator(world.now, "x", second), Err(format!("node {second} is down")));
     world.start(second);
     assert_eq!(world.coordinator(third as u64, "x"), second);
 }

@@ -315,7 +315,7 @@ fn each_node_is_independent_and_registers_its_topics() {
     let node = |id| Node { id, host: "localhost".to_owned(), port: 9000 };
     world.brokers.start_node(world.now, &node(2));
     assert!(world.brokers.kill(2).is_ok());
-    assert!(world.brokers.kill(3).is_err());
+    assert_eq!(world.brokers.kill(3).unwrap_err(), "node 3 does not exist");
     assert_eq!(
         world.brokers.poll_send(),
         Some(Output::Reply { connection: Connection(0), parts: vec![b"\0\0\0\x02\0\0".as_slice().into()] })

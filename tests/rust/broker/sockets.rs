@@ -5,7 +5,7 @@ use bytes::Bytes;
 use klamm::api::*;
 use klamm::broker::{Action, Broker, Fault, Options};
 use klamm::record::Producer;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ fn a_cluster_starts_answers_and_stops() {
     }
     broker.stop();
     assert_eq!(clients[0].read(&mut [0]).unwrap(), 0);
-    assert!(TcpStream::connect(broker.addresses()[0]).is_err());
+    let refused = TcpStream::connect(broker.addresses()[0]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     broker.stop();
 }
 
@@ -127,9 +128,12 @@ fn a_killed_node_refuses_connections_and_returns_on_its_port() {
     ask(&mut second, 12, &metadata::Request::default());
     control.kill(2).unwrap();
     assert!(second.read(&mut [0]).is_ok_and(|n| n == 0) || second.read(&mut [0]).is_err());
-    assert!(TcpStream::connect(broker.addresses()[1]).is_err());
+    let refused = TcpStream::connect(broker.addresses()[1]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(ask(&mut first, 12, &metadata::Request::default()).brokers.len(), 1);
-    assert!(control.kill(2).is_err() && control.kill(7).is_err() && control.start_node(7).is_err());
+    for refused in [control.kill(2), control.kill(7), control.start_node(7)] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
     control.start_node(2).unwrap();
     control.start_node(2).unwrap();
     assert_eq!(ask(&mut connect(&broker, 1), 12, &metadata::Request::default()).brokers.len(), 2);
@@ -152,5 +156,5 @@ fn the_clock_advances_and_the_handle_outlives_the_cluster() {
     // The thread sees a command even if it arrives at the very end of a turn.
     (0..10_000).for_each(|_| control.clear_faults().unwrap());
     broker.stop();
-    assert!(control.clear_faults().is_err());
+    assert_eq!(control.clear_faults().unwrap_err().kind(), ErrorKind::NotConnected);
 }
