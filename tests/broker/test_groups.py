@@ -351,9 +351,8 @@ def test_who_was_replaced_cannot_commit(broker, partitioned):
 
 def test_heartbeats_continue_while_the_interpreter_is_held():
     """The client's own thread sends heartbeats without the GIL."""
-    with DevBroker() as broker:
-        with klamm.Admin(broker.bootstrap_servers) as admin:
-            admin.create_topics({"t": klamm.NewTopic(partitions=4)})
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({"t": klamm.NewTopic(partitions=4)})
         busy = member(broker, "g", ["t"], heartbeat_interval_ms=100)
         poll_until([busy], lambda: share_evenly([busy], 4))
         begin = broker.requests()[-1].time
