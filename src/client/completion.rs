@@ -24,7 +24,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// The result of a call, once it is there.
+/// The result of a call, which may still be in flight.
 #[derive(Debug)]
 pub struct Pending<T>(Arc<Shared<T>>);
 
@@ -39,7 +39,7 @@ impl<T> Clone for Pending<T> {
 pub struct Promise<T>(Arc<Shared<T>>);
 
 impl<T> Pending<T> {
-    /// Creates a result that is not there yet, and the promise that completes it.
+    /// Creates a pending result, and the promise that completes it.
     pub fn new() -> (Promise<T>, Self) {
         let slot = Mutex::new(Slot { result: None, waiting: 0, wakers: Vec::new() });
         let shared = Arc::new(Shared { slot, done: Condvar::new() });

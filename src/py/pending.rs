@@ -337,7 +337,7 @@ impl Pending {
 
     /// Runs one step of a task. With `throw` and `close` the object is a coroutine, as `asyncio.create_task` requires.
     ///
-    /// Each step waits anew if there is no result yet, so that any number of tasks can share one object.
+    /// Each step starts a wait of its own while the result is pending, so that any number of tasks can share one object.
     fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LoopFuture>> {
         let (py, this) = (slf.py(), slf.get());
         this.check()?;

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long leaving may take. The cluster replaces a dead coordinator within nine seconds. A member that goes without
-/// having told it keeps its partitions until its session ends: 45 s, which each coordinator counts anew.
+/// How long leaving may take. The cluster replaces a dead coordinator within nine seconds. A member that
+/// ends without leaving keeps its partitions until its session ends: 45 s, which a new coordinator starts again.
 pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(12);
 /// How long a member that leaves waits for one response.
 const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
