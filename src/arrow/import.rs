@@ -102,7 +102,7 @@ struct Headers {
     nulls: Option<NullBuffer>,
     keys: Bytes,
     values: Bytes,
-    /// Which of them are null themselves.
+    /// Which header structs are null.
     null_items: Option<NullBuffer>,
 }
 

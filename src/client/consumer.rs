@@ -23,7 +23,7 @@ const SMALL_FETCH: usize = 16 << 10;
 /// How long the I/O thread leaves reading to an application that may not come back.
 const READER_MAY_BE_AWAY: Duration = Duration::from_millis(100);
 
-/// The consumer's state machine. An operation is known by its completion.
+/// The consumer's state machine, which identifies each operation by its completion.
 pub type Machine = consumer::Consumer<Completion>;
 
 /// Reads records.

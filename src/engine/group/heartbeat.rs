@@ -73,7 +73,7 @@ pub(super) trait HeartbeatProtocol {
     fn leave_epoch(&self) -> i32;
     /// Adds what the coordinator does not know yet.
     fn add_news(&mut self, request: &mut Self::Request, cluster: &Cluster);
-    /// Returns whether the coordinator should learn something before the next heartbeat is due.
+    /// Returns whether the member has changes that must reach the coordinator before the next heartbeat is due.
     fn has_news(&self) -> bool;
     /// Notes that the coordinator accepted what [`HeartbeatProtocol::add_news`] added last.
     fn accepted(&mut self);

@@ -313,7 +313,7 @@ mod tests {
         outgoing
     }
 
-    /// Java's consumer also gives JoinGroup `max.poll.interval.ms` and five seconds.
+    /// The member waits for a JoinGroup response for `max.poll.interval.ms` and five seconds, as Java's consumer does.
     #[test]
     fn a_coordinator_that_never_responds_to_join_group_is_an_error_of_poll() {
         let mut group = member();
