@@ -174,6 +174,36 @@ def test_an_unknown_setting_is_one_line(broker, topic):
     assert_one_error(result.stderr, "fetch.min.byte")
 
 
+def test_a_member_of_a_group_starts_at_the_committed_offset(broker, filled, topic):
+    group = f"{topic}-readers"
+    first = filled("consume", topic, "--group", group, "--max", "2")
+    assert (first.returncode, first.stdout.splitlines()) == (0, [b"plain", b"key:with key"])
+    assert first.stderr.decode().splitlines()[0] == f"klamm: assigned: {topic}-0"
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert list(admin.group_offsets(group).values()) == [2]
+    assert len(objects(filled("consume", topic, "--group", group, "--max", "3", "--json"))) == 3
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert list(admin.group_offsets(group).values()) == [5]
+
+
+@pytest.mark.parametrize("name", ["group.id", "group_id"])
+def test_a_group_as_a_setting_is_an_error_and_commits_nothing(broker, filled, topic, name):
+    group = f"{topic}-readers"
+    assert filled("consume", topic, "--group", group, "--max", "3").returncode == 0
+    refused = filled("consume", topic, "-X", f"{name}={group}", "-X", "enable.auto.commit=true", "--max", "1")
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert b"--group" in refused.stderr
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert list(admin.group_offsets(group).values()) == [3]
+
+
+@pytest.mark.parametrize("option", [("--partition", "0"), ("--to", "3"), ("-e",), ("--from", "3")])
+def test_a_member_of_a_group_does_not_choose_what_it_reads(filled, topic, option):
+    refused = filled("consume", topic, "--group", "readers", *option)
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert_one_error(refused.stderr, "--group")
+
+
 @pytest.mark.usefixtures("filled")
 def test_ctrl_c_ends_a_consumer_within_a_second(broker, topic):
     with started("consume", topic, "-b", broker.bootstrap_servers) as process:

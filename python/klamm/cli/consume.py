@@ -1,7 +1,8 @@
 """`klamm consume`: prints the records of a topic.
 
-It assigns partitions itself, so it uses no group and commits nothing. It flushes the output after each poll, and ends when the
-program that reads the output ends, even if no record arrives.
+With `--group` it is a member of a consumer group, which commits what was printed. Otherwise it assigns partitions itself and
+commits nothing. It flushes the output after each poll, and ends when the program that reads the output ends, even if no record
+arrives.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from klamm.cli.record_format import parse_format, render_json, render_value
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Collection
 
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
@@ -29,6 +31,9 @@ POLL_SECONDS = 0.25
 
 POLL_RECORDS = 10_000
 """Maximum number of records for each write; more are no faster."""
+
+RESETS = {Kind.EARLIEST: "earliest", Kind.LATEST: "latest"}
+"""Values of `auto.offset.reset`."""
 
 
 def add(commands: Commands) -> None:
@@ -49,7 +54,8 @@ def add(commands: Commands) -> None:
         metavar="POSITION",
         type=parse_position,
         default=Position(Kind.EARLIEST),
-        help="start at this position (default: earliest)",
+        help="start at this position (default: earliest); with --group only earliest or latest, where the group "
+        "has no committed offset",
     )
     parser.add_argument(
         "--to",
@@ -60,6 +66,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "-e", "--exit", action="store_true", help="stop at the current end of the topic, as with --to end"
+    )
+    parser.add_argument(
+        "--group",
+        metavar="NAME",
+        help="read as a member of this consumer group: start at its committed offsets, and commit what was printed",
     )
     parser.add_argument(
         "--partition", metavar="N", type=natural, action="append", help="read only this partition; may be repeated"
@@ -83,13 +94,68 @@ def run(args: argparse.Namespace, _: Output) -> int:
     render: Render = render_json if args.json else args.render or render_value
     stop = args.stop or (Position(Kind.LATEST) if args.exit else None)
     # A misspelled name must not create a topic.
-    config = client_config(args, auto_offset_reset="earliest", allow_auto_create_topics="false")
+    reset = "earliest" if args.group is None else group_reset(args)
+    config = client_config(args, auto_offset_reset=reset, allow_auto_create_topics="false")
+    if args.group is not None:
+        config["group.id"] = args.group
+    elif "group.id" in config or "group_id" in config:
+        raise CommandError(
+            "a group set with -X would be ignored: this command would read from --from and not from the committed offsets",
+            "use --group NAME to read as a member of a group",
+        )
     with closing(klamm.Consumer(config)) as consumer:
+        if args.group is not None:
+            consumer.partitions_for(args.topic)  # a topic that does not exist is an error at once
+            consumer.subscribe([args.topic], on_rebalance=ShownRebalances())
+            print_records(consumer, [], render, args.max)
+            return 0
         assigned = assignment(consumer, args.topic, args.partition, args.start, stop)
         if assigned:
             consumer.assign(assigned)
             print_records(consumer, assigned, render, args.max)
     return 0
+
+
+def group_reset(args: argparse.Namespace) -> str:
+    """Return where a group without committed offsets starts; refuse options that a member of a group cannot have."""
+    given = [
+        name
+        for name, value in (("--partition", args.partition), ("--to", args.stop), ("--exit", args.exit))
+        if value not in (None, False)
+    ]
+    if given:
+        raise CommandError(
+            f"--group and {given[0]} exclude each other: the group decides which partitions a member reads, and until when",
+            "leave one of them out, or use --max to stop",
+        )
+    if args.start.kind not in RESETS:
+        raise CommandError(
+            "with --group, --from must be earliest or latest: a group reads from its committed offsets",
+            "to move a group to another position, use `klamm groups reset-offsets`",
+        )
+    return RESETS[args.start.kind]
+
+
+class ShownRebalances(klamm.RebalanceListener):
+    """Shows on standard error which partitions the group gives to this member, and takes back."""
+
+    def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
+        """Show new partitions."""
+        show_partitions("assigned", partitions)
+
+    def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
+        """Show partitions that go to another member."""
+        show_partitions("revoked", partitions)
+
+    def lost(self, partitions: set[klamm.TopicPartition]) -> None:
+        """Show partitions that another member may already have."""
+        show_partitions("lost", partitions)
+
+
+def show_partitions(participle: str, partitions: Collection[klamm.TopicPartition]) -> None:
+    """Print one line about partitions on standard error."""
+    names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions)) or "no partitions"
+    print(f"klamm: {participle}: {names}", file=sys.stderr, flush=True)
 
 
 def assignment(
