@@ -199,6 +199,8 @@ class ConfigEntry:
 class _Admin(Waiting, AdminCore):
     """The part that both admin clients share."""
 
+    _close_timeout = 0.0
+
     async def _describe_all_groups(self, groups: Iterable[str], timeout: float | None) -> dict[str, GroupDescription]:
         pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
         return {group: await self._wait(each) for group, each in pending.items()}

@@ -77,6 +77,7 @@ class ProducerConfig(CommonConfig, total=False):
     allow_auto_create_topics: bool
     batch_size: int
     buffer_memory: int
+    close_timeout: float
     compression_gzip_level: int
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     compression_zstd_level: int
@@ -106,6 +107,7 @@ class ConsumerConfig(CommonConfig, total=False):
     auto_offset_reset: str
     check_crcs: bool
     client_rack: str
+    close_timeout: float
     enable_auto_commit: bool
     fetch_max_bytes: int
     fetch_max_wait_ms: int
@@ -129,6 +131,7 @@ class ShareConsumerConfig(CommonConfig, total=False):
 
     check_crcs: bool
     client_rack: str
+    close_timeout: float
     fetch_max_bytes: int
     fetch_max_wait_ms: int
     fetch_min_bytes: int

@@ -6,13 +6,15 @@ are `klamm.record`, deserializers `klamm.hooks`, and rebalance listeners `klamm.
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
-from klamm.arguments import check_function, checked_partition, checked_partitions, integer, list_of, seconds
-from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
+from klamm.arguments import boolean, check_function, checked_partition, checked_partitions, integer, list_of, seconds
+from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import TopicPartition, committable, timed
@@ -21,7 +23,7 @@ from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     import pyarrow as pa
@@ -47,6 +49,8 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
 
     _is_async = False
     _deserializers: Deserializers
+    _error_at_poll: BaseException | None = None
+    """The exception that was being handled when the program called the last poll."""
 
     def __new__(
         cls,
@@ -172,6 +176,19 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         """
         return group_metadata(self)
 
+    def _note_poll(self) -> None:
+        self._error_at_poll = sys.exc_info()[1]
+
+    def _processed(self, commit: bool | None) -> bool | None:
+        """Return False if an exception since the last poll is still being handled, so that its records may be unprocessed."""
+        if commit is not None:
+            boolean("commit", commit)
+            return None
+        error = sys.exc_info()[1]
+        if error is None and not threading.main_thread().is_alive():
+            error = getattr(sys, "last_value", None)  # `atexit` calls this close after an exception ended the program
+        return None if error is None or error is self._error_at_poll else False
+
     def _given_or_assigned(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
         return self._assignment() if partitions is None else checked_partitions(partitions)
 
@@ -227,6 +244,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         Raises:
             KafkaError: The group, the authorization or the data of a partition failed. The next call continues.
         """
+        self._note_poll()
         return self._poll(timeout, max_records) or _NO_RECORDS
 
     def arrow(
@@ -259,6 +277,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         self, max_rows: int, timeout: float | None, columns: ArrowColumns, max_bytes: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         _pyarrow()
+        self._note_poll()
         while records := self._poll(timeout, max_rows, max_bytes):
             yield _record_batch(records._columns(columns))
 
@@ -382,23 +401,27 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         """
         self._unsubscribe()
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: float | None = None, *, commit: bool | None = None) -> None:
         """Commit the offsets of processed records, leave the group and close the client. A second close does nothing.
 
-        All records of a `poll` count as processed. The last record of a loop that was left early does not. A `with`
-        statement also knows whether the block raised, and then does not commit the last records.
+        All records of a `poll` count as processed, unless an exception that was raised after that poll is still being
+        handled. This is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and
+        `ExitStack`. The last record of a loop that was left early never counts as processed. A `with` statement always
+        knows whether the block raised.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit.
+            timeout: Seconds to wait. `None` waits without limit. Leaving the group gets at least 0.1 seconds.
+            commit: False commits no offsets. True also commits the last poll while an exception is being handled. The
+                default decides as described above.
 
         Raises:
             KafkaTimeoutError: The commit was not confirmed in time.
         """
-        run(self._end(timeout, None))
+        run(self._end(timeout, self._processed(commit), commit is not False))
 
-    async def _end(self, timeout: float | None, processed: bool | None) -> None:
+    async def _end(self, timeout: float | None, processed: bool | None, commit: bool = True) -> None:
         try:
-            self._close(timeout, processed)
+            self._close(timeout, processed, commit)
         finally:
             self._run_commit_callbacks()
 
@@ -422,15 +445,12 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> Awaitable[Record[K_co, V_co]]:
-        return self._next_ready() or self._next_record()
-
-    async def _next_record(self) -> Record[K_co, V_co]:
-        while True:
+    async def __anext__(self) -> Record[K_co, V_co]:
+        # A coroutine takes the record at its first step. One that is cancelled before that, or never awaited, takes none.
+        while (record := self._try_next()) is None:
             await self._ready(None)
             await self._apply_changes()
-            if ready := self._next_ready():
-                return await ready
+        return record
 
     async def _apply_changes(self) -> None:
         """Run the listener for changes of the assignment. Without a listener, the core applies them itself."""
@@ -468,6 +488,7 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
     async def _poll_async(
         self, timeout: float | None, max_records: int | None, max_bytes: int | None = None
     ) -> Records[K_co, V_co] | None:
+        self._note_poll()
         await self._apply_changes()
         records = self._poll(0, max_records, max_bytes)
         if records is None or records:
@@ -561,31 +582,33 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
         await self._notify_listener_of_end()
         await asyncio.to_thread(self._unsubscribe)
 
-    async def close(self, timeout: float | None = None) -> None:
-        await self._end(timeout, None)
+    async def close(self, timeout: float | None = None, *, commit: bool | None = None) -> None:
+        await self._end(timeout, self._processed(commit), commit is not False)
 
-    async def _end(self, timeout: float | None, processed: bool | None) -> None:
+    async def _end(self, timeout: float | None, processed: bool | None, commit: bool = True) -> None:
         import asyncio
 
         left = timeout = seconds(timeout)
         began = time.monotonic()
-        listener_error: KafkaTimeoutError | None = None
+        failure: BaseException | None = None
         try:
             await self._notify_listener_of_end(timeout)
-        except KafkaTimeoutError as error:
-            listener_error = error
-        if timeout is not None:
+        except asyncio.CancelledError as error:
+            failure, left = error, self._time_after_cancel(timeout)
+        except Exception as error:  # noqa: BLE001 - it is raised after the close
+            failure = error
+        if timeout is not None and left == timeout:
             left = max(timeout - (time.monotonic() - began), 0)
         self._unwatch()
         try:
-            await asyncio.to_thread(self._close, left, processed)
-        except KafkaTimeoutError:
-            if listener_error is None:  # otherwise the listener used up the time
+            await self._close_in_thread(self._close, left, processed, commit)
+        except KafkaError:
+            if failure is None:  # otherwise the first error matters more
                 raise
         finally:
             self._run_commit_callbacks()
-        if listener_error is not None:
-            raise listener_error
+        if failure is not None:
+            raise failure
 
     async def _notify_listener_of_end(self, timeout: float | None = None) -> None:
         """Run the listener's `revoked` for all partitions, after the change that it may be busy with."""

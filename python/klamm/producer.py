@@ -164,12 +164,24 @@ class _Producer(TransactionalProducer):
         if kind is None:
             await self._flush_and_close(None)
             return
+        # Records are still delivered. If the program is being stopped, this has to be soon.
+        timeout = None if issubclass(kind, Exception) else self._close_timeout
         with suppress(KafkaError, ExceptionGroup):  # the exception that ends the block matters more
-            # Records are still delivered, unless the program is being stopped.
-            if issubclass(kind, Exception):
-                await self._flush_and_close(None)
-            else:
+            await self._flush_and_close(await self._wait_for_transaction(timeout))
+
+    async def _wait_for_transaction(self, timeout: float | None) -> float | None:
+        """Wait for an abort that an interrupt began, and return how much of the timeout is left."""
+        if self._last_end is None or self._last_end.done():
+            return timeout
+        began = time.monotonic()
+        try:
+            with suppress(KafkaError):
+                await self._wait(self._last_end, timeout)
+        except BaseException:
+            with suppress(KafkaError, ExceptionGroup):
                 self._close_core(0)
+            raise
+        return None if timeout is None else max(timeout - (time.monotonic() - began), 0)
 
     def __del__(self) -> None:
         # The count is 0 if the constructor raised, since there is no core then.
@@ -463,8 +475,18 @@ class AsyncProducer(Asyncio, _Producer):
         await self._flush_and_close(timeout)
 
     async def _flush_and_close(self, timeout: float | None) -> None:
+        import asyncio
+
+        try:
+            await self._flush_within(seconds(timeout))
+        except asyncio.CancelledError:
+            with suppress(KafkaError, ExceptionGroup):
+                self._close_core(0)
+            raise
+
+    async def _flush_within(self, timeout: float | None) -> None:
         queue_error: KafkaTimeoutError | None = None
-        left = timeout = seconds(timeout)
+        left = timeout
         if (abort := self._abort_transaction()) is not None:
             self._fail_queued()
             began = time.monotonic()

@@ -11,12 +11,12 @@ import time
 from typing import TYPE_CHECKING, Generic, Literal
 
 from klamm._klamm import ShareConsumerCore
-from klamm.arguments import seconds
+from klamm.arguments import boolean, seconds
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from typing_extensions import Self, Unpack
@@ -168,16 +168,20 @@ class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
         """
         return self._commit().result(timeout)
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: float | None = None, *, commit: bool = True) -> None:
         """Send the acknowledgements, release all other records, leave the group and close the client.
 
+        With implicit acknowledgement, the last record of a loop and the records of the last poll are released, because
+        the program may not be done with them.
+
         Args:
-            timeout: Seconds to wait. `None` waits without limit.
+            timeout: Seconds to wait. `None` waits without limit. Leaving the group gets at least 0.1 seconds.
+            commit: False accepts no record implicitly.
         """
-        self._close(timeout, False)
+        self._close(timeout, False if boolean("commit", commit) else None)
 
     async def _end(self, timeout: float | None, processed: bool | None) -> None:
-        self._close(timeout, bool(processed))
+        self._close(timeout, processed)
 
 
 @documented_by(ShareConsumer)
@@ -195,14 +199,11 @@ class AsyncShareConsumer(Asyncio, _ShareConsumer[K_co, V_co]):
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> Awaitable[Record[K_co, V_co]]:
-        return self._next_ready() or self._next_record()
-
-    async def _next_record(self) -> Record[K_co, V_co]:
-        while True:
+    async def __anext__(self) -> Record[K_co, V_co]:
+        # A coroutine takes the record at its first step. One that is cancelled before that, or never awaited, takes none.
+        while (record := self._try_next()) is None:
             await self._ready(None)
-            if ready := self._next_ready():
-                return await ready
+        return record
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         left = seconds(timeout)
@@ -215,10 +216,8 @@ class AsyncShareConsumer(Asyncio, _ShareConsumer[K_co, V_co]):
     async def commit(self, timeout: float | None = None) -> Outcomes:
         return await self._commit().within(timeout)
 
-    async def close(self, timeout: float | None = None) -> None:
-        await self._end(timeout, False)
+    async def close(self, timeout: float | None = None, *, commit: bool = True) -> None:
+        await self._end(timeout, False if boolean("commit", commit) else None)
 
     async def _end(self, timeout: float | None, processed: bool | None) -> None:
-        import asyncio
-
-        await asyncio.to_thread(self._close, timeout, bool(processed))
+        await self._close_in_thread(self._close, seconds(timeout), processed)

@@ -53,6 +53,9 @@ def documented_by(blocking: type) -> Callable[[C], C]:
 class Waiting:
     """What `Blocking` and `Asyncio` have in common."""
 
+    _close_timeout: float
+    """How long the close after an exception waits, in seconds."""
+
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         """Return the result of a call of the core. Without a timeout in seconds, wait without limit."""
         raise NotImplementedError
@@ -67,7 +70,7 @@ class Waiting:
             await self._end(None, True)
         else:
             with suppress(KafkaError):  # the exception that ends the block matters more
-                await self._end(close_timeout(kind), False)
+                await self._end(self._close_timeout, False)
 
 
 class Blocking(Waiting):
@@ -88,6 +91,11 @@ class Blocking(Waiting):
 class Asyncio(Waiting):
     """A client that waits on the event loop."""
 
+    if TYPE_CHECKING:
+
+        def _hurry(self, seconds: float) -> None:
+            """Make a close that is running in another thread end after that many seconds."""
+
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)
 
@@ -99,7 +107,20 @@ class Asyncio(Waiting):
     ) -> None:
         await self._exit(kind)
 
+    async def _close_in_thread(self, close: Callable[..., None], timeout: float | None, *more: object) -> None:
+        """Call a method that closes the client in a thread, because it waits for brokers.
 
-def close_timeout(kind: type[BaseException]) -> float | None:
-    """Return how long to wait for a close after an exception: not at all after an interrupt such as Ctrl+C."""
-    return None if issubclass(kind, Exception) else 0
+        A close that is cancelled continues in its thread for at most `close_timeout`. One that was bounded to that time
+        already ends at once.
+        """
+        import asyncio
+
+        try:
+            await asyncio.to_thread(close, timeout, *more)
+        except asyncio.CancelledError:
+            self._hurry(self._time_after_cancel(timeout))
+            raise
+
+    def _time_after_cancel(self, timeout: float | None) -> float:
+        """Return how many seconds a close with that timeout may still take after it was cancelled."""
+        return 0 if timeout is not None and timeout <= self._close_timeout else self._close_timeout

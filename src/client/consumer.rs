@@ -425,14 +425,14 @@ impl Client<Machine> {
         })
     }
 
-    /// Commits the offsets of handled records before the consumer leaves, if auto commit is on and there are any.
-    pub fn commit_finished(&self) -> Result<Option<LastCommit>, Error> {
+    /// Prepares to leave. With `commit`, commits the offsets of handled records, if auto commit is on and there are any.
+    pub fn commit_finished(&self, commit: bool) -> Result<Option<LastCommit>, Error> {
         self.check()?;
         let now = self.now();
         let (offsets, is_member) = {
             let mut state = self.state();
             state.role.prepare_close(now);
-            if !self.auto_commits() {
+            if !commit || !self.auto_commits() {
                 return Ok(None);
             }
             (state.role.uncommitted(), state.role.group_metadata().is_some_and(|m| m.generation >= 0))
@@ -458,7 +458,7 @@ impl Client<Machine> {
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let end = deadline(timeout);
         let mut result = Ok(());
-        if let Ok(Some(commit)) = self.commit_finished() {
+        if let Ok(Some(commit)) = self.commit_finished(true) {
             commit.wait(timeout);
             result = commit.result();
         }

@@ -38,6 +38,48 @@ impl<'a, 'py> BytesLike<'a, 'py> {
     }
 }
 
+/// A list or tuple of bytes-like objects.
+pub(super) struct Items<'a, 'py> {
+    what: &'static str,
+    sequence: Sequence<'a, 'py>,
+}
+
+enum Sequence<'a, 'py> {
+    List(&'a Bound<'py, PyList>),
+    Tuple(&'a Bound<'py, PyTuple>),
+}
+
+impl<'a, 'py> Items<'a, 'py> {
+    pub(super) fn new(what: &'static str, items: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        let sequence = match items.cast::<PyList>() {
+            Ok(list) => Sequence::List(list),
+            Err(_) => Sequence::Tuple(items.cast::<PyTuple>()?),
+        };
+        Ok(Self { what, sequence })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self.sequence {
+            Sequence::List(list) => list.len(),
+            Sequence::Tuple(tuple) => tuple.len(),
+        }
+    }
+
+    pub(super) fn get(&self, i: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let item = match self.sequence {
+            Sequence::List(list) => list.get_item(i)?,
+            Sequence::Tuple(tuple) => tuple.get_item(i)?,
+        };
+        match item.cast_into_exact::<PyBytes>() {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) => match e.into_inner() {
+                item if item.is_none() => Ok(None),
+                item => optional_bytes(&format!("{}[{i}]", self.what), item),
+            },
+        }
+    }
+}
+
 /// Converts an item of a sequence to `bytes`. None stays None.
 pub(super) fn optional_bytes<'py>(what: &str, value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     // `cast_into_exact` first: a check that includes subclasses costs one more call of the interpreter.

@@ -4,7 +4,7 @@
 //! next to complete. Their `on_commit` callbacks run in the thread that uses the consumer, never in the client's thread.
 
 use super::construct::construct;
-use super::deadline::{Deadline, wait_for};
+use super::deadline::{Cutoff, Deadline, wait_for};
 use crate::client::{self, CommittedOffset, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -96,11 +96,11 @@ impl Commits {
         self.any.load(Relaxed) && self.queue().front().is_some_and(|first| first.pending.is_done())
     }
 
-    /// Waits until all commits have completed. Returns false at a timeout.
-    pub(super) fn wait(&self, py: Python<'_>, end: Deadline) -> PyResult<bool> {
+    /// Waits until all commits have completed. Returns false at a timeout. The cutoff ends the wait, too.
+    pub(super) fn wait(&self, py: Python<'_>, end: Deadline, cutoff: &Cutoff) -> PyResult<bool> {
         // Commits complete in order.
         let last = self.queue().back().map(|last| last.pending.clone());
-        last.map_or(Ok(true), |last| wait_for(py, end, |slice| last.wait(slice)))
+        last.map_or(Ok(true), |last| wait_for(py, end, |slice| last.wait(slice) || cutoff.is_over()))
     }
 
     /// Runs the callbacks of commits that have completed. An exception ends the run, and the next call runs the rest.

@@ -145,6 +145,7 @@ pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
         Kind::Function => "function",
         Kind::List => "list",
         Kind::Int(..) => "int",
+        Kind::Seconds => "seconds",
         Kind::Bool => "bool",
         Kind::Choice(_) => "choice",
         Kind::Acks => "acks",

@@ -6,12 +6,12 @@
 
 use super::commits::{Commits, OffsetToCommit, offset_and_metadata, offset_to_commit};
 use super::construct::{construct, list};
-use super::deadline::{Deadline, wait_for};
+use super::deadline::{Cutoff, Deadline, wait_for};
 use super::delivery_buffer::{Chunk, DeliveryBuffer, Processed};
 use super::error::{exception, no_pickle};
 use super::event_loop;
 use super::login_mailbox;
-use super::loop_future::{LoopFuture, Ready};
+use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::record::Record;
 use super::records::Records;
@@ -39,6 +39,8 @@ pub(super) struct ConsumerCore {
     pub(super) listener: Mutex<Option<Py<PyAny>>>,
     /// Whether Python handles the changes of the assignment, because it has to await the listener.
     pub(super) defers: AtomicBool,
+    close_timeout: f64,
+    pub(super) cutoff: Cutoff,
     /// Whether the client's thread may call an assignor written in Python.
     calls_python: bool,
 }
@@ -238,6 +240,8 @@ impl ConsumerCore {
             commits: Commits::default(),
             listener: Mutex::default(),
             defers: AtomicBool::new(false),
+            close_timeout: config.close_timeout().as_secs_f64(),
+            cutoff: Cutoff::default(),
             calls_python,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
@@ -252,9 +256,9 @@ impl ConsumerCore {
         RecordIterator { consumer: slf.clone().unbind() }
     }
 
-    /// Returns an awaitable of the next record if there is one, or None if the caller has to wait.
-    #[pyo3(name = "_next_ready")]
-    fn next_ready<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Ready>>> {
+    /// Returns the next record if there is one, or None if the caller has to wait.
+    #[pyo3(name = "_try_next")]
+    fn try_next(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.client.note_progress();
         self.follow(py)?;
         let mut next = if self.client.has_change() { None } else { self.buffer().next(&self.client) };
@@ -266,7 +270,7 @@ impl ConsumerCore {
                 Fetched::Nothing => None,
             };
         }
-        next.map(|record| Ready::new(py, Py::new(py, record)?.into_any())).transpose()
+        Ok(next)
     }
 
     /// Returns up to that many records and roughly that many bytes, or None at the end of a bounded assignment.
@@ -329,7 +333,7 @@ impl ConsumerCore {
     ) -> PyResult<()> {
         self.check()?;
         let given_up = if waits {
-            self.give_up(py, Deadline::after(None), Processed::Batches).1
+            self.give_up(py, Deadline::after(None), Some(Processed::Batches)).1
         } else {
             self.buffer().finish(&self.client, Processed::Batches);
             Ok(())
@@ -391,7 +395,7 @@ impl ConsumerCore {
     #[pyo3(name = "_unsubscribe")]
     fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
         self.check()?;
-        let (_, given_up) = self.give_up(py, Deadline::after(None), Processed::Batches);
+        let (_, given_up) = self.give_up(py, Deadline::after(None), Some(Processed::Batches));
         if self.client.check().is_err() {
             return given_up;
         }
@@ -609,33 +613,32 @@ impl ConsumerCore {
     }
 
     /// Closes the client. `handled` says whether the last record was processed too, or is None if unknown.
-    #[pyo3(name = "_close", signature = (timeout, handled))]
+    #[pyo3(name = "_close", signature = (timeout, handled, commit))]
     fn close(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
         handled: Option<bool>,
+        commit: bool,
     ) -> PyResult<()> {
         let handled = match handled {
             Some(true) => Processed::All,
             Some(false) => Processed::Earlier,
             None => Processed::Batches,
         };
-        if self.client.check().is_err() {
-            return Ok(());
-        }
-        let end = Deadline::after(timeout);
-        let (is_interrupted, given_up) = self.give_up(py, end, handled);
-        if self.client.check().is_err() {
-            return given_up;
-        }
-        let over = if is_interrupted { Ok(false) } else { self.commits.wait(py, end) };
-        let left = match self.client.leave() {
-            Ok(()) if !is_interrupted && over.is_ok() => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
-            _ => Ok(false),
-        };
-        py.detach(|| self.client.end());
-        given_up.and(over.map(drop)).and(left.map(drop))
+        self.leave_and_end(py, Deadline::after(timeout), commit.then_some(handled))
+    }
+
+    /// Makes a close that is running in another thread end after that many seconds.
+    #[pyo3(name = "_hurry", signature = (seconds))]
+    fn hurry(&self, seconds: f64) {
+        self.cutoff.after(seconds);
+    }
+
+    /// Seconds that a close takes after an exception.
+    #[getter(_close_timeout)]
+    fn close_timeout(&self) -> f64 {
+        self.close_timeout
     }
 
     #[pyo3(name = "_is_closed")]

@@ -3,10 +3,15 @@
 //! A wait wakes up every [`SLICE`] to check for signals, so that Ctrl+C interrupts it.
 
 use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait between two checks for signals.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
+
+/// How long a close waits even with a timeout of zero: long enough for healthy brokers to take a commit, and to remove the
+/// member from its group.
+pub(super) const LEAST_CLOSE: Duration = Duration::from_millis(100);
 
 /// The time at which a wait times out, or never.
 #[derive(Clone, Copy)]
@@ -22,8 +27,28 @@ impl Deadline {
         self.0.is_none()
     }
 
+    /// Returns this deadline, or the one that much time from now if that is later.
+    pub(super) fn at_least(self, time: Duration) -> Self {
+        Self(self.0.map(|end| end.max(Instant::now() + time)))
+    }
+
     pub(super) fn left(self) -> Duration {
         self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Ends the waits of a close early. Another thread may set it while the close is running.
+#[derive(Default)]
+pub(super) struct Cutoff(Mutex<Option<Instant>>);
+
+impl Cutoff {
+    /// Ends the waits that many seconds from now.
+    pub(super) fn after(&self, seconds: f64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Deadline::after(Some(seconds)).0;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|end| end <= Instant::now())
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`LoopFuture`]: what an asyncio task awaits until a [`WaitSource`] is ready. [`Ready`]: an awaitable with a result already.
+//! [`LoopFuture`]: what an asyncio task awaits until a [`WaitSource`] is ready.
 //!
 //! A `LoopFuture` has the part of asyncio's Future that tasks use. An asyncio Future resumes its task through the loop's
 //! queue, which costs one more turn of the loop and a system call. Here the callback of the loop waker resumes the task
@@ -288,42 +288,6 @@ impl LoopFuture {
         let state = std::mem::take(&mut *self.state());
         drop(state);
     }
-}
-
-/// An awaitable that has its result: `await` returns it without a turn of the event loop.
-#[pyclass(frozen, module = "klamm._klamm")]
-pub(super) struct Ready(Py<PyAny>);
-
-impl Ready {
-    pub(super) fn new(py: Python<'_>, value: Py<PyAny>) -> PyResult<Bound<'_, Self>> {
-        Bound::new(py, Self(value))
-    }
-}
-
-#[pymethods]
-impl Ready {
-    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Err(stop_iteration(self.0.clone_ref(py)))
-    }
-
-    // With `send`, `throw` and `close` it is a coroutine, so `asyncio.create_task` accepts it.
-
-    fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.__next__(py)
-    }
-
-    #[pyo3(signature = (error, *_more))]
-    fn throw(&self, error: Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
-        Err(PyErr::from_value(error))
-    }
-
-    fn close(&self) {}
 }
 
 /// Returns the exception that ends an `await` with a value.

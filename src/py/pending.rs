@@ -7,7 +7,7 @@ use super::arguments;
 use super::deadline::{Deadline, wait_for};
 use super::error::exception;
 use super::event_loop;
-use super::loop_future::{LoopFuture, Ready, stop_iteration};
+use super::loop_future::{LoopFuture, stop_iteration};
 use super::record::metadata;
 use super::wait_source::WaitSource;
 use crate::client::{self, AnyClient, ErrorKind};
@@ -15,7 +15,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -322,17 +322,16 @@ impl Pending {
     fn within<'py>(
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, this) = (slf.py(), slf.get());
-        this.check()?;
-        match this.get(py) {
-            Some(result) => Ok(Ready::new(py, result?)?.into_any()),
-            None => Ok(event_loop::wait_on(py, slf.clone().unbind(), timeout)?.into_any()),
-        }
+    ) -> PyResult<Bound<'py, PendingWait>> {
+        Bound::new(slf.py(), PendingWait { pending: slf.clone().unbind(), timeout, wait: OnceLock::new() })
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::within(slf, None)
+        slf.get().check()?;
+        match slf.get().is_done() {
+            true => Ok(Self::within(slf, None)?.into_any()),
+            false => Ok(event_loop::wait_on(slf.py(), slf.clone().unbind(), None)?.into_any()),
+        }
     }
 
     /// Runs one step of a task. With `throw` and `close` the object is a coroutine, as `asyncio.create_task` requires.
@@ -361,6 +360,59 @@ impl Pending {
             Some(Ok(value)) => format!("<Pending {}: {}>", self.what(), value.bind(py).repr()?),
             Some(Err(error)) => format!("<Pending {}: {}>", self.what(), error.value(py).repr()?),
         })
+    }
+}
+
+/// The awaitable of [`Pending::within`]. It starts to wait at its first step, so one that is never awaited waits for nothing.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct PendingWait {
+    pending: Py<Pending>,
+    timeout: Option<f64>,
+    /// Set by the first step, unless there was a result already.
+    wait: OnceLock<Py<LoopFuture>>,
+}
+
+#[pymethods]
+impl PendingWait {
+    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, LoopFuture>> {
+        if let Some(wait) = self.wait.get() {
+            return LoopFuture::__next__(wait.bind(py).clone());
+        }
+        let pending = self.pending.get();
+        pending.check()?;
+        if let Some(result) = pending.get(py) {
+            return Err(stop_iteration(result?));
+        }
+        let wait = event_loop::wait_on(py, self.pending.clone_ref(py), self.timeout)?;
+        // One task awaits this object, so the cell is empty.
+        let _ = self.wait.set(wait.clone().unbind());
+        LoopFuture::__next__(wait)
+    }
+
+    // With `send`, `throw` and `close` it is a coroutine, so `asyncio.create_task` accepts it.
+
+    fn send<'py>(&self, py: Python<'py>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LoopFuture>> {
+        self.__next__(py)
+    }
+
+    #[pyo3(signature = (error, *_more))]
+    fn throw(&self, error: Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(PyErr::from_value(error))
+    }
+
+    fn close(&self) {}
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.pending)?;
+        self.wait.get().map_or(Ok(()), |wait| visit.call(wait))
     }
 }
 

@@ -6,7 +6,7 @@
 //! the open batch of a partition.
 
 use super::arrow::{ArrowRows, RowCursor};
-use super::bytes_like::{BytesLike, Header, Headers, optional_bytes};
+use super::bytes_like::{BytesLike, Header, Headers, Items};
 use super::commits::OffsetToCommit;
 use super::construct::construct;
 use super::deadline::{Deadline, wait_for};
@@ -22,7 +22,7 @@ use crate::client::{
     self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
     servers: String,
     on_error: Option<Py<PyAny>>,
+    close_timeout: f64,
     /// Failures of records without a Delivery that `flush` has not raised yet.
     failures: Mutex<Vec<Failure>>,
 }
@@ -128,7 +129,8 @@ impl ProducerCore {
         let (config, servers, login) = config::parse(py, ClientType::Producer, bootstrap_servers, config)?;
         let client = client::Producer::new(&config)?;
         login_mailbox::start(py, client.login_mailbox(), login)?;
-        Ok(Self { client: Arc::new(client), servers, on_error, failures: Mutex::default() })
+        let close_timeout = config.close_timeout().as_secs_f64();
+        Ok(Self { client: Arc::new(client), servers, on_error, close_timeout, failures: Mutex::default() })
     }
 
     /// Sends a record.
@@ -344,6 +346,12 @@ impl ProducerCore {
         self.client.max_block().as_secs_f64()
     }
 
+    /// Seconds that a close takes after an interrupt.
+    #[getter(_close_timeout)]
+    fn close_timeout(&self) -> f64 {
+        self.close_timeout
+    }
+
     /// Waits until all records sent so far are delivered or have failed.
     #[pyo3(name = "_flush")]
     fn flush(&self) -> PyResult<Pending> {
@@ -467,10 +475,9 @@ impl ProducerCore {
         let waiting = self.client.may_wait();
         let timeout = if waiting.is_ok() { timeout } else { Some(0.0) };
         let end = Deadline::after(timeout);
-        if let Some(abort) = self.client.abort_transaction() {
-            wait_for(py, end, |slice| abort.wait(slice))?;
-        }
-        let is_flushed = wait_for(py, end, |slice| flush.wait(slice));
+        let abort = self.client.abort_transaction();
+        let aborted = abort.map_or(Ok(true), |abort| wait_for(py, end, |slice| abort.wait(slice)));
+        let is_flushed = aborted.and_then(|_| wait_for(py, end, |slice| flush.wait(slice)));
         let left = self.client.outstanding();
         // Its error for records that are left is replaced by the one below.
         let _ = py.detach(|| self.client.close(Duration::ZERO));
@@ -629,48 +636,6 @@ enum Stop {
 }
 
 type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
-
-/// A list or tuple of bytes-like objects.
-struct Items<'a, 'py> {
-    what: &'static str,
-    sequence: Sequence<'a, 'py>,
-}
-
-enum Sequence<'a, 'py> {
-    List(&'a Bound<'py, PyList>),
-    Tuple(&'a Bound<'py, PyTuple>),
-}
-
-impl<'a, 'py> Items<'a, 'py> {
-    fn new(what: &'static str, items: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        let sequence = match items.cast::<PyList>() {
-            Ok(list) => Sequence::List(list),
-            Err(_) => Sequence::Tuple(items.cast::<PyTuple>()?),
-        };
-        Ok(Self { what, sequence })
-    }
-
-    fn len(&self) -> usize {
-        match self.sequence {
-            Sequence::List(list) => list.len(),
-            Sequence::Tuple(tuple) => tuple.len(),
-        }
-    }
-
-    fn get(&self, i: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let item = match self.sequence {
-            Sequence::List(list) => list.get_item(i)?,
-            Sequence::Tuple(tuple) => tuple.get_item(i)?,
-        };
-        match item.cast_into_exact::<PyBytes>() {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(e) => match e.into_inner() {
-                item if item.is_none() => Ok(None),
-                item => optional_bytes(&format!("{}[{i}]", self.what), item),
-            },
-        }
-    }
-}
 
 /// Converts the arguments of a record.
 #[inline]

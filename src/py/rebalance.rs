@@ -1,7 +1,7 @@
-//! Rebalances of a consumer: calls its listener, and commits before it gives up partitions or leaves its group.
+//! Rebalances and the close of a consumer: calls its listener, and commits before it gives up partitions or leaves its group.
 
 use super::consumer::ConsumerCore;
-use super::deadline::{Deadline, wait_for};
+use super::deadline::{Deadline, LEAST_CLOSE, wait_for};
 use super::delivery_buffer::Processed;
 use crate::client::{Change, TopicPartition};
 use pyo3::prelude::*;
@@ -66,25 +66,50 @@ impl ConsumerCore {
 
     /// Prepares to give up all partitions: calls the listener, unless Python does, and commits the processed records.
     ///
-    /// Returns whether a signal ended the wait for the commit, and the first error.
-    pub(super) fn give_up(&self, py: Python<'_>, end: Deadline, handled: Processed) -> (bool, PyResult<()>) {
-        self.buffer().finish(&self.client, handled);
+    /// With `None`, it commits nothing. Returns whether a signal ended the wait for the commit, and the first error.
+    pub(super) fn give_up(&self, py: Python<'_>, end: Deadline, handled: Option<Processed>) -> (bool, PyResult<()>) {
+        if let Some(handled) = handled {
+            self.buffer().finish(&self.client, handled);
+        }
         let told = if self.defers.load(Relaxed) { Ok(()) } else { self.revoke_all(py) };
         if self.client.check().is_err() {
             return (false, told); // the listener closed the consumer, which did the rest
         }
-        let commit = match self.client.commit_finished() {
+        let commit = match self.client.commit_finished(handled.is_some()) {
             Ok(Some(commit)) => commit,
             Ok(None) => return (false, told),
             Err(e) => return (false, told.and(Err(e.into()))),
         };
-        match wait_for(py, end, |slice| commit.wait(slice)) {
+        match wait_for(py, end, |slice| commit.wait(slice) || self.cutoff.is_over()) {
             Ok(_) => {
                 let committed = commit.result().map_err(PyErr::from);
                 (false, told.and(committed))
             }
             Err(signal) => (true, told.and(Err(signal))),
         }
+    }
+
+    /// Gives up all partitions, waits for the commits in the background, leaves the group, and ends the client.
+    ///
+    /// A signal ends the waits. With `None` for `handled`, it commits nothing.
+    pub(super) fn leave_and_end(&self, py: Python<'_>, end: Deadline, handled: Option<Processed>) -> PyResult<()> {
+        if self.client.check().is_err() {
+            return Ok(());
+        }
+        let end = end.at_least(LEAST_CLOSE);
+        let (is_interrupted, given_up) = self.give_up(py, end, handled);
+        if self.client.check().is_err() {
+            return given_up;
+        }
+        let over = if is_interrupted { Ok(false) } else { self.commits.wait(py, end, &self.cutoff) };
+        let has_left = |slice| self.client.wait_until_left(slice) || self.cutoff.is_over();
+        let left = match self.client.leave() {
+            // A commit that took all the time must not keep the member in the group until its session times out.
+            Ok(()) if !is_interrupted && over.is_ok() => wait_for(py, end.at_least(LEAST_CLOSE), has_left),
+            _ => Ok(false),
+        };
+        py.detach(|| self.client.end());
+        given_up.and(over.map(drop)).and(left.map(drop))
     }
 
     /// Tells the listener that all partitions are revoked, and removes it. The listener may close the consumer.

@@ -4,11 +4,11 @@
 //! acknowledgement it accepts a record when the program asks for the next one, unless the program acknowledged the record
 //! itself. Fetching and sending acknowledgements is the client's part.
 
-use super::deadline::{Deadline, wait_for};
+use super::deadline::{Cutoff, Deadline, LEAST_CLOSE, wait_for};
 use super::error::{exception, no_pickle};
 use super::event_loop;
 use super::login_mailbox;
-use super::loop_future::{LoopFuture, Ready};
+use super::loop_future::LoopFuture;
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
 use super::records::Records;
@@ -77,6 +77,8 @@ pub(super) struct ShareConsumerCore {
     servers: String,
     max_poll_records: usize,
     explicit: bool,
+    close_timeout: f64,
+    cutoff: Cutoff,
     buffer: Mutex<AcquiredRecords>,
     /// The callback `on_acknowledged`.
     listener: Mutex<Option<Py<PyAny>>>,
@@ -221,6 +223,8 @@ impl ShareConsumerCore {
             servers,
             max_poll_records: config.max_poll_records(),
             explicit: config.acknowledges_explicitly(),
+            close_timeout: config.close_timeout().as_secs_f64(),
+            cutoff: Cutoff::default(),
             buffer: Mutex::default(),
             listener: Mutex::default(),
         };
@@ -269,16 +273,16 @@ impl ShareConsumerCore {
         ShareRecordIterator { consumer: slf.clone().unbind() }
     }
 
-    /// Returns an awaitable of the next record if there is one, or None if the caller has to wait.
-    #[pyo3(name = "_next_ready")]
-    fn next_ready<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Ready>>> {
+    /// Returns the next record if there is one, or None if the caller has to wait.
+    #[pyo3(name = "_try_next")]
+    fn try_next(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         let mut next = self.buffer().next();
         if next.is_none() {
             self.check()?;
             self.try_fetch(py)?;
             next = self.buffer().next();
         }
-        next.map(|record| Ready::new(py, Py::new(py, record)?.into_any())).transpose()
+        Ok(next)
     }
 
     /// Returns up to that many records. Waits up to `timeout` seconds for the first.
@@ -361,27 +365,40 @@ impl ShareConsumerCore {
         Ok(self.client.lock()?.map(|lock| lock.as_secs_f64()))
     }
 
-    /// Closes the client. `handled` says whether the last record was processed too.
+    /// Closes the client. `handled` says whether the last record was processed too, or is None to accept no record.
     #[pyo3(name = "_close", signature = (timeout, handled))]
     fn close(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-        handled: bool,
+        handled: Option<bool>,
     ) -> PyResult<()> {
         if self.client.check().is_err() {
             return Ok(());
         }
-        let accepted = self.accept(handled);
-        let end = Deadline::after(timeout);
+        let accepted = handled.map_or(Ok(()), |handled| self.accept(handled));
+        let end = Deadline::after(timeout).at_least(LEAST_CLOSE);
+        let has_left = |slice| self.client.wait_until_left(slice) || self.cutoff.is_over();
         let left = match self.client.leave() {
-            Ok(()) => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
+            Ok(()) => wait_for(py, end, has_left),
             Err(_) => Ok(false),
         };
         let called = self.run_callback(py);
         py.detach(|| self.client.end());
         accepted.and(called)?;
         left.map(drop)
+    }
+
+    /// Makes a close that is running in another thread end after that many seconds.
+    #[pyo3(name = "_hurry", signature = (seconds))]
+    fn hurry(&self, seconds: f64) {
+        self.cutoff.after(seconds);
+    }
+
+    /// Seconds that a close takes after an exception.
+    #[getter(_close_timeout)]
+    fn close_timeout(&self) -> f64 {
+        self.close_timeout
     }
 
     #[pyo3(name = "_is_closed")]

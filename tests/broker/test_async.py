@@ -10,7 +10,14 @@ import pyarrow as pa
 import pytest
 
 import klamm
-from klamm.errors import BufferFullError, ClosedError, ConfigError, KafkaTimeoutError, TransactionAbortedError
+from klamm.errors import (
+    BufferFullError,
+    ClosedError,
+    ConfigError,
+    GroupAuthorizationFailedError,
+    KafkaTimeoutError,
+    TransactionAbortedError,
+)
 from klamm.testing import DevBroker
 
 
@@ -105,6 +112,97 @@ def test_a_task_can_be_made_of_the_next_record(broker, topic):
             return [(await asyncio.create_task(anext(consumer))).value for _ in range(2)]
 
     assert asyncio.run(main()) == [b"0", b"1"]
+
+
+async def cancel_at_once(make):
+    """Cancel awaitables in each way that does not let them begin."""
+    waiting = asyncio.ensure_future(make())
+    waiting.cancel()
+    together = asyncio.gather(make(), asyncio.sleep(20))
+    together.cancel()
+    make().close()
+    ends = await asyncio.gather(
+        asyncio.wait_for(make(), 0), waiting, together, asyncio.wait_for(make(), -1), return_exceptions=True
+    )
+    assert all(isinstance(end, (asyncio.TimeoutError, asyncio.CancelledError)) for end in ends)
+
+
+@pytest.mark.parametrize("deserializer", [None, bytes.decode], ids=["bytes", "text"])
+def test_an_anext_that_never_began_takes_no_record(broker, topic, deserializer):
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            await producer.send_many(topic, [b"%d" % n for n in range(5)], partition=0)
+        config = {"group_id": topic, "topics": [topic], "auto_offset_reset": "earliest"}
+        async with klamm.AsyncConsumer(broker.bootstrap_servers, value_deserializer=deserializer, **config) as consumer:
+            read = [(await anext(consumer)).offset]
+            await cancel_at_once(lambda: anext(consumer))
+            await consumer.commit()
+            committed = (await consumer.committed([klamm.TopicPartition(topic, 0)])).popitem()[1]
+            while len(read) < 5:
+                read.append((await asyncio.wait_for(anext(consumer), 20)).offset)
+            return read, committed
+
+    assert asyncio.run(main()) == (list(range(5)), 1)
+
+
+@pytest.mark.parametrize("deserializer", [None, bytes.decode], ids=["bytes", "text"])
+def test_anext_with_a_default_returns_it_at_the_end_and_raises_errors(broker, topic, deserializer):
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            await producer.send(topic, b"0", partition=0)
+        consumer = klamm.AsyncConsumer(broker.bootstrap_servers, value_deserializer=deserializer)
+        consumer.assign([klamm.TopicPartition(topic, 0, 0, 1)])
+        seen = []
+        while (record := await anext(consumer, None)) is not None:
+            seen.append(record.offset)
+        assert await anext(consumer, "end") == "end"
+        await consumer.unsubscribe()
+        with pytest.raises(ConfigError, match="wait for ever"):
+            await anext(consumer, None)
+        await consumer.close()
+        with pytest.raises(ClosedError):
+            await anext(consumer, None)
+        return seen
+
+    assert asyncio.run(main()) == [0]
+
+
+@pytest.mark.parametrize("style", ["consumer", "share consumer"])
+def test_anext_with_a_default_raises_the_errors_of_a_broker(style):
+    async def main():
+        with DevBroker() as dev:
+            dev.fault("FindCoordinator", "error", error="GROUP_AUTHORIZATION_FAILED", times=None)
+            make = klamm.AsyncConsumer if style == "consumer" else klamm.AsyncShareConsumer
+            async with make(dev.bootstrap_servers, group_id="g", topics=["t"]) as consumer:
+                with pytest.raises(GroupAuthorizationFailedError):
+                    await asyncio.wait_for(anext(consumer, None), 20)
+
+    asyncio.run(main())
+
+
+def test_an_error_that_is_known_is_raised_by_the_await(broker, topic):
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers, max_request_size=10_000) as producer:
+            delivery = producer.send_nowait(topic, b"v", partition=77)
+            with pytest.raises(ConfigError, match="not 77"):
+                await delivery
+            waiting = delivery.within(5)
+            with pytest.raises(ConfigError, match="not 77"):
+                await waiting
+            with pytest.raises(ConfigError, match="not 77"):
+                await asyncio.wait_for(delivery.within(5), 20)
+
+    asyncio.run(main())
+
+
+def test_a_wait_starts_with_its_first_step(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers, linger_ms=200) as producer:
+        waiting = producer.send(topic, b"v").within(20)  # no event loop runs yet
+
+        async def main():
+            return (await waiting).offset
+
+        assert asyncio.run(main()) == 0
 
 
 def test_a_cancelled_wait_leaves_the_record_on_its_way(broker, topic):

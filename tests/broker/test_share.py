@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 
 import pytest
@@ -103,6 +104,29 @@ def test_records_that_the_loop_has_passed_are_accepted(style, broker, group, ten
         assert seen == list(range(10))
         assert consumer.client.acquisition_lock_timeout == 30
         assert consumer.client.subscription() == {ten}
+    assert is_empty(broker, group, ten)
+
+
+@pytest.mark.parametrize("deserializer", [None, bytes.decode], ids=["bytes", "text"])
+def test_an_anext_that_never_began_accepts_no_record(broker, group, ten, deserializer):
+    async def main():
+        config = {"group_id": group, "topics": [ten], "value_deserializer": deserializer}
+        async with klamm.AsyncShareConsumer(broker.bootstrap_servers, **config) as consumer:
+            read = [int((await anext(consumer)).value)]
+            for _ in range(3):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(anext(consumer), 0)
+                waiting = asyncio.ensure_future(anext(consumer))
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
+                anext(consumer).close()
+            while len(read) < 10:
+                read.append(int((await asyncio.wait_for(anext(consumer), 20)).value))
+        with pytest.raises(ClosedError):
+            await anext(consumer, None)
+        return read
+
+    assert asyncio.run(main()) == list(range(10))
     assert is_empty(broker, group, ten)
 
 

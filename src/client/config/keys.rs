@@ -41,6 +41,8 @@ pub enum Kind {
     List,
     /// An integer within bounds.
     Int(i64, i64),
+    /// A number of seconds, with or without decimals.
+    Seconds,
     /// True or false.
     Bool,
     /// One of these texts.
@@ -78,6 +80,7 @@ impl Key {
             Kind::List => "a list, or text with commas".to_owned(),
             Kind::Int(min, i64::MAX) => format!("a whole number from {min}"),
             Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
+            Kind::Seconds => "a number of seconds from 0 to 2147483".to_owned(),
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(names) => names.join(", "),
             Kind::Reset => "earliest, latest, none, by_duration:PnDTnHnMnS".to_owned(),
@@ -91,6 +94,7 @@ const PRODUCER: &[ClientType] = &[ClientType::Producer];
 const CONSUMER: &[ClientType] = &[ClientType::Consumer];
 const SHARE: &[ClientType] = &[ClientType::ShareConsumer];
 const CONSUMERS: &[ClientType] = &[ClientType::Consumer, ClientType::ShareConsumer];
+const CLOSERS: &[ClientType] = &[ClientType::Producer, ClientType::Consumer, ClientType::ShareConsumer];
 const MS: Kind = Kind::Int(0, i32::MAX as i64);
 const BYTES: Kind = Kind::Int(1, i64::MAX);
 
@@ -192,6 +196,10 @@ keys! {
         "How long the client waits for the answer to a request.";
     "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL,
         "The timeout of calls that name none.";
+    "close.timeout": Kind::Seconds, "2", CLOSERS,
+        "How long, in seconds, a `with` block that ends by an exception waits for the close. A consumer then commits, \
+         leaves its group or both. After Ctrl+C, another Ctrl+C ends the wait. A producer waits so long for its records \
+         after Ctrl+C, `SystemExit` or the cancellation of its task. After another exception it waits for all of them.";
     "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL,
         "How long setting up a connection may take.";
     "broker.version.fallback": Kind::Text, "auto", ALL,

@@ -92,6 +92,11 @@ impl Config {
         self.values.ms("default.api.timeout.ms")
     }
 
+    /// Returns how long a close waits after an exception.
+    pub fn close_timeout(&self) -> Duration {
+        self.values.seconds("close.timeout")
+    }
+
     /// Returns the largest number of records of one poll.
     pub fn max_poll_records(&self) -> usize {
         self.values.size("max.poll.records")

@@ -31,6 +31,8 @@ pub(super) struct Values {
     values: BTreeMap<&'static str, Value>,
 }
 
+/// The largest number of seconds of a key, about as much as a key in milliseconds allows.
+const MOST_SECONDS: f64 = 2_147_483.0;
 /// The key that switches off the check of a broker's host name.
 pub(super) const HOST_CHECK: &str = "ssl.endpoint.identification.algorithm";
 /// The prefix of an age in `auto.offset.reset`.
@@ -113,6 +115,15 @@ impl Values {
         Duration::from_millis(self.int(name).unsigned_abs())
     }
 
+    /// Returns a duration that the configuration has in seconds.
+    pub fn seconds(&self, name: &'static str) -> Duration {
+        let seconds = match self.values.get(name) {
+            Some(Value::Float(seconds)) => *seconds,
+            _ => self.text(name).parse().unwrap_or(0.0),
+        };
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    }
+
     /// Returns a number of bytes or records.
     pub fn size(&self, name: &'static str) -> usize {
         usize::try_from(self.int(name)).unwrap_or(usize::MAX)
@@ -184,6 +195,16 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
                 _ => None,
             };
             n.filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
+        }
+        (Kind::Seconds, value) => {
+            let seconds = match value {
+                Value::Int(n) => Some(n as f64),
+                Value::Float(n) => Some(n),
+                Value::String(s) => s.trim().parse().ok(),
+                _ => None,
+            };
+            let is_allowed = |n: &f64| (0.0..=MOST_SECONDS).contains(n);
+            seconds.filter(is_allowed).map(Value::Float).ok_or_else(wrong)
         }
         (Kind::Bool, Value::Bool(b)) => Ok(Value::Bool(b)),
         (Kind::Bool, Value::String(s)) => match s.trim().to_ascii_lowercase().as_str() {
