@@ -72,11 +72,20 @@ class PartitionInfo:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic and its partitions. `internal` topics belong to Kafka itself, such as `__consumer_offsets`."""
+    """A topic and its partitions.
+
+    Attributes:
+        name: Name of the topic.
+        internal: Whether the topic belongs to Kafka itself, such as `__consumer_offsets`.
+        partitions: Partitions, by number.
+        topic_id: ID in the form of Kafka's tools. A topic that is deleted and created again has another one. None if the brokers
+            are older than Kafka 2.8.
+    """
 
     name: str
     internal: bool
     partitions: list[PartitionInfo]
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ use super::error::no_pickle;
 use super::login_mailbox;
 use super::pending::Pending;
 use super::{arguments, commits, config};
+use crate::api::ErrorCode;
 use crate::client::{self, AnyClient, ClientType, ConfigResource, Error, GroupMember, NewTopic, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -172,8 +173,11 @@ impl AdminCore {
     ) -> PyResult<Pending> {
         let pending = self.client.describe(None, timeout)?;
         Ok(Pending::new("list of topics", self.any(), pending, move |py, cluster| {
-            let is_listed = |internal_topic: bool, is_error: bool| !is_error && (internal || !internal_topic);
-            let topics = cluster.topics.iter().filter(|(_, t)| is_listed(t.internal, t.error.is_error()));
+            // A topic whose partitions have no leader for a moment exists.
+            let exists = |error: ErrorCode| {
+                !error.is_error() || (error.is_retriable() && error != ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+            };
+            let topics = cluster.topics.iter().filter(|(_, t)| exists(t.error) && (internal || !t.internal));
             let mut names: Vec<&str> = topics.map(|(name, _)| &**name).collect();
             names.sort_unstable();
             Ok(PyList::new(py, names)?.into_any().unbind())
@@ -207,6 +211,7 @@ impl AdminCore {
                     name: &**name,
                     internal: topic.internal,
                     partitions: list(py, partitions)?,
+                    topic_id: (!topic.id.is_zero()).then(|| topic.id.to_string()),
                 })?;
                 found.set_item(&**name, description)?;
             }

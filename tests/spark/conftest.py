@@ -156,6 +156,12 @@ def cluster(broker: Broker) -> Cluster:
 
 
 @pytest.fixture
+def cluster_at() -> Callable[[str], Cluster]:
+    """Return a `Cluster` for the test's own broker."""
+    return Cluster
+
+
+@pytest.fixture
 def kafka_at(spark: SparkSession) -> Callable[[str], Kafka]:
     """Return a `Kafka` for Spark and the test's own broker."""
     return lambda bootstrap: Kafka(bootstrap, spark)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -24,50 +23,20 @@ from pyspark.sql.datasource import (
 )
 
 import klamm
-from klamm.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from klamm.errors import ConfigError, KafkaTimeoutError
 from klamm.spark import DataLossError
-from klamm.spark.options import read_options
-from klamm.spark.read import KlammFilteringReader, KlammReader
+from klamm.spark.read import KlammFilteringReader
 from klamm.spark.schema import source_schema
-from klamm.spark.stream import KlammStreamReader
 from klamm.testing import DevBroker
+from spark_plans import batch, begun, parsed, plan, stream, values
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="limits of micro-batches: PySpark 4.2")
-
-
-def parsed(cluster, streaming, options):
-    return read_options({"kafka.bootstrap.servers": cluster.bootstrap, **options}, streaming)
-
-
-def batch(cluster, **options):
-    return KlammReader(parsed(cluster, False, options), source_schema(include_headers=False))
-
-
-def stream(cluster, **options):
-    options = {"startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "10", **options}
-    return KlammStreamReader(parsed(cluster, True, options), source_schema(include_headers=False))
-
-
-def plan(reader):
-    return [tuple(task.value) for task in reader.partitions()]
-
-
-def values(reader, tasks):
-    return [value for task in tasks for rows in reader.read(task) for value in rows.column("value").to_pylist()]
 
 
 @pytest.fixture
 def never_check_silence(monkeypatch):
     """Disable the check for missing records, so that a task that waits for them makes the test time out."""
     monkeypatch.setattr("klamm.spark.read.CHECK_SECONDS", 3600.0)
-
-
-def begun(reader):
-    """Call a reader as Spark does, up to the end of the first batch, which is empty."""
-    start = reader.initialOffset()
-    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
-    assert reader.partitions(start, start) == []
-    return start
 
 
 def steps(reader, limit=None):
@@ -415,67 +384,6 @@ def test_new_topics_without_their_first_records_are_data_loss(cluster, topic):
     ):
         careful.partitions(start, end)
     assert values(careless, careless.partitions(start, end)) == [b"4", b"5"]
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_deleted_topic_fails_the_query_or_is_skipped(cluster, topic, again):
-    kept, gone = f"{topic}-a", f"{topic}-b"
-    for name in (kept, gone):
-        cluster.create(name)
-        cluster.numbers(name, range(3))
-    careful = stream(cluster, subscribe=f"{kept},{gone}")
-    careless = stream(cluster, subscribe=f"{kept},{gone}", failOnDataLoss="false")
-    start = careful.latestOffset(careful.initialOffset(), limits.ReadAllAvailable())
-    cluster.delete(gone)
-    if again:
-        cluster.create(gone)
-        cluster.numbers(gone, range(30, 31))
-    cluster.numbers(kept, range(3, 5))
-    end = careful.latestOffset(start, limits.ReadAllAvailable())
-    with pytest.raises(
-        DataLossError, match="created again" if again else f"read before no longer exist: {gone}-0"
-    ) as lost:
-        careful.partitions(start, end)
-    condition = "KAFKA_DATA_LOSS." + ("PARTITION_OFFSET_CHANGED" if again else "PARTITIONS_DELETED")
-    assert lost.value.condition == condition
-    assert pickle.loads(pickle.dumps(lost.value)).condition == condition  # noqa: S301 - our own
-    assert values(careless, careless.partitions(start, end)) == [b"3", b"4"]
-    assert careless.latestOffset(end, limits.ReadAllAvailable()) == end
-
-
-def test_a_topic_that_was_added_and_deleted_fails_the_query_or_is_skipped(cluster, topic):
-    kept, gone = f"{topic}-a", f"{topic}-b"
-    cluster.create(kept)
-    careful, careless = (
-        stream(cluster, subscribePattern=f"{topic}-.*", failOnDataLoss=answer) for answer in ("true", "false")
-    )
-    start = begun(careful)
-    cluster.create(gone)
-    for name in (kept, gone):
-        cluster.numbers(name, range(3))
-    end = careful.latestOffset(start, careful.getDefaultReadLimit())
-    assert end == {kept: {"0": 3}, gone: {"0": 3}}
-    cluster.delete(gone)
-    # A query that is started again repeats the batch it was in, which its checkpoint has.
-    with pytest.raises(DataLossError, match=f"INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS. .* no longer exist: {gone}-0"):
-        careful.partitions(start, end)
-    assert values(careless, careless.partitions(start, end)) == [b"0", b"1", b"2"]
-    assert careless.latestOffset(end, careless.getDefaultReadLimit()) == {kept: {"0": 3}}
-
-
-def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(cluster, topic, monkeypatch):
-    cluster.create(topic)
-    cluster.numbers(topic, range(3))
-    careful, careless = (batch(cluster, subscribe=topic, failOnDataLoss=answer) for answer in ("true", "false"))
-    tasks = careful.partitions()
-
-    def gone(*_):
-        raise UnknownTopicOrPartitionError("gone", topic=topic)
-
-    monkeypatch.setattr(klamm.Consumer, "arrow", gone)
-    with pytest.raises(DataLossError, match=f"partition {topic}-0: it no longer exists"):
-        values(careful, tasks)
-    assert values(careless, tasks) == []
 
 
 def test_sizes_of_deleted_records_are_unknown(cluster, topic):

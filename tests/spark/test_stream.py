@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 import klamm
 from java_tools import java_tool
+from klamm.testing import DevBroker
 from settled import until
 
 pytestmark = pytest.mark.spark
@@ -210,6 +211,37 @@ def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_skipped(ka
         else:
             until(lambda: query.processAllAvailable() or len(seen) >= 8)
     assert sorted(seen) == ([0, 0, 1, 1, 2, 2] if careful == "true" else [0, 0, 1, 1, 2, 2, 3, 4])
+
+
+@pytest.mark.parametrize("careful", ["true", "false"])
+def test_a_topic_that_is_unknown_for_a_moment_is_not_read_again(kafka_at, topic, tmp_path, careful):
+    checkpoint, seen = tmp_path / "checkpoint", []
+    with DevBroker() as broker:
+        kafka = kafka_at(broker.bootstrap_servers)
+        names = [f"{topic}-a", f"{topic}-b"]
+        for name in names:
+            kafka.create(name)
+            kafka.numbers(name, range(3))
+        options = {"subscribe": ",".join(names), "failOnDataLoss": careful, "fetchOffset.retryIntervalMs": "10"}
+        rows = kafka.stream(startingOffsets="earliest", **options)
+        with running(rows, checkpoint, seen.extend) as query:
+            query.processAllAvailable()
+            for api in ("Metadata", "DescribeTopicPartitions"):
+                broker.fault(api, "error", error="UNKNOWN_TOPIC_OR_PARTITION", topic=names[0], times=None)
+            kafka.numbers(names[1], range(10, 12))
+            if careful == "true":
+                with pytest.raises(StreamingQueryException, match="PARTITIONS_DELETED"):
+                    query.processAllAvailable()
+            else:
+                query.processAllAvailable()
+        broker.clear_faults()
+        kafka.numbers(names[0], range(20, 22))
+        with running(rows, checkpoint, seen.extend) as query:
+            query.processAllAvailable()
+    assert sorted(seen) == [0, 0, 1, 1, 2, 2, 10, 11, 20, 21]
+    for log in (checkpoint / "offsets").iterdir():
+        if log.name.isdecimal():
+            assert set(json.loads(log.read_text().splitlines()[-1])) == set(names)
 
 
 @pytest.mark.limits

@@ -3,6 +3,9 @@
 Spark asks an idle stream for its latest offsets about a hundred times a second. To spare the brokers, requests keep a minimum
 interval. They wait instead of using a cache, so that every record acknowledged before the call is seen. A request that fails with a
 retriable error is tried `fetchOffset.numRetries` times in all.
+
+Brokers may deny for a moment that a topic exists, and a user's access may be revoked for a moment. So a missing topic is only an
+answer for now; `stream` decides what to write into the checkpoint.
 """
 
 from __future__ import annotations
@@ -48,6 +51,9 @@ class Lookup:
         self._consumer = klamm.Consumer(options.config | group)
         self._admin: klamm.Admin | None = None
         self._next_request = 0.0
+        self.topic_ids: dict[
+            str, str
+        ] = {}  # of the topics that were found last; without those of brokers that have no IDs
 
     def close(self) -> None:
         """Close the connections."""
@@ -59,13 +65,14 @@ class Lookup:
         """Return the partitions to read, as of now, in order.
 
         Args:
-            running: The query is already running, so a missing topic is left out; `failOnDataLoss` decides when the next batch is
-                planned. Default False: a missing topic is an error.
+            running: The query is already running, so a missing topic is left out. Default False: a missing topic is an error.
         """
         if self._options.assigned:
             return list(self._options.assigned)
-        if running or self._options.pattern is not None:
-            return self._existing()
+        if running:
+            return self._existing(self._names())[0]
+        if self._options.pattern is not None:
+            return self._matching()
         return [
             (topic, number)
             for topic in sorted(self._options.topics)
@@ -76,15 +83,26 @@ class Lookup:
         """Return the first offset of each partition."""
         return _as_dict(self._retried(lambda: self._consumer.beginning_offsets(_as_list(partitions))))
 
-    def earliest_existing(self, partitions: list[Partition]) -> Offsets:
-        """Return the first offset of each partition that still exists."""
-        try:
-            return self.earliest(partitions)
-        except UnknownTopicOrPartitionError:
-            existing = set(self.partitions(running=True))
-            if existing.issuperset(partitions):  # with option `assign`, which is not looked up
-                raise
-            return self.earliest([tp for tp in partitions if tp in existing])
+    def earliest_existing(self, partitions: list[Partition], patience: float = 0.0) -> Offsets:
+        """Return the first offset of each partition that still exists.
+
+        Args:
+            partitions: Partitions that existed a moment ago.
+            patience: Seconds for which to look for missing partitions before they are left out.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self.earliest(partitions)
+            except UnknownTopicOrPartitionError as error:
+                existing = set(self.partitions(running=True))
+                if self._options.assigned:  # not looked up
+                    raise
+                if time.monotonic() < deadline:
+                    log.warning("retrying in %g s: %s", self._options.retry_seconds, error)
+                    time.sleep(self._options.retry_seconds)
+                else:
+                    return self.earliest([tp for tp in partitions if tp in existing])
 
     def latest(self, partitions: list[Partition]) -> Offsets:
         """Return the end offset of each partition: after the last record, or with `read_committed` the last stable offset."""
@@ -94,7 +112,7 @@ class Lookup:
         """Return the end offset of every existing partition, at most `1 / MIN_INTERVAL` times a second.
 
         A missing topic, or an end below a known offset, may come from a broker whose state is stale. So this tries again before
-        it accepts such a result.
+        it returns such a result.
 
         Args:
             known: Offsets that the ends should have reached.
@@ -121,9 +139,8 @@ class Lookup:
         found = self._retried(lambda: self._consumer.offsets_for_times(requested))
         return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in found.items()}
 
-    def resolve(self, position: Position) -> Offsets:
-        """Return the current offsets of a position."""
-        partitions = self.partitions()
+    def resolve(self, position: Position, partitions: list[Partition]) -> Offsets:
+        """Return the current offsets of a position in each partition."""
         at = position.at
         if isinstance(at, str):
             return self.earliest(partitions) if at == "earliest" else self.latest(partitions)
@@ -178,23 +195,54 @@ class Lookup:
         except KafkaError as error:
             log.warning("could not commit offsets to group '%s': %s", self._options.commit_group, error)
 
-    def _existing(self) -> list[Partition]:
-        """Return the partitions of the topics that exist, without waiting for missing topics."""
+    def _matching(self) -> list[Partition]:
+        """Return the partitions of the topics that the pattern matches. A topic that is listed must also be found."""
+        for _ in range(self._options.retries - 1):
+            partitions, error = self._existing(self._names())
+            if error is None:
+                return partitions
+            log.warning("retrying in %g s: %s", self._options.retry_seconds, error)
+            time.sleep(self._options.retry_seconds)
+        partitions, error = self._existing(self._names())
+        if error is not None:
+            raise error
+        return partitions
+
+    def _names(self) -> set[str]:
+        """Return the topics to read: those of the option, or those that exist now and match the pattern."""
+        pattern = self._options.pattern
+        if pattern is None:
+            return set(self._options.topics)
+        return {name for name in self._retried(self._opened_admin().list_topics) if re.search(pattern, name)}
+
+    def _existing(self, topics: set[str]) -> tuple[list[Partition], UnknownTopicOrPartitionError | None]:
+        """Return the partitions of the topics that exist, without waiting, and the error of one that does not exist."""
+        described: dict[str, klamm.TopicDescription] = {}
+        missing: dict[str, UnknownTopicOrPartitionError] = {}
+        while left := topics - missing.keys():
+            try:
+                described = self._described(left)
+                break
+            except UnknownTopicOrPartitionError as error:
+                if error.topic not in left:
+                    raise
+                missing[error.topic] = error
+        # A broker may have rejected a topic because of another one in the same request.
+        for topic in sorted(missing) if len(topics) > 1 else ():
+            with suppress(UnknownTopicOrPartitionError):
+                described |= self._described({topic})
+                del missing[topic]
+        self.topic_ids = {name: one.topic_id for name, one in described.items() if one.topic_id is not None}
+        partitions = [(topic, one.partition) for topic in sorted(described) for one in described[topic].partitions]
+        return partitions, next(iter(missing.values()), None)
+
+    def _described(self, topics: set[str]) -> dict[str, klamm.TopicDescription]:
+        return self._retried(partial(self._opened_admin().describe_topics, topics))
+
+    def _opened_admin(self) -> klamm.Admin:
         if self._admin is None:
             self._admin = klamm.Admin(self._options.config.only(keys_of("admin")))
-        topics, pattern = set(self._options.topics), self._options.pattern
-        if pattern is not None:
-            topics = {name for name in self._retried(self._admin.list_topics) if re.search(pattern, name)}
-        while topics:
-            try:
-                described = self._retried(partial(self._admin.describe_topics, topics))
-            except UnknownTopicOrPartitionError as error:
-                if error.topic not in topics:
-                    raise
-                topics.discard(error.topic)
-            else:
-                return [(topic, one.partition) for topic in sorted(topics) for one in described[topic].partitions]
-        return []
+        return self._admin
 
     def _resolve_times(self, position: Position, times: dict[Partition, int], or_latest: bool) -> Offsets:
         found = self.at_times(times)
@@ -245,6 +293,10 @@ MISMATCHES = {
     "startingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
     "endingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
 }
+
+# Seconds for which a missing partition counts as missing for a moment. Brokers learn about topics within seconds, and a restart
+# of a small cluster takes less than this.
+GONE_SECONDS = 30.0
 
 # Seconds between requests for latest offsets. Spark needs 60 to 100 ms for the smallest micro-batch, so only idle streams wait.
 MIN_INTERVAL = 0.05

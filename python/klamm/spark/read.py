@@ -21,7 +21,7 @@ from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError, 
 from klamm.spark import clients
 from klamm.spark.columns import Columns
 from klamm.spark.filters import narrow
-from klamm.spark.lookup import Lookup
+from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import DataLossError, OffsetRange, divide
 
 if TYPE_CHECKING:
@@ -49,11 +49,10 @@ class KlammReader(DataSourceReader):
         """Plan one or more tasks for each partition with records to read."""
         options = self._options
         with closing(Lookup(options)) as lookup:
-            start = lookup.resolve(options.start)
-            end = lookup.resolve(options.end)
-            for tp in (
-                start.keys() & end.keys()
-            ):  # a partition created between the two lookups is left for the next read
+            partitions = lookup.partitions()
+            start = lookup.resolve(options.start, partitions)
+            end = lookup.resolve(options.end, partitions)
+            for tp in partitions:
                 if start[tp] > end[tp]:
                     as_given = all(isinstance(one.at, dict) and one.at[tp] >= 0 for one in (options.start, options.end))
                     raise ConfigError(
@@ -61,7 +60,6 @@ class KlammReader(DataSourceReader):
                         f"cannot read partition {tp[0]}-{tp[1]} from offset {start[tp]}, which is after its end, {end[tp]}",
                         hint=f"correct option '{options.start.option}' or '{options.end.option}'",
                     )
-            end = {tp: end[tp] for tp in end if tp in start}
             start, end = narrow(self._filters, start, end, lookup.at_times)
             return tasks(options, lookup, start, end)
 
@@ -103,14 +101,7 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
         return
     clients.exclude_from_gc()
     with clients.consumer(options.config) as consumer:
-        try:
-            yield from _batches(options, columns, offsets, consumer)
-        except UnknownTopicOrPartitionError:
-            report_loss(
-                options,
-                "PARTITIONS_DELETED",
-                f"cannot read partition {offsets.topic}-{offsets.partition}: it no longer exists; was the topic deleted?",
-            )
+        yield from _batches(options, columns, offsets, consumer)
 
 
 def range_of(task: InputPartition | None) -> OffsetRange | None:
@@ -131,16 +122,37 @@ def _batches(
             for batch in consumer.arrow(BATCH_ROWS, CHECK_SECONDS, columns.wanted, BATCH_BYTES):
                 position = batch.column("offset")[-1].as_py() + 1
                 yield convert(batch)
+            position = consumer.position(tp)  # after offsets without records: compacted ones and transaction markers
+            if position > before:
+                moved = time.monotonic()
+            else:
+                position = _check_silence(options, consumer, offsets, position, time.monotonic() - moved)
         except OffsetOutOfRangeError:
             position = _position_after_loss(options, consumer, offsets, position)
             if position < offsets.end:
                 consumer.seek(tp, position)
-            continue
-        position = consumer.position(tp)  # after offsets without records: compacted ones and transaction markers
-        if position > before:
-            moved = time.monotonic()
-        else:
-            position = _check_silence(options, consumer, offsets, position, time.monotonic() - moved)
+        except UnknownTopicOrPartitionError as error:
+            if position > before:
+                moved = time.monotonic()
+            if _is_gone(options, offsets, error, time.monotonic() - moved):
+                return
+            consumer.assign([klamm.TopicPartition(tp.topic, tp.partition, offset=position, end_offset=offsets.end)])
+
+
+def _is_gone(
+    options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
+) -> bool:
+    """Return whether a missing partition counts as deleted; raise if `failOnDataLoss` is set. Waits if it does not yet."""
+    if not options.fail_on_data_loss and missing_seconds < GONE_SECONDS:
+        log.warning("retrying in %g s: %s", options.retry_seconds, error)
+        time.sleep(options.retry_seconds)
+        return False
+    report_loss(
+        options,
+        "PARTITIONS_DELETED",
+        f"cannot read partition {offsets.topic}-{offsets.partition}: it no longer exists; was the topic deleted?",
+    )
+    return True
 
 
 def _position_after_loss(options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int) -> int:

@@ -2,6 +2,9 @@
 
 Spark keeps one process on the driver for a query, so the state here lasts as long as the query. Spark calls `latestOffset` when the
 previous batch is done, but `commit` only once there is a next batch. So both of them commit the query's progress to its group.
+
+Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. So `latestOffset` itself checks for lost
+partitions: a result without them would make a later batch read everything again.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -9,25 +12,27 @@ previous batch is done, but `commit` only once there is a next batch. So both of
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from klamm.spark.columns import Columns
-from klamm.spark.lookup import Lookup
+from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import count_offsets, format_partitions, from_json, limit_bytes, limit_records, to_json
 from klamm.spark.read import read, report_loss, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from klamm.spark.offsets import Offsets
+    from klamm.spark.offsets import Offsets, Partition
     from klamm.spark.options import ReadOptions
 
 try:
@@ -45,6 +50,9 @@ except ImportError:  # Spark 4.1 has no limits for streams of Python data source
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
 
+log = logging.getLogger("klamm.spark")
+
+
 class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream, with limits for micro-batches (admission control) and `Trigger.AvailableNow`."""
 
@@ -58,6 +66,9 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # end of a run with Trigger.AvailableNow
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None
+        self._known: Offsets = {}  # end of the last batch; Spark 4.1 does not pass it
+        self._missing_since: dict[Partition, float] = {}
+        self._topic_ids: dict[str, str] = {}
         self._last_batch_at: float | None = None
 
     @property
@@ -69,7 +80,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a query without a checkpoint. Spark calls this twice and needs the same result."""
         if self._initial is None:
-            self._initial = self._lookup.resolve(self._options.start)
+            self._initial = self._lookup.resolve(self._options.start, self._lookup.partitions())
+            self._topic_ids |= self._lookup.topic_ids
             self._first_batch_is_empty = True
         return to_json(self._initial)
 
@@ -91,7 +103,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             limit: Spark's limit for the batch.
         """
         if start is None:
-            return to_json(self._end({}))
+            self._known = self._end(self._known)
+            return to_json(self._known)
         begin = from_json(start)
         if begin == self._initial:
             # Spark's checkpoint stores the end of each batch, but not the start of the first one. A query that fails in its
@@ -121,29 +134,22 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of one batch."""
         first, last = from_json(start), from_json(end)
-        begin = self._add_new_partitions(first, last)
+        self._known = last
+        begin = self._add_new_partitions(first, last, 0.0 if self._options.fail_on_data_loss else GONE_SECONDS)
         if missing := last.keys() - begin.keys():
             names = format_partitions(set(missing))
             message = f"partitions that were added while the query ran no longer exist: {names}; was a topic deleted?"
             report_loss(self._options, "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS", message)
             last = {tp: last[tp] for tp in last if tp in begin}
+            self._missing_since |= dict.fromkeys(missing, float("-inf"))
         if first == self._initial and not self._has_planned_first:
             # No checks: a first batch that is repeated after a crash may end before today's `latest`.
             self._has_planned_first = True
             self._first_batch_is_empty = False
         else:
-            if gone := first.keys() - last.keys():
-                names = format_partitions(set(gone))
-                message = f"partitions that were read before no longer exist: {names}; was a topic deleted?"
-                report_loss(self._options, "PARTITIONS_DELETED", message)
-            for topic, number in first.keys() & last.keys():
-                if last[topic, number] < first[topic, number]:
-                    report_loss(
-                        self._options,
-                        "PARTITION_OFFSET_CHANGED",
-                        f"partition {topic}-{number} was read up to offset {first[topic, number]}, but it ends at "
-                        f"{last[topic, number]} now: was the topic deleted and created again?",
-                    )
+            # The end may come from a checkpoint that another connector wrote.
+            self._report_deleted(first.keys() - last.keys())
+            self._report_lower_ends(first, last)
             for topic, number in begin.keys() - first.keys():
                 if begin[topic, number] > 0:
                     report_loss(
@@ -170,15 +176,68 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, begin: Offsets) -> Offsets:
         target = self._target
         if target is None:
-            end = self._lookup.latest_rate_limited(begin)
+            end = self._checked_end(begin)
         elif all(target.get(tp, -1) >= offset for tp, offset in begin.items()):
             end = target
         else:
             # The query starts after the fixed end: with `latest`, records or partitions were added in between, or the fixed end
             # came from a broker with stale state.
-            end = self._target = self._lookup.latest_rate_limited(begin)
+            end = self._target = self._checked_end(begin)
         self._latest = end
         return end
+
+    def _checked_end(self, begin: Offsets) -> Offsets:
+        """Return the current end of every partition. A partition that is missing for a moment ends where it begins.
+
+        Raises:
+            DataLossError: A partition is missing or has been replaced, and `failOnDataLoss` is true.
+        """
+        end = self._lookup.latest_rate_limited({tp: begin[tp] for tp in begin if tp not in self._missing_since})
+        now = time.monotonic()
+        replaced = self._replaced(begin, end)
+        self._topic_ids |= self._lookup.topic_ids
+        if replaced:
+            report_loss(
+                self._options,
+                "PARTITION_OFFSET_CHANGED",
+                f"the topic of these partitions was deleted and created again: {format_partitions(replaced)}",
+            )
+            # This batch ends without the partitions of the old topic. The next one reads the new topic from its beginning.
+            end = {tp: end[tp] for tp in end if tp not in replaced}
+        missing = begin.keys() - end.keys() - replaced
+        if missing - self._missing_since.keys():
+            log.warning("the brokers do not know partitions %s", format_partitions(missing))
+        self._missing_since = {tp: self._missing_since.get(tp, now) for tp in missing}
+        if self._options.fail_on_data_loss:
+            self._report_deleted(missing)
+            if begin != self._initial:  # which an option may set to any offset
+                self._report_lower_ends(begin, end)
+        kept = {tp for tp in missing if now - self._missing_since[tp] < GONE_SECONDS}
+        return end | {tp: begin[tp] for tp in kept}
+
+    def _replaced(self, begin: Offsets, end: Offsets) -> set[Partition]:
+        """Return the partitions of `begin` that belong to a topic which has been deleted and created again."""
+        known, found = self._topic_ids, self._lookup.topic_ids
+        other = {topic for topic in known.keys() & found.keys() if known[topic] != found[topic]}
+        # Brokers without topic IDs: a topic that was missing and is back with fewer records.
+        shorter = {tp for tp in self._missing_since if tp in begin and end.get(tp, begin[tp]) < begin[tp]}
+        return shorter | {tp for tp in begin if tp[0] in other}
+
+    def _report_deleted(self, partitions: AbstractSet[Partition]) -> None:
+        if partitions:
+            names = format_partitions(set(partitions))
+            message = f"partitions that were read before no longer exist: {names}; was a topic deleted?"
+            report_loss(self._options, "PARTITIONS_DELETED", message)
+
+    def _report_lower_ends(self, begin: Offsets, end: Offsets) -> None:
+        for topic, number in sorted(begin.keys() & end.keys()):
+            if end[topic, number] < begin[topic, number]:
+                report_loss(
+                    self._options,
+                    "PARTITION_OFFSET_CHANGED",
+                    f"partition {topic}-{number} was read up to offset {begin[topic, number]}, but it ends at "
+                    f"{end[topic, number]} now: was the topic deleted and created again?",
+                )
 
     def _should_wait(self, begin: Offsets, end: Offsets) -> bool:
         """Return whether the batch is still too small. A run with Trigger.AvailableNow never waits."""
@@ -200,11 +259,13 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _commit(self, offsets: Offsets) -> None:
+        # A commit for missing topics would wait for them.
+        offsets = {tp: offsets[tp] for tp in offsets if tp not in self._missing_since}
         if offsets != self._committed:
             self._committed = offsets
             self._lookup.commit(offsets)
 
-    def _add_new_partitions(self, start: Offsets, end: Offsets) -> Offsets:
+    def _add_new_partitions(self, start: Offsets, end: Offsets, patience: float = 0.0) -> Offsets:
         """Add the partitions of `end` that are new since `start` and still exist, at their first offset."""
         new = [tp for tp in end if tp not in start]
-        return start | self._lookup.earliest_existing(new) if new else start
+        return start | self._lookup.earliest_existing(new, patience) if new else start
