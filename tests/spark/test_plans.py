@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import time
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from pyspark.sql.datasource import (
 
 import klamm
 from klamm.errors import ConfigError, KafkaTimeoutError
-from klamm.spark import DataLossError
+from klamm.spark import DataLossError, TimestampRangeError
 from klamm.spark.read import KlammFilteringReader
 from klamm.spark.schema import source_schema
 from klamm.testing import DevBroker
@@ -535,6 +536,39 @@ def test_records_that_expire_under_a_stream_fail_it_or_are_skipped(cluster, topi
     with pytest.raises(DataLossError, match="from offset 6 to 12: it contains offsets 9 to 12 now"):
         values(careful, careful.partitions(start, end))
     assert values(careless, careless.partitions(start, end)) == [b"9", b"10", b"11"]
+
+
+# Timestamps
+
+TIMESTAMPS = {"ns": 1_795_675_692_911_954_197, "largest": 2**63 - 1, "just": 9_223_372_036_854_776}
+ANY_TIMESTAMP = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # the default before Kafka 4.0
+
+
+@pytest.mark.parametrize("kind", [batch, stream])
+@pytest.mark.parametrize("ms", TIMESTAMPS.values(), ids=TIMESTAMPS)
+def test_a_timestamp_out_of_sparks_range_fails_the_task_or_is_null(cluster, topic, ms, kind):
+    with klamm.Admin(cluster.bootstrap) as admin:
+        admin.create_topics({topic: klamm.NewTopic(configs=ANY_TIMESTAMP)})
+    within = 9_223_372_036_854_775
+    cluster.produce(topic, *({"value": b"v", "timestamp_ms": at} for at in (within, ms, 1, ms)))
+
+    def read(**options):
+        reader = kind(cluster, subscribe=topic, **options)
+        if kind is batch:
+            tasks = reader.partitions()
+        else:
+            start = begun(reader)
+            tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+        return [rows for task in tasks for rows in reader.read(task)]
+
+    with pytest.raises(TimestampRangeError, match=f"{topic}-0 at offset 1: its timestamp, {ms} ms") as error:
+        read()
+    again = pickle.loads(pickle.dumps(error.value))  # noqa: S301 - our own
+    assert (again.topic, again.partition, again.offset, again.timestamp_ms) == (topic, 0, 1, ms)
+    assert "failOnTimestampRange" in again.hint
+    rows = read(failOnTimestampRange="false")
+    timestamps = [at for batch in rows for at in batch.column("timestamp").cast("int64").to_pylist()]
+    assert timestamps == [within * 1000, None, 1000, None]
 
 
 # How much a task holds

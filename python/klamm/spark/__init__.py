@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.spark.columns import TimestampRangeError
 from klamm.spark.exactly_once import ExactlyOnceError
 from klamm.spark.offsets import DataLossError
 from klamm.spark.source import KlammDataSource
@@ -30,7 +31,7 @@ from klamm.spark.source import KlammDataSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DataLossError", "ExactlyOnceError", "KlammDataSource", "register"]
+__all__ = ["DataLossError", "ExactlyOnceError", "KlammDataSource", "TimestampRangeError", "register"]
 
 
 def register(spark: SparkSession) -> None:

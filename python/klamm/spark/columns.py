@@ -2,14 +2,18 @@
 
 Arrays of keys and values are passed on unchanged. Topic and partition are constant in a task, so their arrays are built once and
 sliced.
+
+A record's timestamp is a 64-bit number of milliseconds, but Spark counts microseconds. So Spark cannot store every timestamp.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from klamm.errors import KafkaError
 from klamm.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -18,11 +22,43 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class Columns:
-    """The columns that a query reads. Spark pickles it for the executors."""
+log = logging.getLogger("klamm.spark")
 
-    def __init__(self, schema: StructType) -> None:
+
+class TimestampRangeError(KafkaError):
+    """The timestamp of a record is out of Spark's range. Option `failOnTimestampRange` controls whether this is raised.
+
+    Attributes:
+        topic: Topic of the record.
+        partition: Partition of the record.
+        offset: Offset of the record.
+        timestamp_ms: Timestamp of the record.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
+        super().__init__(
+            f"cannot read the record of partition {topic}-{partition} at offset {offset}: its timestamp, {timestamp_ms} ms "
+            "since 1970, is out of Spark's range",
+            hint="set option 'failOnTimestampRange' to false to read null for such timestamps, or leave column 'timestamp' "
+            "out with option 'columns'",
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+
+
+class Columns:
+    """The columns that a query reads. Spark pickles it for the executors.
+
+    Args:
+        schema: Schema of the read.
+        fail_on_timestamp_range: Whether a timestamp out of Spark's range is an error. If not, it is null.
+    """
+
+    def __init__(self, schema: StructType, *, fail_on_timestamp_range: bool = True) -> None:
         self.schema = arrow_schema(schema)
+        self._fail_on_timestamp_range = fail_on_timestamp_range
 
     @property
     def wanted(self) -> list[str]:
@@ -46,10 +82,34 @@ class Columns:
                     array = batch.column(_KLAMM_NAMES.get(field.name, field.name))
                     if field.name == "headers":
                         array = _empty_to_null(array)
+                    elif field.name == "timestamp":
+                        array = self._in_range(array, batch.column("offset"), topic, partition)
                     arrays.append(array if array.type == field.type else array.cast(field.type))
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
         return convert
+
+    def _in_range(self, timestamps: pa.Array, offsets: pa.Array, topic: str, partition: int) -> pa.Array:
+        """Return timestamps in milliseconds without those that do not fit into 64 bits in microseconds."""
+        import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
+
+        ms = timestamps.cast(pa.int64())
+        bounds = pc.min_max(ms).as_py()
+        if bounds["min"] is None or (bounds["min"] >= -MAX_MS and bounds["max"] <= MAX_MS):
+            return timestamps
+        fits = pc.and_(pc.greater_equal(ms, -MAX_MS), pc.less_equal(ms, MAX_MS))
+        row = pc.index(fits, False).as_py()
+        offset, at = offsets[row].as_py(), ms[row].as_py()
+        if self._fail_on_timestamp_range:
+            raise TimestampRangeError(topic, partition, offset, at)
+        log.warning(
+            "timestamps out of Spark's range are null in partition %s-%d: the first one is %d ms at offset %d",
+            topic,
+            partition,
+            at,
+            offset,
+        )
+        return pc.if_else(fits, timestamps, pa.scalar(None, timestamps.type))
 
 
 class _Constant:
@@ -71,5 +131,8 @@ def _empty_to_null(headers: pa.ListArray) -> pa.ListArray:
 
     return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=pc.equal(pc.list_value_length(headers), 0))
 
+
+# The last millisecond that fits into 64 bits in microseconds.
+MAX_MS = (2**63 - 1) // 1000
 
 _KLAMM_NAMES = {"timestampType": "timestamp_type"}

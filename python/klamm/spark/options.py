@@ -65,6 +65,7 @@ class ReadOptions:
     limits: Limits
     division: Division
     fail_on_data_loss: bool
+    fail_on_timestamp_range: bool
     include_headers: bool
     columns: tuple[str, ...] | None
     filter_pushdown: bool
@@ -128,6 +129,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
             max_bytes=_positive(given, "maxBytesPerPartition"),
         ),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        fail_on_timestamp_range=_boolean(given, "failOnTimestampRange", True),
         include_headers=_boolean(given, "includeHeaders", False),
         columns=_columns(given),
         filter_pushdown=_boolean(given, "filterPushdown", False),
@@ -297,6 +299,7 @@ OPTIONS = {
         "endingTimestamp",
         "endingOffsetsByTimestamp",
         "failOnDataLoss",
+        "failOnTimestampRange",
         "minPartitions",
         "maxRecordsPerPartition",
         "maxBytesPerPartition",

@@ -42,7 +42,7 @@ class KlammReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = Columns(schema)
+        self._columns = Columns(schema, fail_on_timestamp_range=options.fail_on_timestamp_range)
         self._filters: list[Filter] = []
 
     def partitions(self) -> list[InputPartition]:

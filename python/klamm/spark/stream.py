@@ -58,7 +58,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = Columns(schema)
+        self._columns = Columns(schema, fail_on_timestamp_range=options.fail_on_timestamp_range)
         self._opened_lookup: Lookup | None = None
         self._initial: Offsets | None = None
         self._first_batch_is_empty = False
