@@ -2,7 +2,8 @@
 //!
 //! Text and bytes may have any of Arrow's forms (plain, large, view, fixed size, dictionary of these). Timestamps may
 //! have any unit, or be int64 milliseconds. Columns that only records from a read have (offset, timestamp_type) are
-//! ignored. Any other column is an error, so that a misspelt name is not lost silently.
+//! ignored. Any other column is an error, so that a misspelt name is not lost silently. The caller leaves out the columns
+//! that `is_pandas_index` finds.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -14,7 +15,7 @@ use arrow_array::{
     LargeStringArray, RecordBatch, StringArray, StringViewArray, downcast_dictionary_array,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
 use std::ops::Range;
 
 /// Column names that a batch to send may have.
@@ -22,6 +23,51 @@ const NAMES: [&str; 6] = ["value", "key", "headers", "timestamp", "partition", "
 
 /// Column names of a batch that was read, which are ignored when it is sent.
 const IGNORED: [&str; 2] = ["offset", "timestamp_type"];
+
+/// A reason why data cannot be sent, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The column or the row, and what is wrong with it.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Invalid {
+    fn new(message: String, hint: impl Into<String>) -> Self {
+        Self { message, hint: Some(hint.into()) }
+    }
+
+    fn wrong_type(name: &str, found: &DataType, expected: &str) -> Self {
+        let hint = match found {
+            DataType::RunEndEncoded(_, values) => {
+                format!("decode the column: pyarrow.compute.run_end_decode, or cast it to {}", values.data_type())
+            }
+            DataType::Float16 | DataType::Float32 | DataType::Float64 if name == "partition" => {
+                "pandas turns integers with gaps into floats: use astype(\"Int32\"), or cast the column".to_owned()
+            }
+            _ => "cast the column".to_owned(),
+        };
+        Self::new(format!("column `{name}` is {found}, but has to be {expected}"), hint)
+    }
+}
+
+impl From<String> for Invalid {
+    fn from(message: String) -> Self {
+        Self { message, hint: None }
+    }
+}
+
+/// Returns whether pandas made this column from an index without a name.
+pub fn is_pandas_index(column: &str) -> bool {
+    let level = column.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
+    level.is_some_and(|level| !level.is_empty() && level.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Returns whether a batch to send may have this column.
+pub fn is_known(column: &str) -> bool {
+    NAMES.contains(&column) || IGNORED.contains(&column)
+}
 
 enum Bytes {
     Null,
@@ -36,7 +82,7 @@ enum Bytes {
 }
 
 impl Bytes {
-    fn of(name: &str, array: &dyn Array) -> Result<Self, String> {
+    fn of(name: &str, array: &dyn Array) -> Result<Self, Invalid> {
         Ok(match array.data_type() {
             DataType::Null => Self::Null,
             DataType::Binary => Self::Binary(array.as_binary().clone()),
@@ -47,11 +93,11 @@ impl Bytes {
             DataType::LargeUtf8 => Self::LargeText(array.as_string().clone()),
             DataType::Utf8View => Self::TextView(array.as_string_view().clone()),
             DataType::Dictionary(_, _) => Self::dictionary(name, array)?,
-            other => return Err(format!("column `{name}` is {other}, but has to be binary or utf8")),
+            other => return Err(Invalid::wrong_type(name, other, "binary or utf8")),
         })
     }
 
-    fn dictionary(name: &str, array: &dyn Array) -> Result<Self, String> {
+    fn dictionary(name: &str, array: &dyn Array) -> Result<Self, Invalid> {
         let nulls = array.nulls().cloned();
         downcast_dictionary_array!(
             array => {
@@ -62,7 +108,7 @@ impl Bytes {
                 let values = Box::new(Self::of(name, array.values())?);
                 Ok(Self::Dictionary { keys, nulls, values })
             },
-            other => Err(format!("column `{name}` is {other}, but has to be binary or utf8"))
+            other => Err(Invalid::wrong_type(name, other, "binary or utf8"))
         )
     }
 
@@ -107,7 +153,7 @@ struct Headers {
 }
 
 impl Headers {
-    fn of(array: &dyn Array) -> Result<Self, String> {
+    fn of(array: &dyn Array) -> Result<Self, Invalid> {
         let (offsets, items) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
@@ -149,8 +195,8 @@ fn widen(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.iter().map(|o| i64::from(*o)).collect())
 }
 
-fn not_headers(found: &DataType) -> String {
-    format!("column `headers` is {found}, but has to be a list of struct(key, value) or a map")
+fn not_headers(found: &DataType) -> Invalid {
+    Invalid::wrong_type("headers", found, "a list of struct(key, value) or a map")
 }
 
 enum Partitions {
@@ -212,20 +258,28 @@ pub struct Input {
 
 impl Input {
     /// Validates names and types. The error names the column and the expected type.
-    pub fn new(batch: &RecordBatch) -> Result<Self, String> {
-        let known = |name: &str| NAMES.contains(&name) || IGNORED.contains(&name);
-        if let Some(field) = batch.schema_ref().fields().iter().find(|f| !known(f.name())) {
-            return Err(format!("column `{}` means nothing to a record, there are {}", field.name(), NAMES.join(", ")));
+    pub fn new(batch: &RecordBatch) -> Result<Self, Invalid> {
+        let fields = batch.schema_ref().fields();
+        if let Some(field) = fields.iter().find(|f| !is_known(f.name())) {
+            let message =
+                format!("column `{}` means nothing to a record, there are {}", field.name(), NAMES.join(", "));
+            return Err(Invalid::new(message, "rename the column, or drop it, for example with table.select"));
         }
-        let mut fields = batch.schema_ref().fields().iter().enumerate();
-        if let Some((_, field)) = fields.find(|(i, f)| batch.schema_ref().index_of(f.name()).is_ok_and(|at| at < *i)) {
-            return Err(format!("there are two columns `{}`, and a record has one", field.name()));
+        let repeated = |(i, f): &(usize, &FieldRef)| batch.schema_ref().index_of(f.name()).is_ok_and(|at| at < *i);
+        if let Some((_, field)) = fields.iter().enumerate().find(repeated) {
+            let message = format!("there are two columns `{}`, and a record has one", field.name());
+            return Err(Invalid::new(message, "rename one of the columns, or drop it"));
         }
         let bytes = |name| batch.column_by_name(name).map(|a| Bytes::of(name, a)).transpose();
-        let value = bytes("value")?.ok_or("there is no column `value`")?;
+        let value = bytes("value")?.ok_or_else(|| {
+            Invalid::new(
+                "there is no column `value`".to_owned(),
+                "rename the column with the values, or add one of nulls",
+            )
+        })?;
         let topic = bytes("topic")?;
         if topic.as_ref().is_some_and(|t| !t.is_text()) {
-            return Err("column `topic` has to be utf8".to_owned());
+            return Err(Invalid::new("column `topic` has to be utf8".to_owned(), "cast the column"));
         }
         Ok(Self {
             rows: batch.num_rows(),
@@ -312,16 +366,16 @@ fn partition(column: &Partitions, row: usize) -> Result<Option<i32>, String> {
     }
 }
 
-fn partitions(array: &dyn Array) -> Result<Partitions, String> {
+fn partitions(array: &dyn Array) -> Result<Partitions, Invalid> {
     match array.data_type() {
         DataType::Null => Ok(Partitions::Int32(Int32Array::new_null(array.len()))),
         DataType::Int32 => Ok(Partitions::Int32(array.as_primitive::<Int32Type>().clone())),
         DataType::Int64 => Ok(Partitions::Int64(array.as_primitive::<Int64Type>().clone())),
-        other => Err(format!("column `partition` is {other}, but has to be int32 or int64")),
+        other => Err(Invalid::wrong_type("partition", other, "int32 or int64")),
     }
 }
 
-fn millis(array: &dyn Array) -> Result<Int64Array, String> {
+fn millis(array: &dyn Array) -> Result<Int64Array, Invalid> {
     match array.data_type() {
         DataType::Null => Ok(Int64Array::new_null(array.len())),
         DataType::Int64 => Ok(array.as_primitive::<Int64Type>().clone()),
@@ -337,6 +391,6 @@ fn millis(array: &dyn Array) -> Result<Int64Array, String> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             Ok(array.as_primitive::<TimestampNanosecondType>().unary(|ns| ns.div_euclid(1_000_000)))
         }
-        other => Err(format!("column `timestamp` is {other}, but has to be a timestamp or int64 milliseconds")),
+        other => Err(Invalid::wrong_type("timestamp", other, "a timestamp or int64 milliseconds")),
     }
 }

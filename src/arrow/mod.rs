@@ -10,6 +10,6 @@ mod import;
 
 pub use columns::{Columns, Layout};
 pub use export::{Rows, TooLarge, to_batch};
-pub use import::{Input, Row};
+pub use import::{Input, Invalid, Row, is_known, is_pandas_index};
 
 pub use arrow_array::RecordBatch;

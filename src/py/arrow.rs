@@ -8,20 +8,25 @@
 use super::arguments;
 use super::error::{argument, exception};
 use super::record::RecordRange;
-use crate::arrow::{Columns, Input, Layout, RecordBatch, Rows, to_batch};
+use crate::arrow::{Columns, Input, Invalid, Layout, RecordBatch, Rows, is_known, is_pandas_index, to_batch};
 use crate::client::Slice;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, StructArray};
+use arrow_array::{Array, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, DataType, Schema};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
+
+/// The frame that called `send_arrow`, for warnings: `ArrowRows` is created in `_send_all_rows`, which `run` runs.
+const SEND_ARROW_CALLER: i32 = 4;
 
 /// The columns of a record batch: which ones, in which order.
 #[pyclass(frozen, name = "ArrowColumns", module = "klamm._klamm")]
@@ -115,7 +120,7 @@ pub(super) struct RowCursor {
 
 impl RowCursor {
     /// Sets `current` to a batch with unsent rows. Returns false at the end of the data.
-    pub(super) fn fill(&mut self) -> Result<bool, String> {
+    pub(super) fn fill(&mut self) -> Result<bool, Invalid> {
         while self.current.as_ref().is_none_or(|(input, next)| *next >= input.len()) {
             let Some(batch) = self.source.next() else { return Ok(false) };
             self.current = Some((Input::new(&batch?)?, 0));
@@ -133,9 +138,16 @@ impl ArrowRows {
             .hasattr("__arrow_c_stream__")?
         {
             let reader = take_stream(&data.call_method0("__arrow_c_stream__")?)?;
-            Box::new(reader.map(|batch| batch.map_err(|e| e.to_string())))
+            let columns = without_index(py, &reader.schema())?;
+            let select =
+                move |batch: RecordBatch| columns.as_ref().map_or_else(|| Ok(batch.clone()), |c| batch.project(c));
+            Box::new(reader.map(move |batch| batch.and_then(&select).map_err(|e| e.to_string())))
         } else if data.hasattr("__arrow_c_array__")? {
             let batch = take_array(&data.call_method0("__arrow_c_array__")?)?;
+            let batch = match without_index(py, batch.schema_ref())? {
+                Some(columns) => batch.project(&columns).map_err(|e| argument(py, &e.to_string(), None))?,
+                None => batch,
+            };
             Box::new(std::iter::once(Ok(batch)))
         } else {
             let message = format!("data has to be Arrow data, not {}", data.get_type().name()?);
@@ -152,13 +164,47 @@ impl ArrowRows {
     }
 }
 
+/// Returns the indices of all columns but those of a pandas index, after a warning, or `None` if there is no such column.
+///
+/// Whether pandas exports the index as a column depends on the rows, so it must not decide whether the rows can be sent.
+/// An index with the name of a field of a record is sent.
+fn without_index(py: Python<'_>, schema: &Schema) -> PyResult<Option<Vec<usize>>> {
+    let mut index: Vec<String> = Vec::new();
+    if let Some(text) = schema.metadata().get("pandas") {
+        let parsed = py.import("json")?.call_method1("loads", (text,));
+        let columns =
+            parsed.and_then(|parsed| parsed.get_item("index_columns")).and_then(|c| c.extract::<Vec<Py<PyAny>>>());
+        // Other programs may have changed the metadata. An index that is not stored as a column is a dict.
+        index.extend(columns.unwrap_or_default().iter().filter_map(|column| column.extract(py).ok()));
+    }
+    let is_index = |name: &String| is_pandas_index(name) || (index.contains(name) && !is_known(name));
+    let (left_out, kept): (Vec<_>, Vec<_>) =
+        schema.fields().iter().enumerate().partition(|(_, field)| is_index(field.name()));
+    if left_out.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<_> = left_out.iter().map(|(_, field)| format!("`{}`", field.name())).collect();
+    let message = format!(
+        "send_arrow leaves out the index of a pandas frame (column {}), since a record has no such field; \
+         hint: reset_index(drop=True) removes it",
+        names.join(", ")
+    );
+    let category = py.get_type::<PyUserWarning>();
+    PyErr::warn(py, &category, &CString::new(message).unwrap_or_default(), SEND_ARROW_CALLER)?;
+    Ok(Some(kept.into_iter().map(|(at, _)| at).collect()))
+}
+
 fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let pointer = pointer::<FFI_ArrowArrayStream>(capsule, STREAM)?;
     // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface). `from_raw` moves it out
     // and leaves a released struct, which the capsule's destructor ignores. The interpreter is held, so no other thread
     // takes it meanwhile.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    RecordBatchStreamReader::try_new(stream).map_err(|e| argument(capsule.py(), &e.to_string(), None))
+    // A stream of anything else than structs has no columns.
+    RecordBatchStreamReader::try_new(stream).map_err(|e| match e {
+        ArrowError::CDataInterface(_) | ArrowError::SchemaError(_) => single_array(capsule.py()),
+        other => argument(capsule.py(), &other.to_string(), None),
+    })
 }
 
 fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
@@ -173,14 +219,19 @@ fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
         from_ffi(array, schema.as_ref())
     };
     let data = data.map_err(|e| argument(py, &e.to_string(), None))?;
-    if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) || data.null_count() > 0 {
-        return Err(argument(
-            py,
-            "data is a single array, which is no table",
-            Some("pass a record batch with a column `value`"),
-        ));
+    if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
+        return Err(single_array(py));
     }
-    Ok(RecordBatch::from(StructArray::from(data)))
+    let batch = RecordBatch::from(StructArray::from(data));
+    // SAFETY: `capsules` keeps the schema alive.
+    let metadata = Schema::try_from(unsafe { schema.as_ref() }).map(|schema| schema.metadata);
+    let schema = batch.schema_ref().as_ref().clone().with_metadata(metadata.unwrap_or_default());
+    batch.with_schema(schema.into()).map_err(|e| argument(py, &e.to_string(), None))
+}
+
+fn single_array(py: Python<'_>) -> PyErr {
+    let hint = "pass a table with a column `value`, for example pyarrow.table({\"value\": array})";
+    argument(py, "data is a single array or chunked array, which is no table", Some(hint))
 }
 
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {

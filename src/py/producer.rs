@@ -17,7 +17,7 @@ use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::wait_source::BufferRoom;
 use super::{arguments, config};
-use crate::arrow::Row;
+use crate::arrow::{Invalid, Row};
 use crate::client::{
     self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex,
 };
@@ -287,7 +287,7 @@ impl ProducerCore {
         match stopped {
             Ok(()) => Ok(true),
             Err(Stop::Full) => Ok(false),
-            Err(Stop::Data(why)) => Err(argument(py, &why, None)),
+            Err(Stop::Data(why)) => Err(argument(py, &why.message, why.hint.as_deref())),
             Err(Stop::Client(e)) => Err(e.into()),
         }
     }
@@ -541,7 +541,8 @@ impl ProducerCore {
             let mut run = Run { given, topic: given, records: Vec::with_capacity(rows.len()), sent: 0 };
             let mut result = Ok(());
             for (i, number) in rows.enumerate() {
-                let row = headers.get(i).and_then(|headers| input.row(number, headers)).map_err(Stop::Data);
+                let row =
+                    headers.get(i).and_then(|headers| input.row(number, headers)).map_err(|why| Stop::Data(why.into()));
                 result = row.and_then(|row| run.push(&mut appender, number, &row));
                 if result.is_err() {
                     break;
@@ -603,7 +604,7 @@ impl<'a> Run<'a> {
             (None, Some(name)) => appender.topic(name).map_err(Stop::Client)?,
             (None, None) => {
                 let why = format!("row {number}: there is no topic: neither an argument nor in the data");
-                return Err(Stop::Data(why));
+                return Err(Stop::Data(why.into()));
             }
         };
         if self.topic != Some(topic) {
@@ -631,7 +632,7 @@ impl<'a> Run<'a> {
 /// The reason why sending rows stopped early.
 enum Stop {
     Full,
-    Data(String),
+    Data(Invalid),
     Client(Error),
 }
 

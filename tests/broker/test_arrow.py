@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 
 import pyarrow as pa
@@ -267,6 +268,88 @@ def test_columns_that_cannot_be_sent_are_named(columns, says):
     with pytest.raises(ArgumentError, match=says):
         producer.send_arrow("t", pa.table(columns))
     producer.close(0)
+
+
+@pytest.mark.parametrize(
+    ("data", "says", "hint"),
+    [
+        (pa.table({"value": [b"v"], "vlaue": [1]}), "column `vlaue` means nothing", "rename the column, or drop it"),
+        (pa.table({"key": [b"k"]}), "no column `value`", "rename the column with the values"),
+        (pa.table({"value": [b"v"], "partition": [0.0]}), "`partition` is Float64", 'astype("Int32")'),
+        (
+            pa.table({"value": [b"v"], "partition": pa.array([0], pa.uint32())}),
+            "`partition` is UInt32, but has to be int32 or int64",
+            "cast the column",
+        ),
+        (
+            pa.table({"value": pa.RunEndEncodedArray.from_arrays([1], pa.array([b"v"]))}),
+            "column `value` is RunEndEncoded",
+            "pyarrow.compute.run_end_decode",
+        ),
+        (pa.chunked_array([[b"v"]]), "a single array or chunked array", 'pyarrow.table({"value": array})'),
+        (pa.array([b"v"]), "a single array or chunked array", 'pyarrow.table({"value": array})'),
+        (pa.Table.from_arrays([[b"v"]] * 2, ["value"] * 2), "two columns `value`", "rename one of the columns"),
+    ],
+)
+def test_what_cannot_be_sent_has_a_hint(data, says, hint):
+    with klamm.Producer("127.0.0.1:1") as producer, pytest.raises(ArgumentError) as caught:
+        producer.send_arrow("t", data)
+    assert says in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+def with_index(name="__index_level_0__", described=True):
+    """Return a table as pandas makes it from a frame whose index is stored as a column."""
+    table = pa.table({"value": [b"a", b"c"], name: pa.array([0, 2])})
+    if not described:
+        return table
+    return table.replace_schema_metadata({"pandas": json.dumps({"index_columns": [name]})})
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (with_index(), "__index_level_0__"),
+        (with_index().to_batches()[0], "__index_level_0__"),
+        (with_index("ts").to_batches()[0], "ts"),
+        (with_index("__index_level_11__"), "__index_level_11__"),
+        (with_index(described=False), "__index_level_0__"),
+        (with_index("ts"), "ts"),
+        (with_index("ts").append_column("__index_level_1__", [[1, 2]]), "`ts`, `__index_level_1__`"),
+    ],
+)
+def test_the_index_of_pandas_is_left_out_with_a_warning(style, broker, topic, data, name):
+    with style.producer(broker.bootstrap_servers) as producer:
+        with pytest.warns(UserWarning, match=f"leaves out the index of a pandas frame .*{name}") as seen:
+            assert producer.send_arrow(topic, data) == 2
+        producer.flush(20)
+    assert len(seen) == 1
+    assert klamm.read_table(broker.bootstrap_servers, topic)["value"].to_pylist() == [b"a", b"c"]
+
+
+def test_an_index_with_the_name_of_a_field_is_sent(broker, topic):
+    table = pa.table({"key": [b"k"], "value": [b"v"]})
+    table = table.replace_schema_metadata({"pandas": json.dumps({"index_columns": ["key"]})})
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_arrow(topic, table)
+    assert klamm.read_table(broker.bootstrap_servers, topic)["key"].to_pylist() == [b"k"]
+
+
+@pytest.mark.parametrize("metadata", ["", "[]", "{", '{"index_columns": 3}', '{"index_columns": [{"kind": "range"}]}'])
+def test_odd_metadata_of_pandas_is_no_reason_to_fail(broker, topic, metadata):
+    table = pa.table({"value": [b"v"]}).replace_schema_metadata({"pandas": metadata})
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        assert producer.send_arrow(topic, table) == 1
+
+
+def test_other_columns_are_refused_beside_an_index():
+    data = with_index().append_column("vlaue", [[1, 2]])
+    with (
+        klamm.Producer("127.0.0.1:1") as producer,
+        pytest.warns(UserWarning, match="index"),
+        pytest.raises(ArgumentError, match="`vlaue` means nothing"),
+    ):
+        producer.send_arrow("t", data)
 
 
 @pytest.mark.parametrize("name", ["value", "key", "timestamp", "offset"])
