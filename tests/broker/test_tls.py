@@ -353,3 +353,241 @@ def test_kafka_python_comes_in(secured, topic):
         assert producer.send(topic, b"v").get(20).partition == 0
     finally:
         producer.close()
+
+
+# Certificates that rustls rejects, and OpenSSL does not
+
+
+@pytest.fixture
+def openssl(tmp_path):
+    """Return a function that runs openssl in a directory of its own, with an authority in `ca.pem`."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl command")
+
+    def run(line):
+        return subprocess.run(
+            ["openssl", *line.split()], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+
+    run("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=authority")
+    (tmp_path / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    (tmp_path / "ca-too").write_text("subjectAltName=DNS:localhost\nbasicConstraints=critical,CA:TRUE\n")
+    (tmp_path / "no-names").write_text("keyUsage=digitalSignature\n")
+    (tmp_path / "client").write_text("subjectAltName=DNS:localhost\nextendedKeyUsage=clientAuth\n")
+    return run
+
+
+@contextlib.contextmanager
+def tls_listener(directory):
+    """Complete TLS handshakes with `b.pem` and `b.key`, as OpenSSL does without its own checks; provide the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.load_cert_chain(directory / "b.pem", directory / "b.key")
+
+    def serve():
+        while True:
+            try:
+                raw, _ = listener.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError), context.wrap_socket(raw, server_side=True) as peer:
+                peer.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("key", "signing", "words"),
+    [
+        ("rsa:2048", "-sha256", ("broker's certificate is X.509 version 1", "-extfile")),
+        ("rsa:2048", "-sha256 -extfile ca-too", ("an authority's (CA:TRUE)", "basicConstraints=critical,CA:FALSE")),
+        ("rsa:1024", "-sha256 -extfile names", ("RSA key of the broker's certificate has 1024 bits", "2048")),
+        ("rsa:2048", "-sha1 -extfile names", ("signed with SHA-1", "-sha256")),
+        (
+            "rsa:2048",
+            "-sha256 -extfile no-names",
+            ('no subjectAltName, only the common name "localhost"', "DNS:localhost"),
+        ),
+        ("rsa:2048", "-sha256 -extfile client", ("not for servers", "extendedKeyUsage=serverAuth")),
+    ],
+)
+def test_a_rejected_certificate_is_named_with_its_cure(openssl, tmp_path, key, signing, words):
+    says, hint = words
+    openssl(f"req -newkey {key} -nodes -keyout b.key -out b.csr -subj /CN=localhost")
+    openssl(f"x509 -req -in b.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out b.pem -days 30 {signing}")
+    with tls_listener(tmp_path) as port:
+        config = {"bootstrap.servers": f"localhost:{port}", "security.protocol": "SSL"}
+        message, _, advice = refusal(config | {"ssl.ca.location": str(tmp_path / "ca.pem")}).partition("; hint: ")
+    assert says in message
+    assert hint in advice
+    for debug in ("Error(", "Context", "{", "[", "invalid peer"):
+        assert debug not in message
+
+
+def test_an_authority_with_a_short_key_is_named(openssl, tmp_path):
+    openssl("req -x509 -newkey rsa:1024 -nodes -keyout ca.key -out ca.pem -days 30 -subj /CN=short")
+    openssl("req -newkey rsa:2048 -nodes -keyout b.key -out b.csr -subj /CN=localhost")
+    openssl("x509 -req -in b.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out b.pem -days 30 -extfile names")
+    with tls_listener(tmp_path) as port:
+        config = {"bootstrap.servers": f"localhost:{port}", "security.protocol": "SSL"}
+        assert "RSA key of the authority of the broker's certificate has 1024 bits" in refusal(
+            config | {"ssl.ca.location": str(tmp_path / "ca.pem")}
+        )
+
+
+def test_an_authority_of_the_same_name_is_not_the_same(openssl, tmp_path):
+    openssl("req -newkey rsa:2048 -nodes -keyout b.key -out b.csr -subj /CN=localhost")
+    openssl("x509 -req -in b.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out b.pem -days 30 -extfile names")
+    openssl("req -x509 -newkey rsa:2048 -nodes -keyout other.key -out other.pem -days 30 -subj /CN=authority")
+    with tls_listener(tmp_path) as port:
+        config = {"bootstrap.servers": f"localhost:{port}", "security.protocol": "SSL"}
+        assert "not signed by a trusted authority, but by one of the same name" in refusal(
+            config | {"ssl.ca.location": str(tmp_path / "other.pem")}
+        )
+
+
+SELF_SIGNED = "req -x509 -newkey rsa:2048 -nodes -keyout b.key -out b.pem -subj /CN=localhost"
+
+
+def test_a_self_signed_certificate_of_an_authority_is_trusted_by_itself(openssl, tmp_path):
+    # As the most common instructions make it: openssl sets CA:TRUE by default.
+    openssl(f"{SELF_SIGNED} -days 30 -addext subjectAltName=DNS:localhost")
+    with tls_listener(tmp_path) as port:
+        config = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "b.pem")}
+        at_localhost = config | {"bootstrap.servers": f"localhost:{port}"}
+        # The handshake succeeds, and the listener then closes the connection.
+        with klamm.Producer(at_localhost, delivery_timeout_ms=2000, request_timeout_ms=1000, linger_ms=0) as producer:
+            error = producer.send("t", b"v").exception(20)
+        assert not isinstance(error, AuthenticationError)
+        assert "certificate" not in str(error)
+        # Its name, and that it is this very certificate, are checked.
+        assert "not for 127.0.0.1, but for localhost" in refusal(config | {"bootstrap.servers": f"127.0.0.1:{port}"})
+        openssl(f"{SELF_SIGNED.replace('b.', 'c.')} -days 30 -addext subjectAltName=DNS:localhost")
+        other = refusal(at_localhost | {"ssl.ca.location": str(tmp_path / "c.pem")})
+        assert "CA:TRUE" in other or "not signed by a trusted authority" in other
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("-not_before 20200101000000Z -not_after 20210101000000Z", "has expired"),
+        ("-days 30 -addext extendedKeyUsage=clientAuth", "not for servers"),
+    ],
+)
+def test_a_trusted_self_signed_certificate_is_still_checked(openssl, tmp_path, options, says):
+    try:
+        openssl(f"{SELF_SIGNED} -addext subjectAltName=DNS:localhost {options}")
+    except subprocess.CalledProcessError:
+        pytest.skip("this openssl cannot set the dates of a certificate")
+    with tls_listener(tmp_path) as port:
+        config = {"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "b.pem")}
+        assert says in refusal(config | {"bootstrap.servers": f"localhost:{port}"})
+
+
+# PEM
+
+
+@pytest.fixture(scope="module")
+def tls_broker():
+    with DevBroker(tls=True, client_auth=True) as broker:
+        yield broker
+
+
+def trusted(pem, directory, *options):
+    """Return a certificate in OpenSSL's own form, which says what it is trusted for."""
+    (directory / "plain").write_text(pem)
+    command = ["openssl", "x509", "-in", "plain", "-trustout", *options]
+    return subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout
+
+
+PEM_FORMS = {
+    "comment of dashes": lambda pem, _: b"# -----------------\n# my CA\n# -----------------\n" + pem.encode(),
+    "comment of five dashes": lambda pem, _: (
+        b"# ----- begin -----\n-----\n" + pem.encode() + b"-----\n# -----END x-----\n"
+    ),
+    "comment of a block": lambda pem, _: b"# -----BEGIN CERTIFICATE-----\n" + pem.encode(),
+    "Latin-1 comment": lambda pem, _: "# Prüf-CA\n".encode("latin-1") + pem.encode(),
+    "BOM": lambda pem, _: b"\xef\xbb\xbf" + pem.encode(),
+    "CRLF": lambda pem, _: pem.replace("\n", "\r\n").encode(),
+    "CR": lambda pem, _: b"# mine\r" + pem.replace("\n", "\r").encode(),
+    "indented": lambda pem, _: "".join(f"    {line}\n" for line in pem.splitlines()).encode(),
+    "no line end between": lambda pem, _: (pem.rstrip() + pem).encode(),
+    "another block before": lambda pem, _: b"-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n" + pem.encode(),
+}
+OF_CERTIFICATES = {
+    "X509 CERTIFICATE": lambda pem, _: pem.replace(" CERTIFICATE", " X509 CERTIFICATE").encode(),
+    "TRUSTED CERTIFICATE": lambda pem, directory: trusted(pem, directory, "-addtrust", "serverAuth").encode(),
+    "TRUSTED without settings": lambda pem, directory: trusted(pem, directory).encode(),
+    "old encrypted key beside": lambda pem, _: (
+        b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAA==\n"
+        b"-----END RSA PRIVATE KEY-----\n" + pem.encode()
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ["ca", "certificate", "key"])
+@pytest.mark.parametrize("form", [*PEM_FORMS, *OF_CERTIFICATES])
+def test_pem_has_many_forms(tls_broker, tmp_path, what, form):
+    if what == "key" and form in OF_CERTIFICATES:
+        pytest.skip("a form of certificates")
+    certificate, key = tls_broker.authority.issue("alice")
+    texts = {"ca": tls_broker.authority.pem, "certificate": certificate, "key": key}
+    paths = {name: tmp_path / f"{name}.pem" for name in texts}
+    for name, text in texts.items():
+        form_of = (PEM_FORMS | OF_CERTIFICATES)[form] if name == what else lambda pem, _: pem.encode()
+        paths[name].write_bytes(form_of(text, tmp_path))
+    config = {f"ssl.{name}.location": str(path) for name, path in paths.items()}
+    with klamm.Admin(config | {"bootstrap.servers": tls_broker.bootstrap_servers, "security.protocol": "SSL"}) as admin:
+        assert admin.list_topics(timeout=20) == []
+
+
+@pytest.mark.parametrize(
+    "options", [["-addreject", "serverAuth"], ["-addreject", "anyExtendedKeyUsage"], ["-addtrust", "emailProtection"]]
+)
+def test_an_authority_that_openssl_does_not_trust_is_left_out(tls_broker, tmp_path, options):
+    text = trusted(tls_broker.authority.pem, tmp_path, *options)
+    with pytest.raises(ConfigError, match="no certificate found in the authorities' certificates"):
+        klamm.Admin("127.0.0.1:1", security_protocol="SSL", ssl_ca_pem=text)
+
+
+def test_pem_in_one_line_is_read(tls_broker):
+    authority = tls_broker.authority.pem
+    certificate, key = tls_broker.authority.issue("alice")
+    for separator in (" ", "\\n"):
+        config = {"ssl.ca.pem": authority, "ssl.certificate.pem": certificate, "ssl.key.pem": key}
+        config = {name: separator.join(text.splitlines()) for name, text in config.items()}
+        config |= {"bootstrap.servers": tls_broker.bootstrap_servers, "security.protocol": "SSL"}
+        with klamm.Admin(config) as admin:
+            assert admin.list_topics(timeout=20) == []
+
+
+@pytest.mark.parametrize("label", ["CERTIFICATE", "TRUSTED CERTIFICATE"])
+def test_words_for_damaged_files_are_not_about_peers(label):
+    damaged = f"-----BEGIN {label}-----\nMAMCAQU=\n-----END {label}-----\n"
+    authority = CertificateAuthority()
+    certificate, key = authority.issue("alice")
+    for config in (
+        {"ssl_ca_pem": damaged},
+        {"ssl_ca_pem": authority.pem, "ssl_certificate_pem": damaged, "ssl_key_pem": key},
+    ):
+        with pytest.raises(ConfigError, match="certificate") as caught:
+            klamm.Admin("127.0.0.1:1", security_protocol="SSL", **config)
+        assert "peer" not in str(caught.value)
+        assert "BadEncoding" not in str(caught.value)
+    for broken_key in (key.replace("M", "A", 3), "-----BEGIN PRIVATE KEY-----\nMAMCAQU=\n-----END PRIVATE KEY-----\n"):
+        with pytest.raises(ConfigError, match=r"private key|certificate cannot be used") as caught:
+            klamm.Admin(
+                "127.0.0.1:1",
+                security_protocol="SSL",
+                ssl_ca_pem=authority.pem,
+                ssl_certificate_pem=certificate,
+                ssl_key_pem=broken_key,
+            )
+        assert "peer" not in str(caught.value)

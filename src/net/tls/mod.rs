@@ -4,7 +4,11 @@
 //! sessions do not, so that the code that uses them builds either way.
 
 #[cfg(feature = "tls")]
+mod certificate;
+#[cfg(feature = "tls")]
 mod pem;
+#[cfg(feature = "tls")]
+mod reason;
 #[cfg(feature = "tls")]
 mod session;
 #[cfg(not(feature = "tls"))]

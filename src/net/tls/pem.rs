@@ -3,15 +3,19 @@
 //! As in Java, PEM in a configuration value may have spaces or `\n` in place of line ends. A key may be PKCS #8, PKCS #1 or
 //! SEC 1, and PKCS #8 may be encrypted. Errors do not show the text, which may be a key.
 
+use super::certificate::{split_trusted, vouches_for_servers};
 use super::{Failure, Pem};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use std::borrow::Cow;
 use std::fs;
 
 /// The largest accepted file, in bytes. The authorities of a whole system are 250 KB, so a larger file is a mistake.
 const MAX_FILE: u64 = 16 << 20;
+
+const TRUSTED: &str = "TRUSTED CERTIFICATE";
 
 /// A block of PEM text.
 struct Block {
@@ -42,36 +46,86 @@ impl Pem {
             }
             _ => {}
         }
-        String::from_utf8(bytes).map_err(|_| cannot("it is not text", "set a PEM file"))
+        // Comments may have another encoding. Blocks are ASCII.
+        let text = String::from_utf8_lossy(&bytes);
+        if matches!(text, Cow::Owned(_)) && !text.contains("-----BEGIN ") {
+            return Err(cannot("it is not text", "set a PEM file"));
+        }
+        Ok(text.into_owned())
     }
 }
 
-fn blocks(text: &str, what: &str) -> Result<Vec<Block>, Failure> {
+/// Returns the blocks whose labels are wanted. Text outside of blocks is a comment, and may have dashes of its own.
+fn blocks(text: &str, what: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Block>, Failure> {
     let damaged = || Failure::new(format!("{what} is damaged PEM"), "export it again");
-    let mut parts = text.split("-----");
+    let text = text.replace("\\n", "\n");
+    let mut rest = text.trim_start_matches('\u{feff}');
     let mut found = Vec::new();
-    // Text before and between blocks is a comment.
-    while let (Some(_), Some(begin)) = (parts.next(), parts.next()) {
-        let label = begin.strip_prefix("BEGIN ").ok_or_else(damaged)?;
-        let body = parts.next().ok_or_else(damaged)?;
-        if parts.next().and_then(|end| end.strip_prefix("END ")) != Some(label) {
+    while let Some((label, after)) = next_begin(rest, !text.trim().contains(['\n', '\r'])) {
+        let (body, after) = after.split_once(&format!("-----END {label}-----")).ok_or_else(damaged)?;
+        if body.contains("-----") {
             return Err(damaged());
+        }
+        rest = after;
+        if !is_wanted(label) {
+            continue;
         }
         if body.contains("Proc-Type") {
             let hint = "convert it: openssl pkcs8 -topk8 -in key.pem -out pkcs8.pem";
             return Err(Failure::new(format!("{what} is encrypted in the old format of OpenSSL"), hint));
         }
-        let digits: String = body.replace("\\n", "").split_whitespace().collect();
+        let digits: String = body.split_whitespace().collect();
         let der = BASE64_STANDARD.decode(digits).map_err(|_| damaged())?;
         found.push(Block { label: label.to_owned(), der });
     }
     Ok(found)
 }
 
+/// Returns the label of the next block and the text after its first line. In a file, a block begins with its line.
+fn next_begin(text: &str, is_one_line: bool) -> Option<(&str, &str)> {
+    let is_label = |label: &str| label.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b' ');
+    text.match_indices("-----BEGIN ").find_map(|(at, begin)| {
+        let before = text.get(..at)?.trim_end_matches([' ', '\t']);
+        if !is_one_line && !before.is_empty() && !before.ends_with(['\n', '\r']) {
+            return None;
+        }
+        text.get(at + begin.len()..)?.split_once("-----").filter(|(label, _)| is_label(label))
+    })
+}
+
 /// Returns the certificates of a text. Fails if there are none.
 pub(super) fn certificates(text: &str, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let certificate = |b: Block| (b.label == "CERTIFICATE").then(|| CertificateDer::from(b.der));
-    let found: Vec<_> = blocks(text, what)?.into_iter().filter_map(certificate).collect();
+    some(certificates_if(text, what, |_| true)?, what)
+}
+
+/// Returns the certificates of a text that may vouch for servers. Fails if there are none.
+///
+/// OpenSSL's `TRUSTED CERTIFICATE` says what the certificate is trusted for. Distributions also list
+/// certificates that are not trusted for anything.
+pub(super) fn authorities(text: &str, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    some(certificates_if(text, what, vouches_for_servers)?, what)
+}
+
+fn certificates_if(
+    text: &str,
+    what: &str,
+    is_trusted: fn(&[u8]) -> bool,
+) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let is_wanted = |label: &str| ["CERTIFICATE", "X509 CERTIFICATE", TRUSTED].contains(&label);
+    let mut found = Vec::new();
+    for Block { label, der } in blocks(text, what, is_wanted)? {
+        if label == TRUSTED {
+            let damaged = || Failure::new(format!("{what} is damaged PEM"), "export it again");
+            let (certificate, settings) = split_trusted(&der).ok_or_else(damaged)?;
+            found.extend(is_trusted(settings).then(|| CertificateDer::from(certificate.to_vec())));
+        } else {
+            found.push(CertificateDer::from(der));
+        }
+    }
+    Ok(found)
+}
+
+fn some(found: Vec<CertificateDer<'static>>, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
     if found.is_empty() {
         return Err(Failure::new(
             format!("no certificate found in {what}"),
@@ -84,7 +138,7 @@ pub(super) fn certificates(text: &str, what: &str) -> Result<Vec<CertificateDer<
 /// Returns the private key of a text.
 pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'static>, Failure> {
     let what = "the private key";
-    for Block { label, der } in blocks(text, what)? {
+    for Block { label, der } in blocks(text, what, |label| label.ends_with("PRIVATE KEY"))? {
         return Ok(match label.as_str() {
             "PRIVATE KEY" => PrivatePkcs8KeyDer::from(der).into(),
             "RSA PRIVATE KEY" => PrivatePkcs1KeyDer::from(der).into(),

@@ -1,5 +1,6 @@
 //! TLS sessions over rustls: encrypts and decrypts bytes. Touches no socket.
 
+use super::reason::{self, Reason};
 use super::{Failure, Settings, Version, pem, trust};
 use bytes::{Buf, Bytes, BytesMut};
 use rustls::client::Resumption;
@@ -100,7 +101,8 @@ fn load(settings: &Settings) -> Result<ClientConfig, Failure> {
     };
     let versions: Vec<&'static SupportedProtocolVersion> = settings.versions.iter().map(version).collect();
     let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions);
-    let builder = builder.map_err(|e| Failure::new(format!("no TLS: {e}"), "check ssl.enabled.protocols"))?;
+    let builder =
+        builder.map_err(|e| Failure::new(format!("no TLS: {}", reason::own(&e)), "check ssl.enabled.protocols"))?;
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = match &settings.identity {
         None => builder.with_no_client_auth(),
@@ -112,7 +114,7 @@ fn load(settings: &Settings) -> Result<ClientConfig, Failure> {
             let builder = builder.with_client_auth_cert(certificates, key);
             builder.map_err(|e| {
                 let hint = "check that certificate and key belong together";
-                Failure::new(format!("the client's certificate cannot be used: {e}"), hint)
+                Failure::new(format!("the client's certificate cannot be used: {}", reason::own(&e)), hint)
             })?
         }
     };
@@ -143,20 +145,20 @@ impl Server {
     /// have one.
     pub fn new(certificates: &str, key: &str, clients: Option<&str>) -> Result<Self, Failure> {
         let provider = provider();
-        let failed = |e: &dyn std::fmt::Display| Failure::new(format!("no TLS server: {e}"), "check the certificates");
+        let failed = |why: &str| Failure::new(format!("no TLS server: {why}"), "check the certificates");
         let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|e| failed(&e))?;
+        let builder = builder.map_err(|e| failed(&reason::own(&e)))?;
         let builder = match clients {
             None => builder.with_no_client_auth(),
             Some(text) => {
                 let roots = Arc::new(trust::roots(text)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-                builder.with_client_cert_verifier(verifier.map_err(|e| failed(&e))?)
+                builder.with_client_cert_verifier(verifier.map_err(|_| failed("there is no authority of clients"))?)
             }
         };
         let certificates = pem::certificates(certificates, "the server's certificate")?;
         let config = builder.with_single_cert(certificates, pem::key(key, None)?);
-        Ok(Self(Arc::new(config.map_err(|e| failed(&e))?)))
+        Ok(Self(Arc::new(config.map_err(|e| failed(&reason::own(&e)))?)))
     }
 
     /// Creates a session with a client, before its handshake.
@@ -275,7 +277,8 @@ fn explain(error: &Error) -> Failure {
                 "connect to a name in the certificate, or make the brokers advertise one; \
                  ssl.endpoint.identification.algorithm=none disables this check and most of the protection"
             }
-            _ => "use a server certificate that is signed by an authority",
+            other => Reason::of(other)
+                .map_or("use a server certificate that is signed by an authority", |reason| &reason.hint),
         }),
         Error::AlertReceived(alert) => {
             use AlertDescription as A;
@@ -298,7 +301,10 @@ fn explain(error: &Error) -> Failure {
                 _ => "see the broker's log",
             };
             let is_final = !matches!(alert, A::InternalError | A::UserCanceled | A::CloseNotify);
-            Failure { is_final, ..Failure::new(format!("the broker refused TLS: {}", name(*alert)), hint) }
+            Failure {
+                is_final,
+                ..Failure::new(format!("the broker refused TLS: {}", reason::spaced(&format!("{alert:?}"))), hint)
+            }
         }
         Error::InvalidMessage(_) => failed("the peer does not speak TLS: check the port and security.protocol"),
         Error::PeerIncompatible(_) => failed("client and broker have no TLS version or cipher in common"),
@@ -309,34 +315,23 @@ fn explain(error: &Error) -> Failure {
 
 fn words(error: &Error) -> String {
     use CertificateError as C;
-    match error {
-        Error::InvalidCertificate(C::Expired | C::ExpiredContext { .. }) => {
-            "the broker's certificate has expired".into()
+    let Error::InvalidCertificate(why) = error else { return reason::of_handshake(error) };
+    match why {
+        C::Expired | C::ExpiredContext { .. } => "the broker's certificate has expired".into(),
+        C::NotValidYet | C::NotValidYetContext { .. } => "the broker's certificate is not valid yet".into(),
+        C::UnknownIssuer => "the broker's certificate is not signed by a trusted authority".into(),
+        C::BadSignature => {
+            "the broker's certificate is not signed by a trusted authority, but by one of the same name with another key"
+                .into()
         }
-        Error::InvalidCertificate(C::NotValidYet | C::NotValidYetContext { .. }) => {
-            "the broker's certificate is not valid yet".into()
-        }
-        // The usual cause of a bad signature is another authority with the same name.
-        Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
-            "the broker's certificate is not signed by a trusted authority".into()
-        }
-        Error::InvalidCertificate(C::NotValidForNameContext { expected, presented }) => {
+        C::NotValidForNameContext { expected, presented } => {
             // webpki prints names as `DnsName("host")`.
             let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name)).collect::<Vec<_>>();
             format!("the broker's certificate is not for {}, but for {}", expected.to_str(), names.join(", "))
         }
-        other => other.to_string(),
+        other => match Reason::of(other) {
+            Some(reason) => reason.message.clone(),
+            None => format!("the broker's certificate cannot be used: {}", reason::of_certificate(other)),
+        },
     }
-}
-
-/// Returns the name of an alert as OpenSSL spells it, such as `certificate required`.
-fn name(alert: AlertDescription) -> String {
-    let mut name = String::new();
-    for letter in format!("{alert:?}").chars() {
-        if letter.is_uppercase() && name.chars().next_back().is_some_and(char::is_lowercase) {
-            name.push(' ');
-        }
-        name.push(letter);
-    }
-    name.to_lowercase()
 }

@@ -1,12 +1,16 @@
 //! Checks server certificates: against the authorities of a file or of the system, and against the host name.
 
-use super::{Failure, Pem, pem};
-use rustls::client::WebPkiServerVerifier;
+use super::certificate::Facts;
+use super::{Failure, Pem, pem, reason};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::{Arc, OnceLock};
+
+const AUTHORITIES: &str = "the authorities' certificates";
 
 /// Returns the check of server certificates.
 pub(super) fn verifier(
@@ -14,23 +18,30 @@ pub(super) fn verifier(
     check_host: bool,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, Failure> {
-    let roots = match authorities {
-        Some(pem) => Arc::new(roots(&pem.read("the authorities' certificates")?)?),
-        None => system()?,
+    let (roots, given) = match authorities {
+        Some(pem) => {
+            let given = pem::authorities(&pem.read(AUTHORITIES)?, AUTHORITIES)?;
+            (Arc::new(store(&given)?), given)
+        }
+        None => (system()?, Vec::new()),
     };
-    let strict = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
+    let strict = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
     let strict =
-        strict.map_err(|e| Failure::new(format!("cannot check certificates: {e}"), "check ssl.ca.location"))?;
-    Ok(if check_host { strict } else { Arc::new(AnyHost(strict)) })
+        strict.map_err(|_| Failure::new("there is no authority to check certificates", "check ssl.ca.location"))?;
+    Ok(Arc::new(Verifier { strict, roots, given, check_host }))
 }
 
 /// Returns the authorities of a PEM text.
 pub(super) fn roots(text: &str) -> Result<RootCertStore, Failure> {
-    let what = "the authorities' certificates";
+    store(&pem::authorities(text, AUTHORITIES)?)
+}
+
+fn store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, Failure> {
     let mut roots = RootCertStore::empty();
-    for certificate in pem::certificates(text, what)? {
-        let damaged = |e| Failure::new(format!("one of {what} cannot be used: {e}"), "export it again");
-        roots.add(certificate).map_err(damaged)?;
+    for certificate in certificates {
+        let unusable =
+            |e| Failure::new(format!("one of {AUTHORITIES} cannot be used: {}", reason::own(&e)), "export it again");
+        roots.add(certificate.clone()).map_err(unusable)?;
     }
     Ok(roots)
 }
@@ -51,11 +62,33 @@ fn system() -> Result<Arc<RootCertStore>, Failure> {
     Ok(roots.clone())
 }
 
-/// Checks everything except the host name.
+/// Checks as rustls does, with these differences:
+///
+/// * The error says what is wrong with the certificate.
+/// * A certificate that is itself in the authorities' file may be an authority's. `openssl req -x509` makes such
+///   certificates. The owner of its key can sign a certificate for any
+///   broker anyway, so this gives nothing away.
+/// * `check_host` is a setting.
 #[derive(Debug)]
-struct AnyHost(Arc<WebPkiServerVerifier>);
+struct Verifier {
+    strict: Arc<WebPkiServerVerifier>,
+    roots: Arc<RootCertStore>,
+    /// The certificates of the authorities' file.
+    given: Vec<CertificateDer<'static>>,
+    check_host: bool,
+}
 
-impl ServerCertVerifier for AnyHost {
+impl Verifier {
+    /// Checks a certificate of the authorities' file that rustls rejects as an authority's. rustls has checked its dates.
+    fn check_given(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+        if !Facts::of(certificate).is_some_and(|facts| facts.is_for_servers()) {
+            return Err(CertificateError::InvalidPurpose.into());
+        }
+        verify_server_name(&ParsedCertificate::try_from(certificate)?, name)
+    }
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -64,12 +97,21 @@ impl ServerCertVerifier for AnyHost {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let mut checked =
+            self.strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map(|_| ());
+        if checked.as_ref().is_err_and(reason::is_authority) && self.given.contains(end_entity) {
+            checked = self.check_given(end_entity, server_name);
+        }
         // The strict check looks at the name last.
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            checked => checked,
+        let is_name = |error: &Error| {
+            use CertificateError as C;
+            matches!(error, Error::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. }))
+        };
+        match checked {
+            Err(error) if self.check_host || !is_name(&error) => {
+                Err(reason::of_chain(error, end_entity, intermediates, &self.roots))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
         }
     }
 
@@ -79,7 +121,7 @@ impl ServerCertVerifier for AnyHost {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        self.strict.verify_tls12_signature(message, cert, dss).map_err(|e| reason::of_signature(e, cert))
     }
 
     fn verify_tls13_signature(
@@ -88,10 +130,10 @@ impl ServerCertVerifier for AnyHost {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        self.strict.verify_tls13_signature(message, cert, dss).map_err(|e| reason::of_signature(e, cert))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.strict.supported_verify_schemes()
     }
 }
