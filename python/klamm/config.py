@@ -46,6 +46,8 @@ class CommonConfig(TypedDict, total=False):
     sasl_oauth_token_provider: TokenProvider
     sasl_oauthbearer_assertion_file: str
     sasl_oauthbearer_aws_region: str
+    sasl_oauthbearer_ca_location: str
+    sasl_oauthbearer_ca_pem: str
     sasl_oauthbearer_client_id: str
     sasl_oauthbearer_client_secret: str
     sasl_oauthbearer_extensions: str

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from klamm import token_endpoint
 from klamm.errors import AuthenticationError, ConfigError
 from klamm.tokens import Token, TokenProvider
 
@@ -78,6 +79,7 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     missing = [f"sasl.oauthbearer.{key}" for key in needed if key not in settings]
     if missing:
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url needs {' and '.join(missing)}")
+    token_endpoint.check_authorities(settings)
     return partial(_fetch, url, settings, extensions)
 
 
@@ -136,39 +138,16 @@ def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str])
     shown = urllib.parse.urlsplit(url)._replace(query="", fragment="").geturl()
     request = _request(url, settings)
     try:
-        with _opener.open(request, timeout=TIMEOUT_S) as response:
+        with token_endpoint.opener(settings).open(request, timeout=TIMEOUT_S) as response:
             body = _read(response)
     except urllib.error.HTTPError as error:
         with error:
             body = error.read(300)
         text = " ".join(body.decode("utf-8", "replace").split())
-        raise AuthenticationError(
-            f"no token: {shown} answered {error.code}: {text}",
-            hint="check client id, secret and scope (sasl.oauthbearer.*)",
-        ) from None
-    except TimeoutError:
-        raise AuthenticationError(
-            f"no token: {shown} did not answer within {TIMEOUT_S:.0f} s",
-            hint="check the token endpoint and the network",
-        ) from None
+        raise token_endpoint.rejection(shown, error.code, text) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):
-            reason = f"no answer within {TIMEOUT_S:.0f} s"
-        raise AuthenticationError(
-            f"no token: the request to {shown} failed: {reason}", hint="check sasl.oauthbearer.token.endpoint.url"
-        ) from None
+        raise token_endpoint.unreachable(url, shown, error, TIMEOUT_S) from None
     return Token(*_token(shown, body), extensions)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, because the secret must only be sent to the configured address."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_opener = urllib.request.build_opener(_NoRedirects)
 
 
 def _request(url: str, settings: Mapping[str, str]) -> urllib.request.Request:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import ssl
+import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +17,7 @@ import pytest
 import klamm
 from klamm import oauth
 from klamm.errors import AuthenticationError, ConfigError
-from klamm.testing import DevBroker
+from klamm.testing import CertificateAuthority, DevBroker
 from secured import unsecured_token
 
 SECRET = "cl13nt: secret&more"
@@ -24,7 +26,7 @@ SECRET = "cl13nt: secret&more"
 class Endpoint:
     """A token endpoint. `answer` returns status and body for the fields of a request."""
 
-    def __init__(self, answer) -> None:
+    def __init__(self, answer, certificate=None) -> None:
         self.seen = []
         endpoint = self
 
@@ -48,6 +50,14 @@ class Endpoint:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/token"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write("".join(certificate))
+                file.flush()
+                context.load_cert_chain(file.name)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+            self.url = self.url.replace("http:", "https:")
 
     def __enter__(self):
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
@@ -190,9 +200,108 @@ def test_an_endpoint_that_is_not_there(door):
     assert "code" not in said
 
 
+@pytest.fixture(scope="module")
+def private():
+    """Provide an endpoint whose certificate is of an authority of its own, and the authority."""
+    authority = CertificateAuthority()
+    with Endpoint(good, authority.issue("idp", ["127.0.0.1"])) as endpoint:
+        yield endpoint, authority
+
+
+@pytest.mark.parametrize("key", ["sasl.oauthbearer.ca", "https.ca"])
+@pytest.mark.parametrize("form", ["location", "pem", "pem in one line", "pem with escapes"])
+def test_an_endpoint_may_have_an_authority_of_its_own(door, private, tmp_path, key, form):
+    endpoint, authority = private
+    config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
+    if form == "location":
+        path = tmp_path / "ca.pem"
+        path.write_bytes("# Prüf-CA\n".encode("latin-1") + authority.pem.encode())
+        config[f"{key}.location"] = str(path)
+    else:
+        text = {"pem": authority.pem, "pem in one line": " ".join(authority.pem.splitlines())}
+        config[f"{key}.pem"] = text.get(form, "\\n".join(authority.pem.splitlines()))
+    with klamm.Admin(config) as admin:
+        admin.list_topics(timeout=20)
+
+
+def test_the_authorities_of_brokers_and_of_the_endpoint_are_apart(private):
+    endpoint, authority = private
+    with DevBroker(tls=True, sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {
+            "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+            "sasl.oauthbearer.client.id": "klamm",
+            "sasl.oauthbearer.client.secret": SECRET,
+        }
+        authorities = {key: config.pop(key) for key in [*config] if key.startswith("ssl.ca")}
+        assert authorities
+        both = {"ssl.ca.pem": broker.authority.pem, "https.ca.pem": authority.pem}
+        with klamm.Admin(config | both) as admin:
+            admin.list_topics(timeout=20)
+        said = refusal(config | both | {"https.ca.pem": broker.authority.pem})
+        assert "set sasl.oauthbearer.ca.location (https.ca.location)" in said
+        said = refusal(config | both | {"ssl.ca.pem": authority.pem})
+        assert "the broker's certificate is not signed by a trusted authority" in said
+
+
+@pytest.mark.parametrize(
+    ("url", "says", "hint"),
+    [
+        ("{https}", "CERTIFICATE_VERIFY_FAILED", "https.ca.location"),
+        ("{http}", "", "right scheme"),
+        ("https://127.0.0.1:{port}/token", "SSL", "speaks HTTPS at this port"),
+        ("http://no-such-host.invalid/token", "", "DNS"),
+        ("http://127.0.0.1:1/token", "refused", "whether the endpoint is running"),
+    ],
+)
+def test_a_failed_request_has_a_hint_for_its_cause(door, private, url, says, hint):
+    tls, _ = private
+    with Endpoint(good) as plain:
+        plain_port = plain.server.server_address[1]
+        address = url.format(https=tls.url, http=tls.url.replace("https:", "http:"), port=plain_port)
+        said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": address})
+    message, _, advice = said.partition("; hint: ")
+    assert says in message
+    assert hint in advice
+
+
+def test_a_proxy_that_fails_is_named_without_its_password(door, private, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:hidden@127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": private[0].url})
+    assert "through the proxy 127.0.0.1:1 failed" in said
+    assert "hint: check HTTPS_PROXY" in said
+    assert "hidden" not in said
+
+
+def test_a_certificate_of_the_endpoint_for_another_host(door):
+    authority = CertificateAuthority()
+    with Endpoint(good, authority.issue("idp", ["login.example"])) as endpoint:
+        config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "https.ca.pem": authority.pem}
+        assert "hint: use a name of the certificate" in refusal(config)
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "client.secret"),
+        (404, "path in"),
+        (307, "follows no redirect"),
+        (400, "grant type"),
+        (503, "keeps trying"),
+    ],
+)
+def test_each_status_has_its_hint(door, status, hint):
+    with Endpoint(lambda _: (status, {}, b"")) as endpoint:
+        assert hint in refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}).partition("; hint: ")[2]
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [
+        ({"sasl.oauthbearer.ca.location": "/no/such/file"}, "/no/such/file: No such file"),
+        ({"https.ca.pem": "no PEM"}, r"sasl\.oauthbearer\.ca\.pem: no valid certificate found"),
+        ({"https.ca.pem": "x", "https.ca.location": "y"}, "are both set"),
         ({"sasl.oauthbearer.token.endpoint.url": "ftp://h/token"}, "use an https:// URL"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://me:pass@h/token"}, "URL without a user"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://h/token"}, "needs sasl.oauthbearer.client.secret"),
@@ -205,5 +314,11 @@ def test_an_endpoint_that_is_not_there(door):
 )
 def test_what_is_missing_is_said_at_once(more, says):
     config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    if any("ca." in key for key in more):
+        more = {
+            "sasl.oauthbearer.token.endpoint.url": "https://h/token",
+            "sasl.oauthbearer.client.secret": SECRET,
+            **more,
+        }
     with pytest.raises(ConfigError, match=says):
         klamm.Admin({**config, "sasl.oauthbearer.client.id": "klamm", **more})

@@ -145,6 +145,11 @@ keys! {
          profile.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL,
         "The HTTP(S) address of the token endpoint. Setting it implies `sasl.oauthbearer.method=oidc`.";
+    "sasl.oauthbearer.ca.location" or "https.ca.location": Kind::Text, "", ALL,
+        "A PEM file with the certificates of the authorities that the client trusts for the token endpoint. By \
+         default, these are the authorities that Python knows. It does not affect the brokers.";
+    "sasl.oauthbearer.ca.pem" or "https.ca.pem": Kind::Text, "", ALL,
+        "The content of `sasl.oauthbearer.ca.location` as PEM text.";
     "sasl.oauthbearer.grant.type": Kind::Choice(&["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]), "client_credentials", ALL,
         "How the client proves its identity to the token endpoint: with a secret, or with a signed assertion.";
     "sasl.oauthbearer.client.id" or "sasl.oauthbearer.client.credentials.client.id": Kind::Text, "", ALL,

@@ -1,0 +1,161 @@
+"""Connects to an OpenID Connect token endpoint, and says what to check if that fails.
+
+The endpoint has authorities of its own: trusting one for the endpoint must not make its certificates valid for brokers, nor the
+other way round. `oauth` builds the requests and reads the tokens.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import socket
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from klamm.errors import AuthenticationError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["check_authorities", "opener", "rejection", "unreachable"]
+
+
+def check_authorities(settings: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if the authorities for the endpoint cannot be read."""
+    if "ca.location" in settings and "ca.pem" in settings:
+        raise ConfigError(
+            "sasl.oauthbearer.ca.location and sasl.oauthbearer.ca.pem are both set", hint="set only one of them"
+        )
+    try:
+        _context(settings)
+    except AuthenticationError as error:
+        raise ConfigError(error.message.removeprefix("no token: "), hint=error.hint) from None
+
+
+def opener(settings: Mapping[str, str]) -> urllib.request.OpenerDirector:
+    """Return an opener for the endpoint. Files are read again each time, because certificates are renewed."""
+    return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=_context(settings)))
+
+
+def rejection(shown: str, status: int, text: str) -> AuthenticationError:
+    """Return the error for an endpoint that answered with an HTTP status other than success."""
+    match status:
+        case 401 | 403:
+            hint = "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and the permissions of the client"
+        case 404 | 405 | 410:
+            hint = "check the path in sasl.oauthbearer.token.endpoint.url"
+        case 407:
+            hint = "the proxy wants a user: set HTTPS_PROXY to http://USER:PASSWORD@HOST:PORT"
+        case _ if 300 <= status < 400:  # noqa: PLR2004
+            hint = (
+                "set sasl.oauthbearer.token.endpoint.url to the final address: klamm follows no redirect with a secret"
+            )
+        case _ if status == 429 or status >= 500:  # noqa: PLR2004
+            hint = "the endpoint has a problem of its own; klamm keeps trying in the background"
+        case _:
+            hint = "check client id, secret, scope and grant type (sasl.oauthbearer.*)"
+    return AuthenticationError(f"no token: {shown} answered {status}: {text}", hint=hint)
+
+
+def unreachable(url: str, shown: str, error: OSError | ValueError, seconds: float) -> AuthenticationError:
+    """Return the error for a request that got no answer.
+
+    Args:
+        url: Address of the endpoint.
+        shown: The address as messages show it.
+        error: Error of the request.
+        seconds: Timeout of the request.
+    """
+    reason: Any = getattr(error, "reason", error)
+    proxy = _proxy(url)
+    hint = _hint(reason)
+    if isinstance(reason, TimeoutError):
+        reason = f"no answer within {seconds:.0f} s"
+    if proxy is not None and not isinstance(getattr(error, "reason", error), ssl.SSLError):
+        hint = "check HTTPS_PROXY or HTTP_PROXY; NO_PROXY lists hosts that need no proxy"
+    through = "" if proxy is None else f" through the proxy {proxy}"
+    return AuthenticationError(f"no token: the request to {shown}{through} failed: {reason}", hint=hint)
+
+
+def _hint(reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError) and reason.verify_code in _VERIFY_HINTS:
+        return _VERIFY_HINTS[reason.verify_code]
+    return next((hint for kind, hint in _HINTS if isinstance(reason, kind)), _OTHER_HINT)
+
+
+def _proxy(url: str) -> str | None:
+    """Return host and port of the proxy for an address, without its password."""
+    parts = urllib.parse.urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if not proxy or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return (urllib.parse.urlsplit(proxy).netloc or proxy).rpartition("@")[2]
+
+
+def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Return the TLS settings for the endpoint's own authorities; None for those that Python knows."""
+    path, text = settings.get("ca.location"), settings.get("ca.pem")
+    if path == "probe":  # librdkafka's word for the default
+        path = None
+    if path is None and text is None:
+        return None
+    try:
+        if text is None:
+            return ssl.create_default_context(cafile=path)
+        return ssl.create_default_context(cadata=_certificates(text))
+    except (OSError, ValueError) as error:
+        where = "sasl.oauthbearer.ca.pem" if path is None else f"sasl.oauthbearer.ca.location, {path}"
+        why = error.strerror if isinstance(error, FileNotFoundError | PermissionError) else "no valid certificate found"
+        raise AuthenticationError(
+            f"no token: cannot read the authorities of the token endpoint from {where}: {why}",
+            hint="set PEM text with -----BEGIN CERTIFICATE-----, or a file with it",
+        ) from None
+
+
+def _certificates(text: str) -> bytes:
+    r"""Return the certificates of PEM text. As in Java, the text may have spaces or `\n` in place of line ends."""
+    blocks = [body.replace("\\n", "") for body in _CERTIFICATE.findall(text)]
+    if not blocks:  # for which Python would trust its defaults
+        raise ValueError("no certificates")
+    return b"".join(base64.b64decode("".join(body.split()), validate=True) for body in blocks)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, because the secret must only be sent to the configured address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_CERTIFICATE = re.compile(r"-----BEGIN (?:X509 )?CERTIFICATE-----(.*?)-----END (?:X509 )?CERTIFICATE-----", re.DOTALL)
+
+_OUTDATED = "renew the endpoint's certificate, or check this machine's clock"
+_FOR_OTHER_HOST = "use a name of the certificate in sasl.oauthbearer.token.endpoint.url"
+_VERIFY_HINTS = {
+    9: _OUTDATED,  # X509_V_ERR_CERT_NOT_YET_VALID
+    10: _OUTDATED,  # X509_V_ERR_CERT_HAS_EXPIRED
+    62: _FOR_OTHER_HOST,  # X509_V_ERR_HOSTNAME_MISMATCH
+    64: _FOR_OTHER_HOST,  # X509_V_ERR_IP_ADDRESS_MISMATCH
+}
+_UNKNOWN_AUTHORITY = (
+    "set sasl.oauthbearer.ca.location (https.ca.location) to the PEM certificate of the endpoint's authority; "
+    "ssl.ca.location is only for the brokers"
+)
+_HINTS: list[tuple[type[Exception], str]] = [  # the first one that fits
+    (ssl.SSLCertVerificationError, _UNKNOWN_AUTHORITY),
+    (ssl.SSLError, "check whether the endpoint speaks HTTPS at this port"),
+    (socket.gaierror, "check the host name in sasl.oauthbearer.token.endpoint.url, and DNS"),
+    (
+        ConnectionRefusedError,
+        "check host and port in sasl.oauthbearer.token.endpoint.url, and whether the endpoint is running",
+    ),
+    (TimeoutError, "check the token endpoint, the network and its firewalls"),
+    (
+        ConnectionError,
+        "check whether sasl.oauthbearer.token.endpoint.url has the right scheme (http or https) and port",
+    ),
+]
+_OTHER_HINT = "check sasl.oauthbearer.token.endpoint.url and the network"
