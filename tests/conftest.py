@@ -60,6 +60,14 @@ class Broker:
     controller: str | None = None
 
 
+@dataclass(frozen=True)
+class Registry:
+    """A running schema registry."""
+
+    name: str
+    url: str
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that chooses a lane."""
     lanes.add_option(parser)
@@ -147,6 +155,35 @@ def secured(request: pytest.FixtureRequest) -> Secured:
 def broker(request: pytest.FixtureRequest) -> Broker:
     """Each of the two brokers in turn."""
     running: Broker = request.getfixturevalue(BROKERS[request.param][0])
+    return running
+
+
+@pytest.fixture(scope="session")
+def dev_registry() -> Iterator[Registry]:
+    """The schema registry of the dev broker."""
+    from klamm.registry.dev import DevRegistry
+
+    with DevRegistry() as running:
+        yield Registry("dev-registry", running.url)
+
+
+@pytest.fixture(scope="session")
+def real_registry() -> Iterator[Registry]:
+    """Apicurio Registry, or a skip."""
+    from apicurio import Apicurio
+
+    with contextlib.ExitStack() as running:
+        try:
+            url = running.enter_context(Apicurio()).url
+        except KafkaUnavailable as reason:
+            pytest.skip(f"Apicurio Registry: {reason}")
+        yield Registry("real-registry", url)
+
+
+@pytest.fixture(scope="session", params=["dev-registry", "real-registry"])
+def registry(request: pytest.FixtureRequest) -> Registry:
+    """Each of the two schema registries in turn."""
+    running: Registry = request.getfixturevalue(request.param.replace("-", "_"))
     return running
 
 

@@ -110,7 +110,19 @@ _HOMES = {
     "Transaction": "transaction",
     "read_table": "table",
 }
-_MODULES = {"assignors", "aws", "config", "errors", "hooks", "legacy", "metrics", "oauth", "protocol", "testing"}
+_MODULES = {
+    "assignors",
+    "aws",
+    "config",
+    "errors",
+    "hooks",
+    "legacy",
+    "metrics",
+    "oauth",
+    "protocol",
+    "registry",
+    "testing",
+}
 
 
 # With this function in sight, a type checker would accept any name.

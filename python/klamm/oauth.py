@@ -83,6 +83,21 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     return partial(_fetch, url, settings, extensions)
 
 
+def provided(provider: Callable[[], Any]) -> Token:
+    """Return the token of a provider function, for clients other than Kafka's."""
+    return _call(provider, {})
+
+
+def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
+    """Return a token of an endpoint, for clients other than Kafka's.
+
+    Args:
+        url: URL of the token endpoint.
+        settings: `client.id`, `client.secret` and optionally `scope`.
+    """
+    return _fetch(url, settings, {})
+
+
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 

@@ -15,9 +15,12 @@ from klamm.errors import ArgumentError, KafkaError
 NOWHERE = "127.0.0.1:1"
 
 
-@pytest.mark.parametrize("statement", ["import klamm", "import klamm; klamm.Producer, klamm.Consumer, klamm.Admin"])
+@pytest.mark.parametrize(
+    "statement", ["import klamm", "import klamm; klamm.Producer, klamm.Consumer, klamm.Admin, klamm.testing.DevBroker"]
+)
 def test_importing_klamm_imports_neither_pyarrow_nor_asyncio(statement):
-    program = f"{statement}; import sys; print({{'pyarrow', 'asyncio', 'pyspark', 'rich'}} & set(sys.modules))"
+    unwanted = {"pyarrow", "asyncio", "pyspark", "rich", "httpx2", "fastavro", "jsonschema", "google.protobuf"}
+    program = f"{statement}; import sys; print({unwanted} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
 
@@ -30,6 +33,22 @@ def test_every_name_is_there():
     with pytest.raises(AttributeError, match="Produser"):
         klamm.Produser  # noqa: B018
     assert klamm.__version__
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("klamm.registry.SchemaRegistry('http://127.0.0.1:1', max_retries=0).subjects()", "httpx2"),
+        ("klamm.testing.DevBroker(schema_registry=True)", "google"),
+    ],
+)
+def test_a_schema_registry_without_its_extra_says_how_to_install_it(program, name):
+    # `None` in `sys.modules` makes an import fail, as a package that is not installed does.
+    program = f"import sys; sys.modules[{name!r}] = None; import klamm; {program}"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "ConfigError" in run.stderr
+    assert "pip install 'klamm[registry]'" in run.stderr
 
 
 @pytest.mark.parametrize("kind", [klamm.Producer, klamm.Consumer, klamm.Admin, klamm.AsyncProducer])

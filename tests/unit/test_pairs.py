@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import klamm
+from klamm.registry import AsyncSchemaRegistry, SchemaRegistry
 from klamm.waiting import run
 
 PAIRS = [
@@ -15,6 +16,7 @@ PAIRS = [
     (klamm.Admin, klamm.AsyncAdmin),
     (klamm.ShareConsumer, klamm.AsyncShareConsumer),
     (klamm.Transaction, klamm.AsyncTransaction),
+    (SchemaRegistry, AsyncSchemaRegistry),
 ]
 DOCUMENTED_APART = {
     ("AsyncProducer", "send"),

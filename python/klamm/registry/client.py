@@ -1,0 +1,643 @@
+"""`SchemaRegistry` and `AsyncSchemaRegistry`: clients of a schema registry with Confluent's REST API.
+
+`_Registry` has the paths, the caching and the checks of responses, written once as coroutines. `klamm.registry.http` sends the
+requests. Serializers and deserializers are in their own modules and use the methods with an underscore.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from klamm.arguments import integer, string
+from klamm.errors import ArgumentError
+from klamm.registry.cache import Cache
+from klamm.registry.config import Settings
+from klamm.registry.errors import SchemaNotFoundError
+from klamm.registry.http import AsyncRequests, BlockingRequests, Requests
+from klamm.registry.schema import Compatibility, RegisteredSchema, Schema, unexpected
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from klamm.registry.config import RegistryConfig, RegistryUrl
+    from klamm.registry.schema import CompatibilityLevel, Mode
+
+__all__ = ["AsyncSchemaRegistry", "SchemaRegistry"]
+
+_MAX_REFERENCES = 1000
+"""Maximum number of schemas that one schema can reference, directly and indirectly."""
+
+
+class _Registry(Requests):
+    """The part that both clients share."""
+
+    def __init__(self, url: RegistryUrl | None = None, **config: Unpack[RegistryConfig]) -> None:
+        super().__init__(Settings.of(url, config))
+        self._cache = Cache(self._settings.cache_capacity)
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<klamm.registry.{name} at {','.join(self._settings.urls)}>"
+
+    def __reduce__(self) -> Any:
+        raise ArgumentError(
+            f"{type(self).__name__} cannot be pickled", hint="create one with the same configuration in each process"
+        )
+
+    def clear_cache(self) -> None:
+        """Forget all schemas, so that the next calls ask the registry again."""
+        self._cache.clear()
+
+    async def _cached(self, key: tuple[Any, ...], fetch: Any, lifetime: float | None = None) -> Any:
+        known = self._cache.get(key)
+        if known is None:
+
+            async def fetched() -> Any:
+                value = await fetch()
+                self._cache.put(key, value, lifetime)
+                return value
+
+            known = await self._once(key, fetched)
+        return known
+
+    async def _register(self, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
+        _checked(schema)
+
+        async def fetch() -> RegisteredSchema:
+            fields = await self._request(
+                "POST",
+                f"{_subject(subject)}/versions",
+                f"registering a schema for subject {subject!r}",
+                query={"normalize": normalize},
+                body=schema.to_json(),
+            )
+            registered = _registered(fields, schema, subject)
+            self._cache.put(("id", registered.id, None), registered)
+            return registered
+
+        return await self._cached(("register", subject, schema, normalize), fetch)  # type: ignore[no-any-return]
+
+    async def _lookup(self, subject: str, schema: Schema, normalize: bool, deleted: bool) -> RegisteredSchema:
+        _checked(schema)
+
+        async def fetch() -> RegisteredSchema:
+            fields = await self._request(
+                "POST",
+                _subject(subject),
+                f"looking up a schema in subject {subject!r}",
+                query={"normalize": normalize, "deleted": deleted},
+                body=schema.to_json(),
+            )
+            return _registered(fields, schema, subject)
+
+        return await self._cached(("lookup", subject, schema, normalize, deleted), fetch)  # type: ignore[no-any-return]
+
+    async def _get_by_id(self, schema_id: int, subject: str | None = None) -> RegisteredSchema:
+        integer("schema_id", schema_id, -(1 << 63))
+
+        async def fetch() -> RegisteredSchema:
+            fields = await self._request(
+                "GET", f"/schemas/ids/{schema_id}", f"reading schema {schema_id}", query={"subject": subject}
+            )
+            return _registered({"id": schema_id, **_object(fields)}, None, None)
+
+        return await self._cached(("id", schema_id, subject), fetch)  # type: ignore[no-any-return]
+
+    async def _get_by_guid(self, guid: str) -> RegisteredSchema:
+        string("guid", guid)
+
+        async def fetch() -> RegisteredSchema:
+            path = f"/schemas/guids/{quote(guid, safe='')}"
+            fields = await self._request("GET", path, f"reading schema {guid}")
+            # Registries that know GUIDs return the ID only in some releases.
+            return _registered({"id": -1, "guid": guid, **_object(fields)}, None, None)
+
+        return await self._cached(("guid", guid), fetch)  # type: ignore[no-any-return]
+
+    async def _get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
+        path = f"{_subject(subject)}/versions/{_version(version)}"
+        what = f"reading version {version} of subject {subject!r}"
+
+        async def fetch() -> RegisteredSchema:
+            return _registered(await self._request("GET", path, what, query={"deleted": deleted}), None, subject)
+
+        if version in ("latest", -1):
+            return await fetch()
+        return await self._cached(("version", subject, version, deleted), fetch)  # type: ignore[no-any-return]
+
+    async def _cached_latest(self, subject: str) -> RegisteredSchema:
+        """Return the latest version of a subject, which can be as old as `cache.latest.ttl.sec`."""
+
+        async def fetch() -> RegisteredSchema:
+            return await self._get_version(subject, "latest")
+
+        return await self._cached(("latest", subject), fetch, self._settings.cache_latest_ttl)  # type: ignore[no-any-return]
+
+    async def _resolve(self, schema: Schema) -> dict[str, Schema]:
+        """Return all schemas that a schema references, by name. A schema is listed after those that it references."""
+        resolved: dict[str, Schema] = {}
+        seen: set[str] = set()
+
+        async def add(references: Iterable[Any]) -> None:
+            for reference in references:
+                if reference.name in seen:
+                    continue
+                seen.add(reference.name)
+                if len(seen) > _MAX_REFERENCES:
+                    raise unexpected(f"with a schema that references more than {_MAX_REFERENCES} others")
+                # A reference stays valid after its version was deleted softly.
+                found = await self._get_version(reference.subject, reference.version, deleted=True)
+                await add(found.schema.references)
+                resolved[reference.name] = found.schema
+
+        await add(schema.references)
+        return resolved
+
+    async def _check(self, subject: str, schema: Schema, version: int | str | None, normalize: bool) -> Compatibility:
+        _checked(schema)
+        path = f"/compatibility{_subject(subject)}/versions" + ("" if version is None else f"/{_version(version)}")
+        try:
+            fields = await self._request(
+                "POST",
+                path,
+                f"checking a schema against subject {subject!r}",
+                query={"verbose": True, "normalize": normalize},
+                body=schema.to_json(),
+            )
+        except SchemaNotFoundError as error:
+            # A new subject accepts every schema. A version that was named and is missing is an error.
+            if error.code == 40401 or (error.code == 40402 and version in ("latest", -1)):  # noqa: PLR2004
+                return Compatibility(True)
+            raise
+        compatible, messages = _object(fields).get("is_compatible"), fields.get("messages") or ()
+        if not isinstance(compatible, bool) or not isinstance(messages, (list, tuple)):
+            raise unexpected("without is_compatible")
+        return Compatibility(compatible, () if compatible else tuple(map(str, messages)))
+
+    async def _list(self, path: str, what: str, kind: type, **query: Any) -> list[Any]:
+        items = await self._request("GET", path, what, query=query)
+        if not isinstance(items, list) or not all(isinstance(item, kind) for item in items):
+            raise unexpected(f"that is not a list of {kind.__name__}")
+        return items
+
+    async def _versions_of(self, schema_id: int) -> list[tuple[str, int]]:
+        path = f"/schemas/ids/{integer('schema_id', schema_id, -(1 << 63))}/versions"
+        items = await self._list(path, f"reading the versions of schema {schema_id}", dict)
+        try:
+            return [(item["subject"], item["version"]) for item in items]
+        except KeyError:
+            raise unexpected("without subject and version") from None
+
+    async def _referenced_by(self, subject: str, version: int | str) -> list[int]:
+        path = f"{_subject(subject)}/versions/{_version(version)}/referencedby"
+        return await self._list(path, f"reading what references subject {subject!r}", int)
+
+    async def _delete_subject(self, subject: str, permanent: bool) -> list[int]:
+        what = f"deleting subject {subject!r}"
+        versions: Any = []
+        try:
+            versions = await self._request("DELETE", _subject(subject), what)
+        except SchemaNotFoundError as error:
+            if not permanent or error.code != 40404:  # noqa: PLR2004 - 40404: it is deleted already, but not permanently
+                raise
+        finally:
+            self._cache.clear(subject)
+        if permanent:
+            versions = await self._request("DELETE", _subject(subject), what, query={"permanent": True})
+        return list(versions or [])
+
+    async def _delete_version(self, subject: str, version: int | str, permanent: bool) -> int:
+        path = f"{_subject(subject)}/versions/{_version(version)}"
+        what = f"deleting version {version} of subject {subject!r}"
+        deleted: Any = version
+        try:
+            deleted = await self._request("DELETE", path, what)
+        except SchemaNotFoundError as error:
+            if not permanent or error.code != 40406:  # noqa: PLR2004 - 40406: it is deleted already, but not permanently
+                raise
+        finally:
+            self._cache.clear(subject)
+        if permanent:
+            # "latest" would be the version before by now.
+            path = f"{_subject(subject)}/versions/{_version(deleted)}"
+            deleted = await self._request("DELETE", path, what, query={"permanent": True})
+        return int(deleted)
+
+    async def _setting(self, kind: str, subject: str | None, method: str, body: Any = None, **query: Any) -> Any:
+        """Read, change or delete the configuration or the mode, of a subject or of the whole registry."""
+        verb = {"GET": "reading", "PUT": "changing", "DELETE": "deleting"}[method]
+        path, whose = f"/{kind}", "of the schema registry"
+        if subject is not None:
+            path, whose = f"/{kind}/{quote(string('subject', subject), safe='')}", f"of subject {subject!r}"
+        what = f"{verb} the {'mode' if kind == 'mode' else 'configuration'} {whose}"
+        return _object(await self._request(method, path, what, body=body, query=query))
+
+    async def _get_config(self, subject: str | None, default_to_global: bool) -> dict[str, Any]:
+        fields = await self._setting(
+            "config", subject, "GET", defaultToGlobal=default_to_global and subject is not None
+        )
+        if not isinstance(fields.get("compatibilityLevel"), str):
+            raise unexpected("without compatibilityLevel")
+        return {**fields}
+
+    async def _get_mode(self, subject: str | None, default_to_global: bool) -> Any:
+        fields = await self._setting("mode", subject, "GET", defaultToGlobal=default_to_global and subject is not None)
+        if not isinstance(fields.get("mode"), str):
+            raise unexpected("without mode")
+        return fields["mode"]
+
+
+class SchemaRegistry(_Registry, BlockingRequests):
+    """Read and register schemas in a schema registry with Confluent's REST API. Threads can share one client.
+
+    Schemas are cached, and threads that need the same schema share one request. If a request fails, the client tries the other
+    addresses, and then all of them again after a pause.
+
+    Args:
+        url: Addresses of the registry, as `"http://host:port"`, separated by commas, or in a list. A dict of Confluent's dotted
+            keys is accepted too.
+        **config: Configuration keys of Confluent's clients in snake_case; see docs/registry.md.
+
+    Raises:
+        ConfigError: A configuration value is invalid.
+        ArgumentError: An argument has a wrong type.
+
+    Example:
+        with SchemaRegistry("http://localhost:8081", basic_auth_user_info="alice:secret") as registry:
+            registered = registry.register("orders-value", Schema('{"type": "string"}'))
+            print(registry.get_by_id(registered.id).schema.text)
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def register(self, subject: str, schema: Schema, normalize: bool = False) -> RegisteredSchema:
+        """Register a schema as a new version of a subject. A schema that the subject already has keeps its version.
+
+        Args:
+            subject: Name of the subject, such as "orders-value".
+            schema: The schema.
+            normalize: Let the registry compare and keep the schema in a normal form.
+
+        Returns:
+            The registered schema. Its version is None if the registry returns only the ID.
+
+        Raises:
+            IncompatibleSchemaError: The compatibility level of the subject does not allow the schema.
+            InvalidSchemaError: The registry cannot parse the schema.
+        """
+        return run(self._register(subject, schema, normalize))
+
+    def lookup(self, subject: str, schema: Schema, normalize: bool = False, deleted: bool = False) -> RegisteredSchema:
+        """Return the version of a schema in a subject, without registering it.
+
+        Args:
+            subject: Name of the subject.
+            schema: The schema.
+            normalize: Compare the schemas in a normal form.
+            deleted: Find softly deleted versions too.
+
+        Raises:
+            SchemaNotFoundError: The subject does not have the schema.
+        """
+        return run(self._lookup(subject, schema, normalize, deleted))
+
+    def get_by_id(self, schema_id: int, subject: str | None = None) -> RegisteredSchema:
+        """Return the schema with an ID.
+
+        Args:
+            schema_id: ID of the schema.
+            subject: Subject whose context has the ID, for registries with more than one context.
+
+        Raises:
+            SchemaNotFoundError: The registry has no schema with this ID.
+        """
+        return run(self._get_by_id(schema_id, subject))
+
+    def get_by_guid(self, guid: str) -> RegisteredSchema:
+        """Return the schema with a GUID. Its `id` is -1 if the registry does not return the ID.
+
+        Args:
+            guid: GUID of the schema.
+
+        Raises:
+            SchemaNotFoundError: The registry has no schema with this GUID, or does not know GUIDs.
+        """
+        return run(self._get_by_guid(guid))
+
+    def get_version(self, subject: str, version: int | str = "latest", deleted: bool = False) -> RegisteredSchema:
+        """Return a version of a subject. The latest version is never taken from the cache.
+
+        Args:
+            subject: Name of the subject.
+            version: Number of the version, or "latest".
+            deleted: Find softly deleted versions too.
+
+        Raises:
+            SchemaNotFoundError: The registry does not have the subject or the version.
+        """
+        return run(self._get_version(subject, version, deleted))
+
+    def subjects(self, prefix: str = "", deleted: bool = False) -> list[str]:
+        """Return the names of all subjects.
+
+        Args:
+            prefix: Only subjects whose names start with this prefix.
+            deleted: Return softly deleted subjects too.
+        """
+        return run(self._list("/subjects", "reading the subjects", str, subjectPrefix=prefix or None, deleted=deleted))
+
+    def versions(self, subject: str, deleted: bool = False) -> list[int]:
+        """Return the version numbers of a subject.
+
+        Args:
+            subject: Name of the subject.
+            deleted: Return softly deleted versions too.
+
+        Raises:
+            SchemaNotFoundError: The registry does not have the subject.
+        """
+        path = f"{_subject(subject)}/versions"
+        return run(self._list(path, f"reading the versions of subject {subject!r}", int, deleted=deleted))
+
+    def versions_of(self, schema_id: int) -> list[tuple[str, int]]:
+        """Return the subjects and versions that have a schema.
+
+        Args:
+            schema_id: ID of the schema.
+
+        Raises:
+            SchemaNotFoundError: The registry has no schema with this ID.
+        """
+        return run(self._versions_of(schema_id))
+
+    def referenced_by(self, subject: str, version: int | str) -> list[int]:
+        """Return the IDs of the schemas that reference a version of a subject.
+
+        Args:
+            subject: Name of the subject.
+            version: Number of the version, or "latest".
+        """
+        return run(self._referenced_by(subject, version))
+
+    def schema_types(self) -> list[str]:
+        """Return the types of schemas that the registry supports, such as "AVRO"."""
+        return run(self._list("/schemas/types", "reading the types of schemas", str))
+
+    def check(
+        self, subject: str, schema: Schema, version: int | str | None = None, normalize: bool = False
+    ) -> Compatibility:
+        """Check whether a schema is compatible, without registering it. A subject that does not exist accepts every schema.
+
+        Args:
+            subject: Name of the subject.
+            schema: The schema.
+            version: Version to compare with, or "latest". Default: the versions that the compatibility level requires.
+            normalize: Compare the schemas in a normal form.
+
+        Returns:
+            A true value if the schema is compatible, and else a false value with the reasons.
+
+        Raises:
+            InvalidSchemaError: The registry cannot parse the schema.
+            SchemaNotFoundError: The subject does not have the version.
+        """
+        return run(self._check(subject, schema, version, normalize))
+
+    def get_config(self, subject: str | None = None, default_to_global: bool = True) -> dict[str, Any]:
+        """Return the configuration, such as `{"compatibilityLevel": "BACKWARD"}`.
+
+        Args:
+            subject: Name of the subject. Default: the configuration of the whole registry.
+            default_to_global: Return the registry's configuration if the subject has none of its own.
+
+        Raises:
+            SchemaNotFoundError: The subject has no configuration of its own.
+        """
+        return run(self._get_config(subject, default_to_global))
+
+    def set_config(
+        self, compatibility: CompatibilityLevel, subject: str | None = None, normalize: bool | None = None
+    ) -> dict[str, Any]:
+        """Change the compatibility level, and return the registry's answer.
+
+        Args:
+            compatibility: The compatibility level.
+            subject: Name of the subject. Default: the whole registry.
+            normalize: Whether the registry normalizes new schemas. Default: no change.
+
+        Raises:
+            InvalidSchemaError: The registry does not know the compatibility level.
+        """
+        return run(self._setting("config", subject, "PUT", _config_body(compatibility, normalize)))
+
+    def delete_config(self, subject: str | None = None) -> None:
+        """Delete the configuration of a subject, so that the registry's applies, or reset the registry's own.
+
+        Args:
+            subject: Name of the subject. Default: the whole registry.
+        """
+        run(self._setting("config", subject, "DELETE"))
+
+    def get_mode(self, subject: str | None = None, default_to_global: bool = True) -> Mode:
+        """Return the mode.
+
+        Args:
+            subject: Name of the subject. Default: the mode of the whole registry.
+            default_to_global: Return the registry's mode if the subject has none of its own.
+        """
+        mode: Mode = run(self._get_mode(subject, default_to_global))
+        return mode
+
+    def set_mode(self, mode: Mode, subject: str | None = None, force: bool = False) -> None:
+        """Change the mode.
+
+        Args:
+            mode: The mode.
+            subject: Name of the subject. Default: the whole registry.
+            force: Allow IMPORT although there are schemas already.
+
+        Raises:
+            InvalidSchemaError: The registry does not know or does not allow the mode.
+        """
+        run(self._setting("mode", subject, "PUT", {"mode": mode}, force=force))
+
+    def delete_mode(self, subject: str) -> None:
+        """Delete the mode of a subject, so that the registry's applies.
+
+        Args:
+            subject: Name of the subject.
+        """
+        run(self._setting("mode", subject, "DELETE"))
+
+    def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
+        """Delete a version of a subject and return its number.
+
+        A softly deleted version can still be read by its ID, so that records stay readable.
+
+        Args:
+            subject: Name of the subject.
+            version: Number of the version, or "latest".
+            permanent: Delete it for good. Records with its ID can then not be read any more.
+
+        Raises:
+            SchemaNotFoundError: The registry does not have the version.
+            InvalidSchemaError: Another schema references the version.
+        """
+        return run(self._delete_version(subject, version, permanent))
+
+    def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject and return their numbers.
+
+        Args:
+            subject: Name of the subject.
+            permanent: Delete it for good. Records with its IDs can then not be read any more.
+
+        Raises:
+            SchemaNotFoundError: The registry does not have the subject.
+            InvalidSchemaError: Another schema references a version of the subject.
+        """
+        return run(self._delete_subject(subject, permanent))
+
+    def close(self) -> None:
+        """Close the connections. Closing a closed client does nothing."""
+        self._disconnect()
+
+
+@documented_by(SchemaRegistry)
+class AsyncSchemaRegistry(_Registry, AsyncRequests):
+    """Read and register schemas from an asyncio event loop. It has the methods of `SchemaRegistry`, and the same arguments.
+
+    Tasks that need the same schema share one request.
+
+    Example:
+        async with AsyncSchemaRegistry("http://localhost:8081") as registry:
+            latest = await registry.get_version("orders-value")
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def register(self, subject: str, schema: Schema, normalize: bool = False) -> RegisteredSchema:
+        return await self._register(subject, schema, normalize)
+
+    async def lookup(
+        self, subject: str, schema: Schema, normalize: bool = False, deleted: bool = False
+    ) -> RegisteredSchema:
+        return await self._lookup(subject, schema, normalize, deleted)
+
+    async def get_by_id(self, schema_id: int, subject: str | None = None) -> RegisteredSchema:
+        return await self._get_by_id(schema_id, subject)
+
+    async def get_by_guid(self, guid: str) -> RegisteredSchema:
+        return await self._get_by_guid(guid)
+
+    async def get_version(self, subject: str, version: int | str = "latest", deleted: bool = False) -> RegisteredSchema:
+        return await self._get_version(subject, version, deleted)
+
+    async def subjects(self, prefix: str = "", deleted: bool = False) -> list[str]:
+        return await self._list("/subjects", "reading the subjects", str, subjectPrefix=prefix or None, deleted=deleted)
+
+    async def versions(self, subject: str, deleted: bool = False) -> list[int]:
+        path = f"{_subject(subject)}/versions"
+        return await self._list(path, f"reading the versions of subject {subject!r}", int, deleted=deleted)
+
+    async def versions_of(self, schema_id: int) -> list[tuple[str, int]]:
+        return await self._versions_of(schema_id)
+
+    async def referenced_by(self, subject: str, version: int | str) -> list[int]:
+        return await self._referenced_by(subject, version)
+
+    async def schema_types(self) -> list[str]:
+        return await self._list("/schemas/types", "reading the types of schemas", str)
+
+    async def check(
+        self, subject: str, schema: Schema, version: int | str | None = None, normalize: bool = False
+    ) -> Compatibility:
+        return await self._check(subject, schema, version, normalize)
+
+    async def get_config(self, subject: str | None = None, default_to_global: bool = True) -> dict[str, Any]:
+        return await self._get_config(subject, default_to_global)
+
+    async def set_config(
+        self, compatibility: CompatibilityLevel, subject: str | None = None, normalize: bool | None = None
+    ) -> dict[str, Any]:
+        fields: dict[str, Any] = await self._setting("config", subject, "PUT", _config_body(compatibility, normalize))
+        return fields
+
+    async def delete_config(self, subject: str | None = None) -> None:
+        await self._setting("config", subject, "DELETE")
+
+    async def get_mode(self, subject: str | None = None, default_to_global: bool = True) -> Mode:
+        mode: Mode = await self._get_mode(subject, default_to_global)
+        return mode
+
+    async def set_mode(self, mode: Mode, subject: str | None = None, force: bool = False) -> None:
+        await self._setting("mode", subject, "PUT", {"mode": mode}, force=force)
+
+    async def delete_mode(self, subject: str) -> None:
+        await self._setting("mode", subject, "DELETE")
+
+    async def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
+        return await self._delete_version(subject, version, permanent)
+
+    async def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
+        return await self._delete_subject(subject, permanent)
+
+    async def close(self) -> None:
+        await self._disconnect()
+
+
+def _subject(subject: str) -> str:
+    if not string("subject", subject):
+        raise ArgumentError("the subject is empty")
+    return f"/subjects/{quote(subject, safe='')}"
+
+
+def _version(version: int | str) -> int | str:
+    if version in ("latest", -1):
+        return "latest"
+    return integer("version", version, 1, (1 << 31) - 1)  # type: ignore[arg-type]
+
+
+def _checked(schema: Schema) -> None:
+    if not isinstance(schema, Schema):
+        raise ArgumentError(f"the schema has to be a Schema, not {type(schema).__name__}", hint="pass Schema(text)")
+
+
+def _config_body(compatibility: str, normalize: bool | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"compatibility": string("compatibility", compatibility)}
+    return body if normalize is None else {**body, "normalize": normalize}
+
+
+def _object(fields: Any) -> Any:
+    if not isinstance(fields, dict):
+        raise unexpected("that is not a JSON object")
+    return fields
+
+
+def _registered(fields: Any, schema: Schema | None, subject: str | None) -> RegisteredSchema:
+    """Return the schema in a response. The response to a registration can lack the schema that the client sent."""
+    _object(fields)
+    schema_id, version, guid = fields.get("id"), fields.get("version"), fields.get("guid")
+    if not isinstance(schema_id, int) or not isinstance(version, (int, type(None))):
+        raise unexpected("without a valid schema ID")
+    found = Schema.from_json(fields) if schema is None or "schema" in fields else schema
+    return RegisteredSchema(
+        found, schema_id, fields.get("subject") or subject, version, guid if isinstance(guid, str) else None
+    )

@@ -1,0 +1,197 @@
+"""JSON Schemas of the dev registry: validity, normal form, and whether a new schema accepts all data of an old one.
+
+The rules are those of Confluent's registry for its default, the strict policy: a property may be added if the old schema allowed no
+other properties, and removed if the new one allows others. What the rules do not cover counts as compatible.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Keywords with a limit: the new value may not be lower, or not higher.
+_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_MAX_DEPTH = 100
+
+
+class Json:
+    """A parsed JSON Schema.
+
+    Args:
+        text: The schema.
+        references: Texts of the referenced schemas by name.
+
+    Raises:
+        ValueError: The schema is invalid. The message says why.
+    """
+
+    def __init__(self, text: str, references: Mapping[str, str]) -> None:
+        import jsonschema
+
+        try:
+            self.schema = json.loads(text)
+            self.references = {name: json.loads(reference) for name, reference in references.items()}
+            if not isinstance(self.schema, (dict, bool)):
+                raise TypeError("a JSON Schema is an object or a boolean")  # noqa: TRY301
+            jsonschema.validators.validator_for(self.schema, jsonschema.Draft7Validator).check_schema(self.schema)
+        except jsonschema.SchemaError as error:
+            raise ValueError(error.message) from None
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+
+    def canonical(self) -> str:
+        """Return the text that decides whether two schemas are the same."""
+        return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
+
+    def normalized(self) -> str:
+        """Return the text with sorted keys."""
+        return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+    def resolved(self, node: Any) -> Any:
+        """Return a node with its `$ref` followed, as far as it is inside the schema or a referenced one."""
+        for _ in range(_MAX_DEPTH):
+            if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
+                break
+            name, _, fragment = node["$ref"].partition("#")
+            found = self.references.get(name) if name else self.schema
+            for part in filter(None, fragment.split("/")):
+                found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+            if found is None:
+                break
+            node = found
+        return node
+
+
+def incompatibilities(reader: Json, writer: Json) -> list[str]:
+    """Return why a new schema (the reader) does not accept all data of an old one. Empty if it does."""
+    return _Check(reader, writer).check(reader.schema, writer.schema, "#/", 0)
+
+
+class _Check:
+    def __init__(self, reader: Json, writer: Json) -> None:
+        self._reader, self._writer = reader, writer
+        self._seen: set[tuple[int, int]] = set()
+
+    def check(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
+        new, old = self._reader.resolved(new), self._writer.resolved(old)
+        if new is True or new == {} or old is False or new == old or depth > _MAX_DEPTH:
+            return []
+        if (id(new), id(old)) in self._seen:
+            return []
+        self._seen.add((id(new), id(old)))
+        if new is False:
+            return [f"SCHEMA_REMOVED at {path}"]
+        old = {} if old is True else old
+        for keyword in ("oneOf", "anyOf"):
+            if keyword in new:
+                return self._sum(new[keyword], old.get(keyword, [old]), f"{path}{keyword}/", depth)
+        for keyword in ("oneOf", "anyOf"):
+            if keyword in old:
+                return [w for branch in old[keyword] for w in self.check(new, branch, f"{path}{keyword}/", depth + 1)]
+        return [
+            *self._type(new, old, path),
+            *self._limits(new, old, path),
+            *self._object(new, old, path, depth),
+            *self._array(new, old, path, depth),
+            *self._all(new, old, path, depth),
+        ]
+
+    def _sum(self, new: list[Any], old: list[Any], path: str, depth: int) -> list[str]:
+        for branch in old:
+            seen = set(self._seen)
+            if all(self.check(candidate, branch, path, depth + 1) for candidate in new):
+                return [f"SUM_TYPE_NARROWED at {path}"]
+            self._seen = seen
+        return []
+
+    def _all(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
+        added = new.get("allOf", [])
+        kept = old.get("allOf", [])
+        found = []
+        for branch in added:
+            seen = set(self._seen)
+            if not any(not self.check(branch, earlier, path, depth + 1) for earlier in kept):
+                found.append(f"PRODUCT_TYPE_EXTENDED at {path}allOf/")
+            self._seen = seen
+        return found
+
+    def _type(self, new: Any, old: Any, path: str) -> list[str]:
+        allowed, written = _types(new), _types(old)
+        if allowed is not None and (written is None or not written <= allowed):
+            return [f"TYPE_NARROWED at {path}type"]
+        return []
+
+    def _limits(self, new: Any, old: Any, path: str) -> list[str]:
+        found = []
+        for keywords, is_narrower in (_UPPER, operator.lt), (_LOWER, operator.gt):
+            found += [
+                f"{keyword.upper()}_NARROWED at {path}{keyword}"
+                for keyword in keywords
+                if keyword in new and (keyword not in old or is_narrower(new[keyword], old[keyword]))
+            ]
+        if "pattern" in new and new["pattern"] != old.get("pattern"):
+            found.append(f"PATTERN_CHANGED at {path}pattern")
+        if "multipleOf" in new and ("multipleOf" not in old or old["multipleOf"] % new["multipleOf"]):
+            found.append(f"MULTIPLE_OF_CHANGED at {path}multipleOf")
+        values, earlier = _values(new), _values(old)
+        if values is not None and (earlier is None or any(value not in values for value in earlier)):
+            found.append(f"ENUM_ARRAY_NARROWED at {path}enum")
+        return found
+
+    def _object(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
+        properties, before = new.get("properties", {}), old.get("properties", {})
+        others, others_before = new.get("additionalProperties", True), old.get("additionalProperties", True)
+        found = []
+        for name in before:
+            where = f"{path}properties/{name}"
+            if name in properties:
+                found += self.check(properties[name], before[name], where, depth + 1)
+            elif others is False:
+                found.append(f"PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL at {where}")
+            elif isinstance(others, dict):
+                found += self.check(others, before[name], where, depth + 1)
+        for name in sorted(properties.keys() - before.keys()):
+            found += self._added(properties[name], others_before, f"{path}properties/{name}", depth)
+        for name in sorted(set(new.get("required", ())) - set(old.get("required", ()))):
+            default = self._reader.resolved(properties.get(name, {}))
+            if not (isinstance(default, dict) and "default" in default):
+                found.append(f"REQUIRED_ATTRIBUTE_ADDED at {path}required/{name}")
+        if others is False and others_before is not False:
+            found.append(f"ADDITIONAL_PROPERTIES_REMOVED at {path}additionalProperties")
+        elif isinstance(others, dict) and others_before is not False:
+            found += self.check(others, others_before, f"{path}additionalProperties/", depth + 1)
+        return found
+
+    def _added(self, new: Any, others_before: Any, path: str, depth: int) -> list[str]:
+        """Check a new property. Old data can already contain it, unless the old schema allowed no other properties."""
+        if others_before is False or self._reader.resolved(new) in (True, {}):
+            return []
+        if isinstance(others_before, dict) and others_before:
+            return self.check(new, others_before, path, depth + 1)
+        return [f"PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL at {path}"]
+
+    def _array(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
+        found = []
+        if isinstance(new.get("items"), (dict, bool)):
+            items = old.get("items", True)
+            found += self.check(new["items"], True if isinstance(items, list) else items, f"{path}items/", depth + 1)
+        if new.get("uniqueItems") and not old.get("uniqueItems"):
+            found.append(f"UNIQUE_ITEMS_ADDED at {path}uniqueItems")
+        return found
+
+
+def _types(schema: Any) -> set[str] | None:
+    """Return the types that a schema accepts, or None for all."""
+    if "type" not in schema:
+        return None
+    named = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
+    return named | {"integer"} if "number" in named else named
+
+
+def _values(schema: Any) -> list[Any] | None:
+    return [schema["const"]] if "const" in schema else schema.get("enum")

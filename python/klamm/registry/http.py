@@ -1,0 +1,394 @@
+"""HTTP requests of a registry client: failover, retries, deadlines, single flight and tokens.
+
+`Requests` has the logic, written once as coroutines (see `klamm.waiting`). `BlockingRequests` and `AsyncRequests` send, wait and
+share results in a thread or on an event loop. httpx2 opens the connections. `klamm.registry.client` knows the paths.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import threading
+import time
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
+
+from klamm import oauth
+from klamm.errors import AuthenticationError, ClosedError, ConfigError
+from klamm.registry.config import header_value
+from klamm.registry.errors import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    RegistryAuthenticationError,
+    RegistryTimeoutError,
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+    SchemaRegistryError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from klamm.registry.config import Settings
+
+MAX_RESPONSE = 64 << 20
+"""Maximum size of a response, in bytes."""
+_RETRIABLE = {408, 429, 500, 502, 503, 504}
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+class Response(NamedTuple):
+    """An HTTP response."""
+
+    status: int
+    body: bytes
+
+
+class Requests:
+    """The part that the blocking and the asyncio client share."""
+
+    _settings: Settings
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._first_url = 0
+        self._token: tuple[str, float] | None = None
+        self._closed = False
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        raise NotImplementedError
+
+    async def _pause(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        """Call a function that blocks."""
+        raise NotImplementedError
+
+    async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the result of `fetch`. Concurrent calls with the same key share one call of `fetch`."""
+        raise NotImplementedError
+
+    async def _request(
+        self, method: str, path: str, what: str, *, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> Any:
+        """Send a request and return the JSON of the response. `what` says for messages what klamm tried."""
+        if self._closed:
+            raise ClosedError("the schema registry client is closed")
+        chosen = {name: value for name, value in (query or {}).items() if value not in (None, False)}
+        path += "?" + urlencode({k: "true" if v is True else v for k, v in chosen.items()}) if chosen else ""
+        content = None if body is None else json.dumps(body).encode()
+        settings, failure, failures = self._settings, SchemaRegistryError(f"{what} failed"), 0
+        for attempt in range(settings.max_retries + 1):
+            if attempt:
+                longest = min(settings.retries_wait * 2 ** min(attempt - 1, 30), settings.retries_max_wait)
+                await self._pause(longest * random.uniform(0.5, 1))
+            for number in range(len(settings.urls)):
+                index = (self._first_url + number) % len(settings.urls)
+                url = settings.urls[index]
+                try:
+                    response = await self._send_with_token(method, url + path, content)
+                except RegistryUnavailableError as error:
+                    failure = _failed(what, url, error)
+                    failures += 1
+                    continue
+                if response.status in _RETRIABLE:
+                    failure = _refused(what, url, response)
+                    failures += 1
+                    continue
+                self._first_url = index
+                return _decoded(what, url, response)
+        if failures > 1:
+            failure.message += f" ({failures} attempts)"
+        raise failure
+
+    async def _send_with_token(self, method: str, url: str, body: bytes | None) -> Response:
+        settings = self._settings
+        headers = dict(settings.headers)
+        if body is not None:
+            headers["Content-Type"] = _CONTENT_TYPE
+        if settings.token is None and settings.token_provider is None:
+            return await self._send(method, url, headers, body)
+        response = Response(401, b"")
+        for attempt in range(2):
+            headers["Authorization"] = f"Bearer {await self._bearer()}"
+            response = await self._send(method, url, headers, body)
+            if response.status != 401 or attempt:  # noqa: PLR2004 - HTTP's number
+                break
+            self._token = None  # it may have been revoked before its end
+        return response
+
+    async def _bearer(self) -> str:
+        if self._token is None or self._token[1] <= time.time():
+            await self._once("token", self._fetch_token)
+        if self._token is None:
+            raise RegistryAuthenticationError("no token for the schema registry")
+        return self._token[0]
+
+    async def _fetch_token(self) -> None:
+        settings = self._settings
+        if settings.token_provider is not None:
+            fetch = partial(oauth.provided, settings.token_provider)
+        else:
+            endpoint = dict(settings.token or {})
+            fetch = partial(oauth.client_credentials, endpoint.pop("url"), endpoint)
+        began = time.time()
+        try:
+            token = await self._call(fetch)
+            value = header_value("the token", token.value)
+        except (AuthenticationError, ConfigError) as error:
+            hint = "check bearer.auth.issuer.endpoint.url, bearer.auth.client.id, .client.secret and .scope"
+            raise RegistryAuthenticationError(
+                f"cannot log in to the schema registry: {error.message}",
+                hint=hint if settings.token_provider is None else "check bearer.auth.token.provider",
+            ) from None
+        except Exception as error:
+            raise RegistryAuthenticationError(
+                f"cannot log in to the schema registry: bearer.auth.token.provider raised {type(error).__name__}"
+            ) from error
+        self._token = value, began + oauth.REFRESH_AT * (token.expires_at - began)
+
+
+class BlockingRequests(Requests):
+    """Requests that wait in the calling thread. Threads can share the object."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._lock = threading.Lock()
+        self._flights: dict[object, Future[Any]] = {}
+        self._http: tuple[int, Any] | None = None
+
+    def _client(self) -> Any:
+        # A forked process must not use the connections of its parent.
+        with self._lock:
+            if self._http is None or self._http[0] != os.getpid():
+                httpx = _library()
+                self._http = os.getpid(), httpx.Client(**_client_arguments(self._settings))
+            return self._http[1]
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        httpx, client = _library(), self._client()
+        deadline = time.monotonic() + self._settings.timeout
+        try:
+            with client.stream(method, url, headers=headers, content=body) as response:
+                read = bytearray()
+                # The timeout of the library applies to each read, so it does not stop a peer that sends byte by byte.
+                for part in response.iter_bytes():
+                    read += part
+                    _check(len(read), deadline, self._settings)
+                return Response(response.status_code, bytes(read))
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _unsent(httpx, error, self._settings) from None
+
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - it blocks the thread, as `klamm.waiting` explains
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        return function()
+
+    async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
+        key = os.getpid(), key
+        while True:
+            with self._lock:
+                future = self._flights.get(key)
+                is_first = future is None
+                if future is None:
+                    future = self._flights[key] = Future()
+            if is_first:
+                break
+            error = future.exception()
+            if error is None:
+                return future.result()
+            if isinstance(error, Exception):
+                raise copy.copy(error) from None  # threads must not share a traceback
+            # The first caller was interrupted, which says nothing about the registry.
+        try:
+            result = await fetch()
+        except BaseException as error:
+            self._land(key)
+            future.set_exception(error)
+            raise
+        self._land(key)
+        future.set_result(result)
+        return result
+
+    def _land(self, key: object) -> None:
+        with self._lock:
+            self._flights.pop(key, None)
+
+    def _disconnect(self) -> None:
+        self._closed = True
+        with self._lock:
+            http, self._http = self._http, None
+        if http is not None and http[0] == os.getpid():
+            http[1].close()
+
+
+class AsyncRequests(Requests):
+    """Requests that wait on the event loop. Each event loop has connections of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._flights: dict[object, asyncio.Task[Any]] = {}
+        self._http: tuple[Any, Any] | None = None
+
+    def _client(self) -> Any:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        if self._http is None or self._http[0] is not loop:
+            httpx = _library()
+            self._http = loop, httpx.AsyncClient(**_client_arguments(self._settings))
+        return self._http[1]
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        httpx, client = _library(), self._client()
+        deadline = time.monotonic() + self._settings.timeout
+        try:
+            async with client.stream(method, url, headers=headers, content=body) as response:
+                read = bytearray()
+                async for part in response.aiter_bytes():
+                    read += part
+                    _check(len(read), deadline, self._settings)
+                return Response(response.status_code, bytes(read))
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _unsent(httpx, error, self._settings) from None
+
+    async def _pause(self, seconds: float) -> None:
+        import asyncio
+
+        await asyncio.sleep(seconds)
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        import asyncio
+
+        return await asyncio.to_thread(function)
+
+    async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        key = id(loop), key
+        task = self._flights.get(key)
+        if task is None or task.done():
+
+            async def fetched() -> Any:
+                return await fetch()
+
+            # A task of its own: the first caller can be cancelled while others wait for the same result.
+            task = self._flights[key] = loop.create_task(fetched())
+            task.add_done_callback(partial(self._land, key))
+        return await asyncio.shield(task)
+
+    def _land(self, key: object, task: asyncio.Task[Any]) -> None:
+        if self._flights.get(key) is task:
+            del self._flights[key]
+        if not task.cancelled():
+            task.exception()  # seen, even if all callers were cancelled
+
+    async def _disconnect(self) -> None:
+        import asyncio
+
+        self._closed = True
+        for task in list(self._flights.values()):
+            if task.get_loop() is asyncio.get_running_loop():
+                task.cancel()
+        http, self._http = self._http, None
+        if http is not None and http[0] is asyncio.get_running_loop():
+            await http[1].aclose()
+
+
+def _library() -> Any:
+    try:
+        import httpx2
+    except ImportError:
+        raise ConfigError("klamm.registry needs httpx2", hint="pip install 'klamm[registry]'") from None
+    return httpx2
+
+
+def _client_arguments(settings: Settings) -> dict[str, Any]:
+    return {"verify": settings.verify, "proxy": settings.proxy, "timeout": settings.timeout}
+
+
+def _check(size: int, deadline: float, settings: Settings) -> None:
+    if size > MAX_RESPONSE:
+        raise SchemaRegistryError("the response of the schema registry is too long")
+    if time.monotonic() > deadline:
+        raise RegistryTimeoutError(f"no complete response within {settings.timeout:g} s")
+
+
+def _unsent(httpx: Any, error: Exception, settings: Settings) -> SchemaRegistryError:
+    if isinstance(error, httpx.TimeoutException):
+        return RegistryTimeoutError(f"no response within {settings.timeout:g} s")
+    if isinstance(error, (httpx.LocalProtocolError, httpx.InvalidURL)):
+        # The text can contain the header or the URL that is invalid.
+        return SchemaRegistryError(f"the request is invalid: {type(error).__name__}")
+    return RegistryUnavailableError(str(error) or type(error).__name__)
+
+
+def _failed(what: str, url: str, error: RegistryUnavailableError) -> SchemaRegistryError:
+    hint = "check url, the registry and the network"
+    if "CERTIFICATE" in error.message.upper():
+        hint = "check ssl.ca.location, ssl.certificate.location and the host in url"
+    if isinstance(error, RegistryTimeoutError):
+        hint += "; a larger timeout lets klamm wait longer"
+    return type(error)(f"{what} failed: schema registry {url}: {error.message}", hint=hint, url=url)
+
+
+def _refused(what: str, url: str, response: Response) -> SchemaRegistryError:
+    status, (code, text) = response.status, _explanation(response.body)
+    message = f"{what} failed: schema registry {url} answered {status if code is None else code}: {text}"
+    kind, hint = SchemaRegistryError, None
+    if status in (401, 403):
+        kind = RegistryAuthenticationError
+        hint = "check basic.auth.user.info or the bearer.auth.* keys"
+        if status == 403:  # noqa: PLR2004 - HTTP's number
+            hint = "the credentials do not allow this; check the permissions of the user"
+    elif status == 404:  # noqa: PLR2004
+        kind = SchemaNotFoundError
+        hint = None if code is not None else "check that url is the address of a schema registry, with its path"
+    elif status == 409:  # noqa: PLR2004
+        kind = IncompatibleSchemaError
+        hint = "make the schema compatible, or change the compatibility level of the subject"
+    elif status in (400, 422):
+        kind = InvalidSchemaError
+    elif status in _RETRIABLE:
+        kind = RegistryUnavailableError
+        hint = "check the registry; klamm tries max.retries times"
+    elif 300 <= status < 400:  # noqa: PLR2004
+        hint = "klamm follows no redirect, so that credentials stay with the configured address; correct url"
+    return kind(message, hint=hint, status=status, code=code, url=url)
+
+
+def _explanation(body: bytes) -> tuple[int | None, str]:
+    """Return the error code and the message of a response."""
+    try:
+        fields = json.loads(body)
+        code, text = fields.get("error_code"), fields.get("message")
+    except (ValueError, AttributeError, RecursionError):
+        code, text = None, None
+    if not isinstance(text, str) or not text:
+        text = body[:300].decode("utf-8", "replace")
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return (code if isinstance(code, int) else None), text[:1000] or "no message"
+
+
+def _decoded(what: str, url: str, response: Response) -> Any:
+    if not 200 <= response.status < 300:  # noqa: PLR2004 - HTTP's numbers
+        raise _refused(what, url, response)
+    if not response.body:
+        return None
+    try:
+        return json.loads(response.body)
+    except (ValueError, RecursionError):
+        raise SchemaRegistryError(
+            f"{what} failed: schema registry {url} sent a response that is not JSON",
+            hint="check that url is the address of a schema registry, with its path",
+            status=response.status,
+            url=url,
+        ) from None

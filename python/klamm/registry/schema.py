@@ -1,0 +1,125 @@
+"""The data of a schema registry: schemas, their references and versions, and results of compatibility checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from klamm.errors import ArgumentError
+from klamm.registry.errors import SchemaRegistryError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+__all__ = ["Compatibility", "CompatibilityLevel", "Mode", "Reference", "RegisteredSchema", "Schema", "SchemaType"]
+
+SchemaType: TypeAlias = "Literal['AVRO', 'JSON', 'PROTOBUF']"
+"""Type of a schema, as the registry names it."""
+
+CompatibilityLevel: TypeAlias = (
+    "Literal['NONE', 'BACKWARD', 'BACKWARD_TRANSITIVE', 'FORWARD', 'FORWARD_TRANSITIVE', 'FULL', 'FULL_TRANSITIVE']"
+)
+"""Which earlier versions a new version of a subject must be compatible with, and in which direction."""
+
+Mode: TypeAlias = "Literal['READWRITE', 'READONLY', 'READONLY_OVERRIDE', 'IMPORT']"
+"""Whether a subject accepts new schemas."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A schema that another schema uses.
+
+    Attributes:
+        name: Name under which the schema uses it: an Avro full name, a URI in JSON Schema, an imported file in Protobuf.
+        subject: Subject of the referenced schema.
+        version: Version of the referenced schema.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema as text.
+
+    Attributes:
+        text: The schema: JSON for Avro and JSON Schema, the text of a .proto file for Protobuf.
+        type: "AVRO", "JSON" or "PROTOBUF".
+        references: Other registered schemas that the text uses.
+    """
+
+    text: str
+    type: SchemaType = "AVRO"
+    references: tuple[Reference, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ArgumentError(f"the text of a schema has to be a str, not {type(self.text).__name__}")
+        object.__setattr__(self, "references", tuple(self.references))
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Schema:
+        """Return the schema in a response of the registry."""
+        references = fields.get("references") or ()
+        try:
+            return cls(
+                text=fields["schema"],
+                type=fields.get("schemaType") or "AVRO",
+                references=tuple(Reference(r["name"], r["subject"], int(r["version"])) for r in references),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise unexpected(f"without a valid schema: {type(error).__name__}: {error}") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the schema as a request to the registry contains it."""
+        fields: dict[str, Any] = {"schema": self.text}
+        if self.type != "AVRO":
+            fields["schemaType"] = self.type
+        if self.references:
+            fields["references"] = [vars(reference) for reference in self.references]
+        return fields
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """A schema with its place in the registry.
+
+    Attributes:
+        schema: The schema.
+        id: ID of the schema. All versions with the same text and references share it.
+        subject: Subject, or None if the schema was read by its ID.
+        version: Version within the subject, or None if the registry did not return it.
+        guid: GUID of the schema, or None if the registry has no GUIDs.
+    """
+
+    schema: Schema
+    id: int
+    subject: str | None = None
+    version: int | None = None
+    guid: str | None = None
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """The result of a compatibility check. It is true if the schema is compatible.
+
+    Attributes:
+        is_compatible: Whether the schema could be registered.
+        messages: The reasons, if it could not.
+    """
+
+    is_compatible: bool
+    messages: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.is_compatible
+
+
+def unexpected(how: str) -> SchemaRegistryError:
+    """Return the error for a response that a registry does not send."""
+    return SchemaRegistryError(
+        f"the schema registry sent a response {how}", hint="check that `url` is the address of a schema registry"
+    )
