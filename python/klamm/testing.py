@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import finalize
 
 from klamm._klamm import CertificateAuthority, DevBrokerCore
+from klamm.arguments import integer
 from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from klamm.legacy.registration import Registration
+    from klamm.registry.dev import DevRegistry
 
 __all__ = ["Action", "CertificateAuthority", "DevBroker", "Mechanism", "Request"]
 
@@ -96,6 +98,8 @@ class DevBroker(DevBrokerCore):
         tls: Encrypt connections. True makes a certificate for localhost, signed by a temporary authority. Pass a
             `CertificateAuthority` to share one among clusters, or a pair of PEM strings (certificate, key) to use your own. Default False.
         client_auth: Require a client certificate; needs `tls`. Default False.
+        schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. It keeps its
+            schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`. Default False.
 
     Raises:
         ConfigError: An argument has an invalid value, or does not fit another one.
@@ -114,6 +118,9 @@ class DevBroker(DevBrokerCore):
 
         with DevBroker(sasl={"PLAIN": {"admin": "secret", "alice": "secret"}}, super_users=["admin"]) as broker:
             admin = klamm.Admin(broker.client_config("admin"))                  # creates ACLs for alice
+
+        with DevBroker(schema_registry=True) as broker:
+            registry = klamm.registry.SchemaRegistry(broker.schema_registry.url)
     """
 
     _authority: CertificateAuthority | None
@@ -121,6 +128,7 @@ class DevBroker(DevBrokerCore):
     _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
     _client_auth: bool
     _registration: Registration | None = None
+    _schema_registry: DevRegistry | None
 
     def __new__(
         cls,
@@ -143,6 +151,7 @@ class DevBroker(DevBrokerCore):
         allow_everyone_if_no_acl_found: bool = False,
         tls: bool | CertificateAuthority | tuple[str, str] = False,
         client_auth: bool = False,
+        schema_registry: bool | int = False,
     ) -> Self:
         """Create a cluster without starting it."""
         if client_auth and not tls:
@@ -181,7 +190,32 @@ class DevBroker(DevBrokerCore):
         )
         self._authority, self._files = authority, None
         self._sasl, self._client_auth = sasl, client_auth
+        self._schema_registry = None
+        if schema_registry is not False:
+            try:
+                from klamm.registry.dev import DevRegistry
+            except ImportError as error:
+                raise ConfigError(
+                    f"the schema registry needs the package {error.name}", hint="pip install 'klamm[registry]'"
+                ) from None
+            self._schema_registry = DevRegistry(
+                0 if schema_registry is True else integer("schema_registry", schema_registry, 1, 65535),
+                path=None if data_dir is None else Path(data_dir) / "schema-registry.json",
+                tls=pair,
+                client_ca=authority.pem if authority is not None and client_auth else None,
+            )
         return self
+
+    @property
+    def schema_registry(self) -> DevRegistry:
+        """Return the schema registry, which has the address as `url` and injects faults of its own.
+
+        Raises:
+            ConfigError: The cluster has no schema registry.
+        """
+        if self._schema_registry is None:
+            raise ConfigError("this dev broker has no schema registry", hint="create it with schema_registry=True")
+        return self._schema_registry
 
     @property
     def authority(self) -> CertificateAuthority:
@@ -271,6 +305,12 @@ class DevBroker(DevBrokerCore):
         """
         if node is None:
             self._start()
+            if self._schema_registry is not None:
+                try:
+                    self._schema_registry.start()
+                except BaseException:
+                    self._stop()
+                    raise
         else:
             self._start_node(node)
         if self._registration is not None:
@@ -428,6 +468,8 @@ class DevBroker(DevBrokerCore):
         if self._registration is not None:
             self._registration.close()
             self._registration = None
+        if self._schema_registry is not None:
+            self._schema_registry.stop()
         self._stop()
 
     def __enter__(self) -> Self:

@@ -29,7 +29,7 @@ def test_the_example_of_the_legacy_page_runs(capsys):
     assert capsys.readouterr().out == "0 13 b'one'\n13 26 b'two'\n"
 
 
-@pytest.mark.parametrize("name", ["consumer", "assignors", "legacy-clients"])
+@pytest.mark.parametrize("name", ["consumer", "assignors", "legacy-clients", "registry"])
 def test_an_example_prints_what_its_page_says(capsys, name):
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     # The last block of code before what it prints.

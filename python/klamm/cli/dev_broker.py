@@ -74,8 +74,16 @@ def add(commands: Commands) -> None:
         "--tls", action="store_true", help="encrypt connections, with a certificate from a temporary authority"
     )
     parser.add_argument("--client-auth", action="store_true", help="require client certificates; implies --tls")
+    parser.add_argument(
+        "--schema-registry",
+        metavar="PORT",
+        type=natural,
+        help="start a schema registry on this port, 0 for a free port; it keeps schemas in --data-dir",
+    )
     add_json(
-        parser, "print one JSON object, with bootstrap_servers, brokers, and with --tls the files that clients need"
+        parser,
+        "print one JSON object, with bootstrap_servers, brokers, with --tls the files that clients need, and with "
+        "--schema-registry its address as schema.registry.url",
     )
     parser.set_defaults(run=run)
 
@@ -93,6 +101,10 @@ def _users(logins: list[tuple[str, str | None, str]]) -> dict[Any, dict[str, str
     for mechanism, user, password in logins:
         users.setdefault(mechanism, {}).update({} if user is None else {user: password})
     return users or None
+
+
+def _port(given: int | None) -> bool | int:
+    return False if given is None else given or True
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -117,15 +129,18 @@ def run(args: argparse.Namespace, output: Output) -> int:
             super_users=args.super_user,
             tls=args.tls or args.client_auth,
             client_auth=args.client_auth,
+            schema_registry=_port(args.schema_registry),
         ) as broker:
-            files = {"ssl.ca.location": broker.ca_location} if args.tls or args.client_auth else {}
+            settings = {"ssl.ca.location": broker.ca_location} if args.tls or args.client_auth else {}
             if args.client_auth:
-                files["ssl.certificate.location"], files["ssl.key.location"] = broker.client_certificate()
+                settings["ssl.certificate.location"], settings["ssl.key.location"] = broker.client_certificate()
+            if args.schema_registry is not None:
+                settings["schema.registry.url"] = broker.schema_registry.url
             if args.json:
-                output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers, **files})
+                output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers, **settings})
             else:
                 output.say(broker.bootstrap_servers)
-                for key, path in files.items():
+                for key, path in settings.items():
                     output.say(f"{key}={path}")
             if sys.stderr.isatty():
                 print("press Ctrl+C to stop", file=sys.stderr)
