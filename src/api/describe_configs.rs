@@ -20,6 +20,19 @@ pub const CLIENT_METRICS: i8 = 16;
 /// Resource type of a group (KIP-848).
 pub const GROUP: i8 = 32;
 
+/// Type of a value: boolean.
+pub const BOOLEAN: i8 = 1;
+/// Type of a value: string.
+pub const STRING: i8 = 2;
+/// Type of a value: int.
+pub const INT: i8 = 3;
+/// Type of a value: long.
+pub const LONG: i8 = 5;
+/// Type of a value: double.
+pub const DOUBLE: i8 = 6;
+/// Type of a value: list.
+pub const LIST: i8 = 7;
+
 message! {
     struct Request {
         resources: Vec<Resource>,

@@ -1,73 +1,170 @@
-//! Topic configurations: every name that Kafka 4.4 knows, with its default and its valid values.
+//! Topic configurations: every name that a release of Kafka knows, with its type, its default and its valid values.
 //!
 //! The broker enforces `max.message.bytes`, `message.timestamp.type`, `message.timestamp.before.max.ms`,
-//! `message.timestamp.after.max.ms`, `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`,
-//! `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`. It stores and returns the others
-//! without effect.
+//! `message.timestamp.after.max.ms`, `message.timestamp.difference.max.ms`, `min.insync.replicas`, `cleanup.policy`,
+//! `retention.ms`, `retention.bytes`, `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`.
+//! It stores and returns the others without effect.
 
 use super::log::Rolling;
+use crate::api::{Release, describe_configs};
 use std::collections::BTreeMap;
 
 /// Valid values of a configuration.
 #[derive(Clone, Copy, Debug)]
-enum ValueType {
+pub(super) enum ValueType {
     Bool,
     Text,
-    Number { min: i64, max: i64 },
+    Int {
+        min: i64,
+        max: i64,
+    },
+    Long {
+        min: i64,
+        max: i64,
+    },
     Ratio,
     OneOf(&'static [&'static str]),
     ListOf(&'static [&'static str]),
+    /// Items of any kind.
+    List,
 }
 
-use ValueType::{Bool, ListOf, Number, OneOf, Ratio, Text};
+use ValueType::{Bool, List, ListOf, OneOf, Ratio, Text};
 
-const INT: i64 = i32::MAX as i64;
-const LONG: i64 = i64::MAX;
+const INT_MAX: i64 = i32::MAX as i64;
+const LONG_MAX: i64 = i64::MAX;
+const FOREVER: &str = "9223372036854775807";
 
-const fn number(min: i64, max: i64) -> ValueType {
-    Number { min, max }
+const fn int(min: i64, max: i64) -> ValueType {
+    ValueType::Int { min, max }
 }
 
-/// Name, default and type, sorted by name.
-static KNOWN: &[(&str, &str, ValueType)] = &[
-    ("cleanup.policy", "delete", ListOf(&["compact", "delete"])),
-    ("compression.gzip.level", "-1", number(-1, 9)),
-    ("compression.lz4.level", "9", number(1, 17)),
-    ("compression.type", "producer", OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"])),
-    ("compression.zstd.level", "3", number(-131_072, 22)),
-    ("delete.retention.ms", "86400000", number(0, LONG)),
-    ("file.delete.delay.ms", "60000", number(0, LONG)),
-    ("flush.messages", "9223372036854775807", number(1, LONG)),
-    ("flush.ms", "9223372036854775807", number(0, LONG)),
-    ("follower.replication.throttled.replicas", "", Text),
-    ("index.interval.bytes", "4096", number(0, INT)),
-    ("leader.replication.throttled.replicas", "", Text),
-    ("local.retention.bytes", "-2", number(-2, LONG)),
-    ("local.retention.ms", "-2", number(-2, LONG)),
-    ("max.compaction.lag.ms", "9223372036854775807", number(1, LONG)),
-    ("max.message.bytes", "1048588", number(0, INT)),
-    ("message.timestamp.after.max.ms", "3600000", number(0, LONG)),
-    ("message.timestamp.before.max.ms", "9223372036854775807", number(0, LONG)),
-    ("message.timestamp.type", "CreateTime", OneOf(&["CreateTime", "LogAppendTime"])),
-    ("min.cleanable.dirty.ratio", "0.5", Ratio),
-    ("min.compaction.lag.ms", "0", number(0, LONG)),
-    ("min.insync.replicas", "1", number(1, INT)),
-    ("preallocate", "false", Bool),
-    ("remote.log.copy.disable", "false", Bool),
-    ("remote.log.delete.on.disable", "false", Bool),
-    ("remote.storage.enable", "false", Bool),
-    ("retention.bytes", "-1", number(-1, LONG)),
-    ("retention.ms", "604800000", number(-1, LONG)),
-    ("segment.bytes", "1073741824", number(1 << 20, INT)),
-    ("segment.index.bytes", "10485760", number(4, INT)),
-    ("segment.jitter.ms", "0", number(0, LONG)),
-    ("segment.ms", "604800000", number(1, LONG)),
-    ("unclean.leader.election.enable", "false", Bool),
+const fn long(min: i64) -> ValueType {
+    ValueType::Long { min, max: LONG_MAX }
+}
+
+/// A configuration that topics have.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    default: &'static str,
+    value_type: ValueType,
+    /// The node configuration that sets the default of all topics, or an empty string.
+    node_config: &'static str,
+    since: Release,
+}
+
+const fn known(
+    name: &'static str,
+    default: &'static str,
+    value_type: ValueType,
+    node_config: &'static str,
+    since: Release,
+) -> Known {
+    Known { name, default, value_type, node_config, since }
+}
+
+use Release::*;
+
+const COMPRESSIONS: ValueType = OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
+
+/// Sorted by name. Before 0.10.1 no request could set or show a configuration, so older names count as old as topics.
+#[rustfmt::skip]
+static KNOWN: &[Known] = &[
+    known("cleanup.policy", "delete", ListOf(&["compact", "delete"]), "log.cleanup.policy", V0_8_0),
+    known("compression.gzip.level", "-1", int(-1, 9), "compression.gzip.level", V3_8),
+    known("compression.lz4.level", "9", int(1, 17), "compression.lz4.level", V3_8),
+    known("compression.type", "producer", COMPRESSIONS, "compression.type", V0_8_0),
+    known("compression.zstd.level", "3", int(-131_072, 22), "compression.zstd.level", V3_8),
+    known("delete.retention.ms", "86400000", long(0), "log.cleaner.delete.retention.ms", V0_8_0),
+    known("errors.deadletterqueue.group.enable", "false", Bool, "", V4_4),
+    known("file.delete.delay.ms", "60000", long(0), "log.segment.delete.delay.ms", V0_8_0),
+    known("flush.messages", FOREVER, long(1), "log.flush.interval.messages", V0_8_0),
+    known("flush.ms", FOREVER, long(0), "log.flush.interval.ms", V0_8_0),
+    known("follower.replication.throttled.replicas", "", List, "", V0_8_0),
+    known("index.interval.bytes", "4096", int(0, INT_MAX), "log.index.interval.bytes", V0_8_0),
+    known("leader.replication.throttled.replicas", "", List, "", V0_8_0),
+    known("local.retention.bytes", "-2", long(-2), "log.local.retention.bytes", V3_6),
+    known("local.retention.ms", "-2", long(-2), "log.local.retention.ms", V3_6),
+    known("max.compaction.lag.ms", FOREVER, long(1), "log.cleaner.max.compaction.lag.ms", V2_3),
+    known("max.decompressed.message.bytes", "2147483639", int(1, INT_MAX), "max.decompressed.message.bytes", V4_4),
+    known("max.message.bytes", "1048588", int(0, INT_MAX), "message.max.bytes", V0_8_0),
+    known("message.downconversion.enable", "true", Bool, "log.message.downconversion.enable", V2_0),
+    known("message.format.version", "3.0-IV1", Text, "log.message.format.version", V0_8_0),
+    known("message.timestamp.after.max.ms", "3600000", long(0), "log.message.timestamp.after.max.ms", V3_6),
+    known("message.timestamp.before.max.ms", FOREVER, long(0), "log.message.timestamp.before.max.ms", V3_6),
+    known("message.timestamp.difference.max.ms", FOREVER, long(0), "log.message.timestamp.difference.max.ms", V0_8_0),
+    known("message.timestamp.type", "CreateTime", OneOf(&["CreateTime", "LogAppendTime"]), "log.message.timestamp.type", V0_8_0),
+    known("min.cleanable.dirty.ratio", "0.5", Ratio, "log.cleaner.min.cleanable.ratio", V0_8_0),
+    known("min.compaction.lag.ms", "0", long(0), "log.cleaner.min.compaction.lag.ms", V0_8_0),
+    known("min.insync.replicas", "1", int(1, INT_MAX), "min.insync.replicas", V0_8_0),
+    known("preallocate", "false", Bool, "log.preallocate", V0_8_0),
+    known("remote.copy.lag.bytes", "-1", long(-2), "log.remote.copy.lag.bytes", V4_4),
+    known("remote.copy.lag.ms", "0", long(-2), "log.remote.copy.lag.ms", V4_4),
+    known("remote.log.copy.disable", "false", Bool, "", V3_9),
+    known("remote.log.delete.on.disable", "false", Bool, "", V3_9),
+    known("remote.storage.enable", "false", Bool, "", V3_6),
+    known("retention.bytes", "-1", long(-1), "log.retention.bytes", V0_8_0),
+    known("retention.ms", "604800000", long(-1), "log.retention.ms", V0_8_0),
+    known("segment.bytes", "1073741824", int(1 << 20, INT_MAX), "log.segment.bytes", V0_8_0),
+    known("segment.index.bytes", "10485760", int(4, INT_MAX), "log.index.size.max.bytes", V0_8_0),
+    known("segment.jitter.ms", "0", long(0), "log.roll.jitter.ms", V0_8_0),
+    known("segment.ms", "604800000", long(1), "log.roll.ms", V0_8_0),
+    known("unclean.leader.election.enable", "false", Bool, "unclean.leader.election.enable", V0_8_0),
 ];
+
+/// Names whose node configurations have no value of their own: the default comes from one in other units.
+const UNSET_ON_NODES: &[&str] = &["flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"];
+
+/// Names that 4.0 removed.
+const REMOVED: &[&str] =
+    &["message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"];
+
+/// Defaults and valid values before a release, the oldest first.
+#[rustfmt::skip]
+static EARLIER: &[(Release, &str, &str, ValueType)] = &[
+    (V2_1, "compression.type", "producer", OneOf(&["uncompressed", "lz4", "snappy", "gzip", "producer"])),
+    (V2_5, "max.message.bytes", "1000012", int(0, INT_MAX)),
+    (V1_0, "message.format.version", "0.11.0-IV2", Text),
+    (V1_1, "message.format.version", "1.0-IV0", Text),
+    (V2_0, "message.format.version", "1.1-IV0", Text),
+    (V2_1, "message.format.version", "2.0-IV1", Text),
+    (V2_2, "message.format.version", "2.1-IV2", Text),
+    (V2_3, "message.format.version", "2.2-IV1", Text),
+    (V2_4, "message.format.version", "2.3-IV1", Text),
+    (V2_5, "message.format.version", "2.4-IV1", Text),
+    (V2_6, "message.format.version", "2.5-IV0", Text),
+    (V2_7, "message.format.version", "2.6-IV0", Text),
+    (V2_8, "message.format.version", "2.7-IV2", Text),
+    (V3_0, "message.format.version", "2.8-IV1", Text),
+    (V4_0, "message.timestamp.after.max.ms", FOREVER, long(0)),
+    (V4_0, "segment.bytes", "1073741824", int(14, INT_MAX)),
+];
+
+impl Known {
+    fn is_in(&self, release: Release) -> bool {
+        self.since <= release && (release < V4_0 || !REMOVED.contains(&self.name))
+    }
+
+    /// Returns the default and the valid values in a release.
+    fn of(&self, release: Release) -> (&'static str, ValueType) {
+        let earlier = EARLIER.iter().find(|(before, name, ..)| release < *before && *name == self.name);
+        earlier.map_or((self.default, self.value_type), |(_, _, default, value_type)| (*default, *value_type))
+    }
+}
+
+fn all_known(release: Release) -> impl Iterator<Item = &'static Known> {
+    KNOWN.iter().filter(move |known| known.is_in(release))
+}
+
+fn find(release: Release, name: &str) -> Option<&'static Known> {
+    all_known(release).find(|known| known.name == name)
+}
 
 /// A topic's configuration: the values that were set, and the effective values of the enforced ones.
 #[derive(Clone, Debug)]
 pub(super) struct Configs {
+    release: Release,
     set: BTreeMap<&'static str, String>,
     pub max_message_bytes: usize,
     pub append_time: bool,
@@ -92,30 +189,38 @@ pub(super) struct Configs {
 pub(super) struct Listed<'a> {
     pub name: &'static str,
     pub value: &'a str,
+    pub default: &'static str,
     pub is_default: bool,
-}
-
-impl Default for Configs {
-    fn default() -> Self {
-        Self::with(BTreeMap::new())
-    }
+    pub value_type: ValueType,
+    /// The node configuration that has this default, or an empty string.
+    pub node_config: &'static str,
 }
 
 impl Configs {
+    /// Returns the defaults of a release.
+    pub fn of(release: Release) -> Self {
+        Self::with(release, BTreeMap::new())
+    }
+
     /// Parses names and values. The error is a message.
-    pub fn parse<'a>(given: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Result<Self, String> {
+    pub fn parse<'a>(
+        release: Release,
+        given: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Result<Self, String> {
         let mut set = BTreeMap::new();
         for (name, value) in given {
-            let Some((name, _, kind)) = KNOWN.iter().find(|(known, ..)| *known == name) else {
+            let Some(known) = find(release, name) else {
                 return Err(format!("Unknown topic config name: {name}"));
             };
             let Some(value) = value else {
                 return Err(format!("Null value not supported for topic configs: {name}"));
             };
-            kind.check(value).map_err(|wanted| format!("Invalid value {value} for configuration {name}: {wanted}"))?;
-            set.insert(*name, value.to_owned());
+            let (_, value_type) = known.of(release);
+            let checked = value_type.check(value);
+            checked.map_err(|wanted| format!("Invalid value {value} for configuration {name}: {wanted}"))?;
+            set.insert(known.name, value.to_owned());
         }
-        Ok(Self::with(set))
+        Ok(Self::with(release, set))
     }
 
     /// Returns a copy with some values set, or reset to their defaults for `None`. The error is a message.
@@ -124,29 +229,38 @@ impl Configs {
         for (name, value) in changes {
             match value {
                 Some(value) => drop(values.insert(name, value)),
-                None if KNOWN.iter().any(|(known, ..)| *known == name) => drop(values.remove(name)),
+                None if find(self.release, name).is_some() => drop(values.remove(name)),
                 None => return Err(format!("Unknown topic config name: {name}")),
             }
         }
-        Self::parse(values.into_iter().map(|(name, value)| (name, Some(value))))
+        Self::parse(self.release, values.into_iter().map(|(name, value)| (name, Some(value))))
     }
 
     /// Returns the items of a list configuration, or `None` if it is not a list.
     pub fn items(&self, name: &str) -> Option<Vec<String>> {
-        let (name, default, _) = KNOWN.iter().find(|(known, _, kind)| *known == name && matches!(kind, ListOf(_)))?;
-        let value = self.set.get(name).map_or(*default, String::as_str);
+        let known = find(self.release, name).filter(|known| matches!(known.value_type, ListOf(_) | List))?;
+        let value = self.set.get(name).map_or(known.of(self.release).0, String::as_str);
         Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
     }
 
-    fn with(set: BTreeMap<&'static str, String>) -> Self {
-        let value = |name| set.get(name).map_or_else(|| default_of(name), String::as_str);
+    fn with(release: Release, set: BTreeMap<&'static str, String>) -> Self {
+        let value = |name| {
+            let default = || find(release, name).map_or("", |known| known.of(release).0);
+            set.get(name).map_or_else(default, String::as_str)
+        };
         let number = |name| value(name).trim().parse::<i64>().unwrap_or(i64::MAX);
         let policy = |wanted| value("cleanup.policy").split(',').any(|policy| policy.trim() == wanted);
+        // Between 3.6 and 3.9, the limit for both directions counts where the one for a direction has its default.
+        let limit = |name| match number(name) {
+            i64::MAX => number("message.timestamp.difference.max.ms"),
+            limit => limit,
+        };
         Self {
+            release,
             max_message_bytes: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
             append_time: value("message.timestamp.type") == "LogAppendTime",
-            timestamp_before_max_ms: number("message.timestamp.before.max.ms"),
-            timestamp_after_max_ms: number("message.timestamp.after.max.ms"),
+            timestamp_before_max_ms: limit("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms: limit("message.timestamp.after.max.ms"),
             min_insync_replicas: usize::try_from(number("min.insync.replicas")).unwrap_or(usize::MAX),
             delete: policy("delete"),
             compact: policy("compact"),
@@ -167,31 +281,47 @@ impl Configs {
 
     /// Returns every configuration, by name.
     pub fn list(&self) -> impl Iterator<Item = Listed<'_>> {
-        KNOWN.iter().map(|(name, default, _)| match self.set.get(name) {
-            Some(value) => Listed { name, value, is_default: false },
-            None => Listed { name, value: default, is_default: true },
+        all_known(self.release).map(|known| {
+            let (default, value_type) = known.of(self.release);
+            let set = self.set.get(known.name).map(String::as_str);
+            Listed {
+                name: known.name,
+                value: set.unwrap_or(default),
+                default,
+                is_default: set.is_none(),
+                value_type,
+                node_config: if UNSET_ON_NODES.contains(&known.name) { "" } else { known.node_config },
+            }
         })
     }
 }
 
-fn default_of(name: &str) -> &'static str {
-    KNOWN.iter().find(|(known, ..)| *known == name).map_or("", |(_, default, _)| default)
-}
-
 impl ValueType {
-    fn check(self, value: &str) -> Result<(), String> {
+    /// Returns the number of the type in DescribeConfigs.
+    pub fn code(self) -> i8 {
+        match self {
+            Bool => describe_configs::BOOLEAN,
+            Text | OneOf(_) => describe_configs::STRING,
+            Self::Int { .. } => describe_configs::INT,
+            Self::Long { .. } => describe_configs::LONG,
+            Ratio => describe_configs::DOUBLE,
+            ListOf(_) | List => describe_configs::LIST,
+        }
+    }
+
+    pub fn check(self, value: &str) -> Result<(), String> {
         let value = value.trim();
         let one_of = |value: &str, allowed: &[&str]| {
             if allowed.contains(&value) { Ok(()) } else { Err(format!("must be one of {}", allowed.join(", "))) }
         };
         match self {
-            Text => Ok(()),
+            Text | List => Ok(()),
             Bool => one_of(&value.to_ascii_lowercase(), &["true", "false"]),
             OneOf(allowed) => one_of(value, allowed),
             ListOf(allowed) => {
                 value.split(',').map(str::trim).filter(|v| !v.is_empty()).try_for_each(|v| one_of(v, allowed))
             }
-            Number { min, max } => match value.parse::<i64>() {
+            Self::Int { min, max } | Self::Long { min, max } => match value.parse::<i64>() {
                 Ok(n) if (min..=max).contains(&n) => Ok(()),
                 Ok(_) => Err(format!("must be between {min} and {max}")),
                 Err(_) => Err("must be a number".to_owned()),
@@ -209,15 +339,19 @@ mod tests {
     use super::*;
 
     fn parse(name: &str, value: Option<&str>) -> Result<Configs, String> {
-        Configs::parse([(name, value)].into_iter())
+        Configs::parse(V4_4, [(name, value)].into_iter())
     }
 
     #[test]
     fn every_default_is_a_valid_value() {
-        for (name, default, kind) in KNOWN {
-            assert_eq!(kind.check(default), Ok(()), "{name}");
+        for release in Release::ALL {
+            for known in all_known(*release) {
+                let (default, value_type) = known.of(*release);
+                assert_eq!(value_type.check(default), Ok(()), "{} in {}", known.name, release.name());
+            }
         }
-        assert!(KNOWN.is_sorted_by_key(|(name, ..)| name));
+        assert!(KNOWN.is_sorted_by_key(|known| known.name));
+        assert!(EARLIER.iter().all(|(_, name, ..)| KNOWN.iter().any(|known| known.name == *name)));
     }
 
     #[test]
@@ -235,5 +369,33 @@ mod tests {
         ] {
             assert!(parse(name, value).unwrap_err().contains(name));
         }
+    }
+
+    #[test]
+    fn defaults_and_names_go_by_release() {
+        for (release, bytes, after) in [
+            (V0_8_2, 1_000_012, i64::MAX),
+            (V2_4, 1_000_012, i64::MAX),
+            (V2_5, 1_048_588, i64::MAX),
+            (V3_9, 1_048_588, i64::MAX),
+            (V4_0, 1_048_588, 3_600_000),
+        ] {
+            let configs = Configs::of(release);
+            assert_eq!((configs.max_message_bytes, configs.timestamp_after_max_ms), (bytes, after), "{release:?}");
+        }
+        let names = |release| all_known(release).map(|known| known.name).collect::<Vec<_>>();
+        assert!(!names(V3_5).contains(&"message.timestamp.after.max.ms"));
+        assert!(names(V3_9).contains(&"message.timestamp.difference.max.ms"));
+        assert!(!names(V4_0).contains(&"message.timestamp.difference.max.ms"));
+    }
+
+    #[test]
+    fn the_old_limit_of_timestamps_counts_in_both_directions() {
+        let given = [("message.timestamp.difference.max.ms", Some("5"))];
+        for release in [V3_4, V3_9] {
+            let configs = Configs::parse(release, given.into_iter()).unwrap();
+            assert_eq!((configs.timestamp_before_max_ms, configs.timestamp_after_max_ms), (5, 5));
+        }
+        assert!(Configs::parse(V4_0, given.into_iter()).is_err());
     }
 }

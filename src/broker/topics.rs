@@ -221,6 +221,7 @@ pub(super) fn valid_name(name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Release;
 
     #[test]
     fn names_are_what_kafka_allows() {
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn a_dot_and_an_underscore_collide() {
         let mut topics = Topics::default();
-        topics.create("a.b", Uuid([1; 16]), vec![vec![1]], Configs::default());
+        topics.create("a.b", Uuid([1; 16]), vec![vec![1]], Configs::of(Release::V4_4));
         assert_eq!(topics.check_name("a_b").unwrap_err().0, ErrorCode::INVALID_TOPIC_EXCEPTION);
         assert_eq!(topics.check_name("a.b").unwrap_err().0, ErrorCode::TOPIC_ALREADY_EXISTS);
         assert_eq!(topics.check_name("a-b"), Ok(()));

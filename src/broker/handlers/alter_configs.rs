@@ -44,13 +44,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
-    let name = &resource.resource_name;
+    let (name, release) = (&resource.resource_name, state.defaults_of());
     let Some(topic) = state.topics.get_mut(name) else {
         let why = format!("The topic '{name}' does not exist.");
         return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
     let given = resource.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
-    let configs = Configs::parse(given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+    let configs = Configs::parse(release, given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     if !validate_only {
         topic.configs = configs;
         state.note_topic(name);

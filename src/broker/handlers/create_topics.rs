@@ -48,7 +48,7 @@ struct Plan {
 
 fn create(state: &mut State, context: &Context, name: String, plan: Plan, validate_only: bool) -> TopicResult {
     let topic_id = if validate_only { Default::default() } else { state.new_uuid() };
-    let configs = plan.configs.list().map(|Listed { name, value, is_default }| ConfigResult {
+    let configs = plan.configs.list().map(|Listed { name, value, is_default, .. }| ConfigResult {
         name: name.to_owned(),
         value: Some(value.to_owned()),
         read_only: false,
@@ -84,7 +84,8 @@ fn plan(state: &State, topic: Topic) -> Result<Plan, ApiError> {
         false => assigned(state, &topic)?,
     };
     let given = topic.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
-    let configs = Configs::parse(given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+    let configs =
+        Configs::parse(state.defaults_of(), given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     Ok(Plan { replicas, configs })
 }
 

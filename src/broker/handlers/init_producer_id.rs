@@ -19,11 +19,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         (id, epoch) => Ok(Some(ProducerId { id, epoch })),
     };
     let given = claims.and_then(|claims| match &request.transactional_id {
-        None if !state.may_write_somewhere(context) => {
-            state.check(context, Operation::IdempotentWrite, Resource::Cluster)?;
+        None => {
+            state.check_idempotent_write(context)?;
             Ok(ProducerId { id: state.producer_ids.next(), epoch: 0 })
         }
-        None => Ok(ProducerId { id: state.producer_ids.next(), epoch: 0 }),
         Some(id) => next(state, context, id, &request, claims),
     });
     HandlerResult::Reply(match given {

@@ -111,7 +111,8 @@ fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
     state.topics.check_partitions(partitions).map_err(|(code, _)| code)?;
     let replicas = state.spread(partitions, state.default_replication_factor());
     let id = state.new_uuid();
-    state.topics.create(name, id, replicas, Configs::default());
+    let configs = Configs::of(state.defaults_of());
+    state.topics.create(name, id, replicas, configs);
     state.note_topic(name);
     Ok(())
 }

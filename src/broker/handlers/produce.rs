@@ -36,11 +36,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if let Some(id) = &request.transactional_id
         && let Err(code) = state.check(context, Operation::Write, Resource::TransactionalId(id))
     {
-        if request.acks == 0 {
-            return HandlerResult::Close;
-        }
-        let throttle_time_ms = millis(state.meter(context, PRODUCER, context.body_size));
-        return HandlerResult::Reply(Response { throttle_time_ms, ..request.refuse(code) });
+        return refused(state, context, request, code);
+    }
+    // Since 2.8, writing to the topic is enough (KIP-679).
+    if state.release.is_some_and(|release| release < Release::V2_8)
+        && request.transactional_id.is_none()
+        && request.topic_data.iter().flat_map(|topic| &topic.partition_data).any(is_idempotent)
+        && let Err(code) = state.check(context, Operation::IdempotentWrite, Resource::Cluster)
+    {
+        return refused(state, context, request, code);
     }
     for topic in request.topic_data {
         let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
@@ -78,6 +82,20 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         (0, true) => HandlerResult::Close,
         _ => HandlerResult::Reply(response),
     }
+}
+
+fn refused(state: &mut State, context: &Context, request: Request, code: ErrorCode) -> HandlerResult<Response> {
+    if request.acks == 0 {
+        return HandlerResult::Close;
+    }
+    let throttle_time_ms = millis(state.meter(context, PRODUCER, context.body_size));
+    HandlerResult::Reply(Response { throttle_time_ms, ..request.refuse(code) })
+}
+
+/// Returns whether the records have a producer ID.
+fn is_idempotent(data: &PartitionData) -> bool {
+    let header = data.records.as_ref().and_then(|records| Header::parse(records).ok().flatten());
+    header.is_some_and(|header| header.producer_id >= 0)
 }
 
 /// Before 0.9, a client could request any number of acknowledgements.

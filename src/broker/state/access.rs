@@ -1,7 +1,7 @@
 //! Authorization of requests: the client of a connection, and what the rules allow it.
 
 use super::State;
-use crate::api::ErrorCode;
+use crate::api::{ErrorCode, Release};
 use crate::broker::authorizer::{Filter, Operation, Resource, Rule};
 use crate::broker::ids::Connection;
 use crate::broker::journal::Entry;
@@ -69,10 +69,14 @@ impl State {
         name.map_or(Ok(()), |name| self.check(context, operation, Resource::Topic(name)))
     }
 
-    /// Returns whether the client may write to some topic.
-    pub fn may_write_somewhere(&self, context: &Context) -> bool {
-        let Some(authorizer) = &self.authorizer else { return true };
-        authorizer.may_write_somewhere(&self.principal(context.connection))
+    /// Checks whether the client may be an idempotent producer. Since 2.8, writing to some topic is enough (KIP-679).
+    pub fn check_idempotent_write(&self, context: &Context) -> Result<(), ErrorCode> {
+        let Some(authorizer) = &self.authorizer else { return Ok(()) };
+        let is_strict = self.release.is_some_and(|release| release < Release::V2_8);
+        if !is_strict && authorizer.may_write_somewhere(&self.principal(context.connection)) {
+            return Ok(());
+        }
+        self.check(context, Operation::IdempotentWrite, Resource::Cluster)
     }
 
     /// Returns all operations that the client may perform, as a bit set of their numbers.

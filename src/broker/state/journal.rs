@@ -154,8 +154,9 @@ impl State {
     }
 
     fn replay_topic(&mut self, Topic { name, topic_id, configs, partitions }: Topic) {
-        let configs = Configs::parse(configs.iter().map(|c| (c.name.as_str(), Some(c.value.as_str()))));
-        let configs = configs.unwrap_or_default();
+        let release = self.defaults_of();
+        let configs = Configs::parse(release, configs.iter().map(|c| (c.name.as_str(), Some(c.value.as_str()))));
+        let configs = configs.unwrap_or_else(|_| Configs::of(release));
         let replicas = || partitions.iter().map(|p| p.replicas.clone());
         match self.topics.get_mut(&name) {
             Some(topic) => {

@@ -109,6 +109,11 @@ impl State {
         }
     }
 
+    /// Returns the release whose defaults count.
+    pub fn defaults_of(&self) -> Release {
+        self.release.unwrap_or(Release::V4_4)
+    }
+
     /// Returns the error code of requests for delegation tokens, which do not exist. It differs for clients that have
     /// not authenticated.
     pub fn no_tokens(&self) -> ErrorCode {

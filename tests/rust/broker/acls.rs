@@ -42,7 +42,7 @@ pub(super) fn log_in(world: &mut World, client: u64, token: &'static [u8]) {
     world.cluster.connect(1, Connection(client));
     world.call(client, 1, &sasl_handshake::Request { mechanism: "PLAIN".to_owned() });
     let token = sasl_authenticate::Request { auth_bytes: Bytes::from_static(token) };
-    assert_eq!(world.call(client, 2, &token).error_code, ErrorCode::NONE);
+    assert_eq!(world.call(client, 0, &token).error_code, ErrorCode::NONE);
 }
 
 /// Starts a cluster with topic `t`, the super user and alice.
@@ -68,7 +68,7 @@ fn rule(resource_type: i8, pattern: i8, name: &str, operation: i8, permission_ty
 
 fn add(world: &mut World, rule: create_acls::Acl) -> ErrorCode {
     let request = create_acls::Request { creations: vec![rule] };
-    world.call(ADMIN, 3, &request).results.remove(0).error_code
+    world.call(ADMIN, 1, &request).results.remove(0).error_code
 }
 
 fn allow(world: &mut World, resource_type: i8, name: &str, operation: i8) {
@@ -420,6 +420,31 @@ fn an_idempotent_producer_needs_write_on_a_topic_or_idempotent_write() {
     assert_eq!(ask(&mut world), ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
     allow(&mut world, CLUSTER, "kafka-cluster", IDEMPOTENT_WRITE);
     assert_eq!(ask(&mut world), ErrorCode::NONE);
+}
+
+#[test]
+fn before_2_8_an_idempotent_producer_needs_idempotent_write() {
+    for (release, needs) in [("2.4", true), ("2.7", true), ("2.8", false), ("3.9", false)] {
+        let as_version = klamm::broker::Version::parse(release).unwrap();
+        let mut world = World::new(Options { as_version, ..options(false) });
+        log_in(&mut world, ADMIN, b"\0admin\0secret");
+        log_in(&mut world, ALICE, b"\0alice\0secret");
+        let topic = metadata::TopicRequest { name: Some("t".to_owned()), ..Default::default() };
+        world.call(ADMIN, 8, &metadata::Request { topics: Some(vec![topic]), ..Default::default() });
+        allow(&mut world, TOPIC, "t", WRITE);
+        let ask = init_producer_id::Request { transactional_id: None, ..Default::default() };
+        let write = |producer| produce_request("t", batch(&["v"], producer));
+        let refused = |world: &mut World, producer| {
+            let response = world.call(ALICE, 8, &write(producer)).responses.remove(0);
+            let id = world.call(ALICE, 1, &ask).error_code;
+            [id, response.partition_responses[0].error_code].map(|code| code == ErrorCode::CLUSTER_AUTHORIZATION_FAILED)
+        };
+        let producer = Producer { id: 1000, epoch: 0, base_sequence: 0, transactional: false };
+        assert_eq!(refused(&mut world, Producer::NONE), [needs, false], "{release}");
+        assert_eq!(refused(&mut world, producer), [needs, needs], "{release}");
+        allow(&mut world, CLUSTER, "kafka-cluster", IDEMPOTENT_WRITE);
+        assert_eq!(refused(&mut world, producer), [false, false], "{release}");
+    }
 }
 
 #[test]

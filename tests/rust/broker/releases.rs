@@ -3,6 +3,8 @@
 use super::{Got, World, frame, response};
 use klamm::api::*;
 use klamm::broker::{Options, Version};
+use klamm::compress::Compression;
+use klamm::record::Producer;
 
 fn as_release(name: &str) -> World {
     let as_version = Version::parse(name).unwrap();
@@ -108,4 +110,29 @@ fn list_offsets_v0_returns_segments_before_a_time() {
     assert_eq!(ask(list_offsets::EARLIEST), [0]);
     assert_eq!(ask(super::START_MS - 1), [0; 0]);
     assert_eq!(ask(super::START_MS), [1, 0]);
+}
+
+#[test]
+fn limits_of_timestamps_came_with_4_0() {
+    for (name, version, expected) in
+        [("3.4", 9, ErrorCode::NONE), ("3.9", 9, ErrorCode::NONE), ("4.0", 9, ErrorCode::INVALID_TIMESTAMP)]
+    {
+        let records = super::batch_at(super::START_MS + 7_200_000, &["v"], Compression::None, Producer::NONE);
+        let answer = as_release(name).call(1, version, &super::produce_request("t", records));
+        assert_eq!(answer.responses[0].partition_responses[0].error_code, expected, "{name}");
+    }
+}
+
+#[test]
+fn the_largest_message_grew_with_2_5() {
+    for (name, expected) in [("2.4", "1000012"), ("2.5", "1048588")] {
+        let resource = describe_configs::Resource {
+            resource_type: describe_configs::TOPIC,
+            resource_name: "t".to_owned(),
+            configuration_keys: Some(vec!["max.message.bytes".to_owned()]),
+        };
+        let request = describe_configs::Request { resources: vec![resource], ..Default::default() };
+        let described = as_release(name).call(1, 2, &request).results.remove(0).configs.remove(0);
+        assert_eq!(described.value.as_deref(), Some(expected), "{name}");
+    }
 }
