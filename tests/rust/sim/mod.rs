@@ -18,7 +18,7 @@ use crate::network::network_config;
 use bytes::{Buf, Bytes};
 use klamm::api::header::RequestHeader;
 use klamm::api::{
-    self, Request, add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch,
+    self, ErrorCode, Request, add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch,
     find_coordinator, heartbeat, init_producer_id, join_group, list_offsets, metadata, offset_commit, offset_fetch,
     produce, share_group_heartbeat, sync_group,
 };
@@ -68,6 +68,12 @@ enum SimFault {
     CutInResponse,
     /// A response and all later ones of its connection are lost.
     Mute,
+    /// A request and all later ones of its connection never arrive. The connection stays open.
+    SilentDrop,
+    /// A metadata response denies its topics for a moment.
+    DeniedTopics,
+    /// A replica refuses a fetch.
+    RefusedFetch,
     /// A response arrives twice.
     Duplicate,
     /// A response is damaged.
@@ -79,10 +85,13 @@ enum SimFault {
 }
 
 impl SimFault {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 12] = [
         Self::CutAfterRequest,
         Self::CutInResponse,
         Self::Mute,
+        Self::SilentDrop,
+        Self::DeniedTopics,
+        Self::RefusedFetch,
         Self::Duplicate,
         Self::Damage,
         Self::MoveLeader,
@@ -98,12 +107,14 @@ struct Link {
     node: i32,
     stands: bool,
     mute: bool,
+    /// Whether requests get lost.
+    deaf: bool,
     connected_at: Time,
     up: VecDeque<(Time, Bytes)>,
     down: VecDeque<(Time, Bytes)>,
     frames: Frames,
-    /// APIs of the expected responses.
-    asked: VecDeque<i16>,
+    /// APIs and versions of the expected responses.
+    asked: VecDeque<(i16, i16)>,
     /// Whether the client has received bytes from this broker before.
     known: bool,
 }
@@ -127,6 +138,12 @@ struct World {
     cut_one_in: u64,
     /// One in this number of responses is lost, with all later ones on its link, which stays open. 0 for none.
     mute_one_in: u64,
+    /// One in this number of requests is lost, with all later ones on its link, which stays open. 0 for none.
+    drop_one_in: u64,
+    /// One in this number of metadata responses denies its topics; 0 for none.
+    deny_one_in: u64,
+    /// One in this number of fetches is refused; 0 for none.
+    refuse_one_in: u64,
     /// One in this number of responses is duplicated; 0 for none.
     twice_one_in: u64,
     /// One in this number of responses is damaged; 0 for none.
@@ -188,6 +205,9 @@ impl World {
             next_connection: 0,
             cut_one_in,
             mute_one_in: 0,
+            drop_one_in: 0,
+            deny_one_in: 0,
+            refuse_one_in: 0,
             twice_one_in: 0,
             damage_one_in: 0,
             trouble_one_in: 0,
@@ -328,10 +348,12 @@ impl World {
                 let connected_at = self.now + self.latency();
                 let (node, up, down) = (i32::from(port) - 9000, VecDeque::new(), VecDeque::new());
                 let frames = Frames::new(1 << 24);
-                let (stands, mute, asked, known) = (false, false, VecDeque::new(), client.heard.contains(&node));
-                client
-                    .links
-                    .insert(id, Link { broker, node, stands, mute, connected_at, up, down, frames, asked, known });
+                let (stands, mute, deaf) = (false, false, false);
+                let (asked, known) = (VecDeque::new(), client.heard.contains(&node));
+                client.links.insert(
+                    id,
+                    Link { broker, node, stands, mute, deaf, connected_at, up, down, frames, asked, known },
+                );
             }
             Action::Send(id, bytes) => {
                 let latency = self.latency();
@@ -374,7 +396,17 @@ impl World {
             {
                 link.frames.buffer().extend_from_slice(&bytes);
                 while let Ok(Some(frame)) = link.frames.next_frame() {
-                    link.asked.push_back(frame.clone().try_get_i16().unwrap());
+                    link.deaf |= self.strikes(SimFault::SilentDrop, self.drop_one_in);
+                    if link.deaf {
+                        continue;
+                    }
+                    let mut header = frame.clone();
+                    let (api, version) = (header.try_get_i16().unwrap(), header.try_get_i16().unwrap());
+                    if api == fetch::API.key && self.strikes(SimFault::RefusedFetch, self.refuse_one_in) {
+                        let once = Fault::always(broker::Action::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+                        self.cluster.fault(Fault { api: Some(api), times: Some(1), ..once });
+                    }
+                    link.asked.push_back((api, version));
                     self.named.extend(named(&frame).map(|topics| (now, topics)));
                     self.cluster.handle(Duration::from_micros(now.0), link.broker, frame);
                 }
@@ -453,7 +485,7 @@ impl World {
             let Some(link) = link else {
                 continue;
             };
-            let api = link.asked.pop_front().unwrap();
+            let (api, version) = link.asked.pop_front().unwrap();
             link.mute |= self.strikes(SimFault::Mute, self.mute_one_in);
             if link.mute {
                 continue;
@@ -461,6 +493,9 @@ impl World {
             let times = 1 + usize::from(self.strikes(SimFault::Duplicate, self.twice_one_in));
             let at = link.down.back().map_or(Time(0), |(t, _)| *t).max(self.now + latency);
             let mut frame = parts.concat();
+            if api == metadata::API.key && self.strikes(SimFault::DeniedTopics, self.deny_one_in) {
+                deny_topics(&mut frame, version);
+            }
             if self.strikes(SimFault::Damage, self.damage_one_in) {
                 damage(&mut frame, api, link.known);
             }
@@ -513,6 +548,20 @@ impl World {
         }
         false
     }
+}
+
+/// Makes a metadata response deny its topics.
+fn deny_topics(frame: &mut Vec<u8>, version: i16) {
+    let body = 8 + usize::from(metadata::API.is_flexible(version));
+    let mut response: metadata::Response = api::decode(version, Bytes::copy_from_slice(&frame[body..])).unwrap();
+    for topic in &mut response.topics {
+        topic.error_code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        topic.partitions.clear();
+    }
+    frame.truncate(body);
+    frame.extend_from_slice(&encode(version, &response).unwrap());
+    let length = frame.len() as u32 - 4;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// Damages the length of a response, or truncates it. The first response of a broker keeps its length, because the
