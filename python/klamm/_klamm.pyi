@@ -453,6 +453,7 @@ class DevBrokerCore:
         tls: tuple[str, str] | None = None,
         client_ca: str | None = None,
         racks: Sequence[str] = ...,
+        first_node: int = 1,
     ) -> Self: ...
     @property
     def _zookeeper(self) -> str | None: ...

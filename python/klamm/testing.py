@@ -67,8 +67,7 @@ class Request:
 class DevBroker(DevBrokerCore):
     """A small Kafka cluster in this process, for tests and development.
 
-    The cluster runs inside the `with` block, or from `start()` to `stop()`. Its nodes are numbered from 1. Records are kept in
-    memory unless `data_dir` is set.
+    The cluster runs inside the `with` block, or from `start()` to `stop()`. Records are kept in memory unless `data_dir` is set.
 
     Args:
         brokers: Number of nodes. Default 1.
@@ -81,7 +80,9 @@ class DevBroker(DevBrokerCore):
         as_version: Kafka release to emulate, "0.8.0" to "4.4": the cluster serves the APIs, versions and message formats of that
             release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate those brokers, where each node is a broker of its own
             (docs/legacy.md). Default: the newest release.
-        config: Properties of a 0.6 or 0.7 broker's configuration file, such as `{"log.file.size": 1000}`.
+        config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`. The defaults
+            of topics and groups, `num.partitions`, `default.replication.factor` and `auto.create.topics.enable` have an effect; the
+            others are only described. For 0.6 and 0.7, properties of those brokers, such as `{"log.file.size": 1000}`.
         zookeeper: ZooKeeper `host:port` where 0.7 nodes register themselves and their topics. Needs `klamm[zookeeper]`.
         max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with KAFKA_STORAGE_ERROR.
         data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions, so that they survive
@@ -100,6 +101,7 @@ class DevBroker(DevBrokerCore):
         client_auth: Require a client certificate; needs `tls`. Default False.
         schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. It keeps its
             schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`. Default False.
+        first_node: ID of the first node. The others follow. Default 1.
 
     Raises:
         ConfigError: An argument has an invalid value, or does not fit another one.
@@ -152,6 +154,7 @@ class DevBroker(DevBrokerCore):
         tls: bool | CertificateAuthority | tuple[str, str] = False,
         client_auth: bool = False,
         schema_registry: bool | int = False,
+        first_node: int = 1,
     ) -> Self:
         """Create a cluster without starting it."""
         if client_auth and not tls:
@@ -187,6 +190,7 @@ class DevBroker(DevBrokerCore):
             tls=pair,
             client_ca=authority.pem if authority is not None and client_auth else None,
             racks=racks,
+            first_node=first_node,
         )
         self._authority, self._files = authority, None
         self._sasl, self._client_auth = sasl, client_auth

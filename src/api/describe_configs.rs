@@ -26,12 +26,31 @@ pub const BOOLEAN: i8 = 1;
 pub const STRING: i8 = 2;
 /// Type of a value: int.
 pub const INT: i8 = 3;
+/// Type of a value: short.
+pub const SHORT: i8 = 4;
 /// Type of a value: long.
 pub const LONG: i8 = 5;
 /// Type of a value: double.
 pub const DOUBLE: i8 = 6;
 /// Type of a value: list.
 pub const LIST: i8 = 7;
+/// Type of a value: class.
+pub const CLASS: i8 = 8;
+/// Type of a value: password. Its value is not shown.
+pub const PASSWORD: i8 = 9;
+
+/// Source of a value: the topic.
+pub const SOURCE_TOPIC: i8 = 1;
+/// Source of a value: the node, changed while it runs.
+pub const SOURCE_NODE: i8 = 2;
+/// Source of a value: all nodes, changed while they run.
+pub const SOURCE_ALL_NODES: i8 = 3;
+/// Source of a value: the file of the node.
+pub const SOURCE_FILE: i8 = 4;
+/// Source of a value: the default.
+pub const SOURCE_DEFAULT: i8 = 5;
+/// Source of a value: the group.
+pub const SOURCE_GROUP: i8 = 8;
 
 message! {
     struct Request {
@@ -62,8 +81,7 @@ message! {
         value: Option<String> = Some(String::new()),
         read_only: bool,
         is_default: bool [0..=0],
-        /// 1 the topic, 2 the broker at run time, 3 all brokers at run time, 4 the broker's file, 5 the default, 6 the
-        /// broker's logger, 7 client metrics, 8 the group.
+        /// See [`SOURCE_TOPIC`] and the others; 6 the broker's logger, 7 client metrics.
         config_source: i8 [1..] = -1,
         is_sensitive: bool,
         synonyms: Vec<Synonym> [1..],

@@ -8,6 +8,7 @@
 use super::log::Rolling;
 use crate::api::{Release, describe_configs};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Valid values of a configuration.
 #[derive(Clone, Copy, Debug)]
@@ -161,10 +162,36 @@ fn find(release: Release, name: &str) -> Option<&'static Known> {
     all_known(release).find(|known| known.name == name)
 }
 
+/// The defaults of all topics: those of a release, and values of node configurations.
+#[derive(Clone, Debug)]
+pub(super) struct Defaults {
+    pub release: Release,
+    nodes: Arc<BTreeMap<&'static str, String>>,
+}
+
+impl Defaults {
+    /// Returns the defaults of a release. `on_nodes` returns the value of a node configuration that was set.
+    pub fn new(release: Release, on_nodes: impl Fn(&str) -> Option<String>) -> Self {
+        let nodes = all_known(release).filter_map(|known| Some((known.name, on_nodes(known.node_config)?)));
+        Self { release, nodes: Arc::new(nodes.collect()) }
+    }
+
+    fn of(&self, known: &Known) -> &str {
+        self.nodes.get(known.name).map_or(known.of(self.release).0, String::as_str)
+    }
+}
+
+/// Returns the default that a release has for the topics' part of a node configuration, if there is one.
+pub(super) fn default_on_nodes(release: Release, node_config: &str) -> Option<&'static str> {
+    let is_set = |known: &&Known| !known.node_config.is_empty() && !UNSET_ON_NODES.contains(&known.name);
+    let mut known = all_known(release).filter(is_set);
+    known.find(|known| known.node_config == node_config).map(|known| known.of(release).0)
+}
+
 /// A topic's configuration: the values that were set, and the effective values of the enforced ones.
 #[derive(Clone, Debug)]
 pub(super) struct Configs {
-    release: Release,
+    defaults: Defaults,
     set: BTreeMap<&'static str, String>,
     pub max_message_bytes: usize,
     pub append_time: bool,
@@ -189,38 +216,42 @@ pub(super) struct Configs {
 pub(super) struct Listed<'a> {
     pub name: &'static str,
     pub value: &'a str,
-    pub default: &'static str,
     pub is_default: bool,
     pub value_type: ValueType,
-    /// The node configuration that has this default, or an empty string.
+    /// The node configuration that sets the default of all topics, or an empty string.
     pub node_config: &'static str,
 }
 
 impl Configs {
-    /// Returns the defaults of a release.
-    pub fn of(release: Release) -> Self {
-        Self::with(release, BTreeMap::new())
+    /// Returns the configuration of a topic that sets nothing.
+    pub fn of(defaults: Defaults) -> Self {
+        Self::with(defaults, BTreeMap::new())
+    }
+
+    /// Replaces the defaults.
+    pub fn set_defaults(&mut self, defaults: &Defaults) {
+        *self = Self::with(defaults.clone(), std::mem::take(&mut self.set));
     }
 
     /// Parses names and values. The error is a message.
     pub fn parse<'a>(
-        release: Release,
+        defaults: &Defaults,
         given: impl Iterator<Item = (&'a str, Option<&'a str>)>,
     ) -> Result<Self, String> {
         let mut set = BTreeMap::new();
         for (name, value) in given {
-            let Some(known) = find(release, name) else {
+            let Some(known) = find(defaults.release, name) else {
                 return Err(format!("Unknown topic config name: {name}"));
             };
             let Some(value) = value else {
                 return Err(format!("Null value not supported for topic configs: {name}"));
             };
-            let (_, value_type) = known.of(release);
+            let (_, value_type) = known.of(defaults.release);
             let checked = value_type.check(value);
             checked.map_err(|wanted| format!("Invalid value {value} for configuration {name}: {wanted}"))?;
             set.insert(known.name, value.to_owned());
         }
-        Ok(Self::with(release, set))
+        Ok(Self::with(defaults.clone(), set))
     }
 
     /// Returns a copy with some values set, or reset to their defaults for `None`. The error is a message.
@@ -229,23 +260,23 @@ impl Configs {
         for (name, value) in changes {
             match value {
                 Some(value) => drop(values.insert(name, value)),
-                None if find(self.release, name).is_some() => drop(values.remove(name)),
+                None if find(self.defaults.release, name).is_some() => drop(values.remove(name)),
                 None => return Err(format!("Unknown topic config name: {name}")),
             }
         }
-        Self::parse(self.release, values.into_iter().map(|(name, value)| (name, Some(value))))
+        Self::parse(&self.defaults, values.into_iter().map(|(name, value)| (name, Some(value))))
     }
 
     /// Returns the items of a list configuration, or `None` if it is not a list.
     pub fn items(&self, name: &str) -> Option<Vec<String>> {
-        let known = find(self.release, name).filter(|known| matches!(known.value_type, ListOf(_) | List))?;
-        let value = self.set.get(name).map_or(known.of(self.release).0, String::as_str);
+        let known = find(self.defaults.release, name).filter(|known| matches!(known.value_type, ListOf(_) | List))?;
+        let value = self.set.get(name).map_or(self.defaults.of(known), String::as_str);
         Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
     }
 
-    fn with(release: Release, set: BTreeMap<&'static str, String>) -> Self {
+    fn with(defaults: Defaults, set: BTreeMap<&'static str, String>) -> Self {
         let value = |name| {
-            let default = || find(release, name).map_or("", |known| known.of(release).0);
+            let default = || find(defaults.release, name).map_or("", |known| defaults.of(known));
             set.get(name).map_or_else(default, String::as_str)
         };
         let number = |name| value(name).trim().parse::<i64>().unwrap_or(i64::MAX);
@@ -256,7 +287,6 @@ impl Configs {
             limit => limit,
         };
         Self {
-            release,
             max_message_bytes: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
             append_time: value("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms: limit("message.timestamp.before.max.ms"),
@@ -270,6 +300,7 @@ impl Configs {
             segment_ms: number("segment.ms"),
             delete_retention_ms: number("delete.retention.ms"),
             min_compaction_lag_ms: number("min.compaction.lag.ms"),
+            defaults,
             set,
         }
     }
@@ -281,16 +312,14 @@ impl Configs {
 
     /// Returns every configuration, by name.
     pub fn list(&self) -> impl Iterator<Item = Listed<'_>> {
-        all_known(self.release).map(|known| {
-            let (default, value_type) = known.of(self.release);
+        all_known(self.defaults.release).map(|known| {
             let set = self.set.get(known.name).map(String::as_str);
             Listed {
                 name: known.name,
-                value: set.unwrap_or(default),
-                default,
+                value: set.unwrap_or(self.defaults.of(known)),
                 is_default: set.is_none(),
-                value_type,
-                node_config: if UNSET_ON_NODES.contains(&known.name) { "" } else { known.node_config },
+                value_type: known.of(self.defaults.release).1,
+                node_config: known.node_config,
             }
         })
     }
@@ -338,8 +367,12 @@ impl ValueType {
 mod tests {
     use super::*;
 
+    fn defaults(release: Release) -> Defaults {
+        Defaults::new(release, |_| None)
+    }
+
     fn parse(name: &str, value: Option<&str>) -> Result<Configs, String> {
-        Configs::parse(V4_4, [(name, value)].into_iter())
+        Configs::parse(&defaults(V4_4), [(name, value)].into_iter())
     }
 
     #[test]
@@ -380,7 +413,7 @@ mod tests {
             (V3_9, 1_048_588, i64::MAX),
             (V4_0, 1_048_588, 3_600_000),
         ] {
-            let configs = Configs::of(release);
+            let configs = Configs::of(defaults(release));
             assert_eq!((configs.max_message_bytes, configs.timestamp_after_max_ms), (bytes, after), "{release:?}");
         }
         let names = |release| all_known(release).map(|known| known.name).collect::<Vec<_>>();
@@ -393,9 +426,9 @@ mod tests {
     fn the_old_limit_of_timestamps_counts_in_both_directions() {
         let given = [("message.timestamp.difference.max.ms", Some("5"))];
         for release in [V3_4, V3_9] {
-            let configs = Configs::parse(release, given.into_iter()).unwrap();
+            let configs = Configs::parse(&defaults(release), given.into_iter()).unwrap();
             assert_eq!((configs.timestamp_before_max_ms, configs.timestamp_after_max_ms), (5, 5));
         }
-        assert!(Configs::parse(V4_0, given.into_iter()).is_err());
+        assert!(Configs::parse(&defaults(V4_0), given.into_iter()).is_err());
     }
 }

@@ -38,6 +38,8 @@ impl Broker {
             let why = "a cluster needs at least one node, and topics need at least one partition";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+        options.check().map_err(invalid)?;
         let stopping = Arc::new(AtomicBool::new(false));
         let (commands, receiver) = channel();
         let server = Server::new(options, stopping.clone(), receiver)?;

@@ -13,13 +13,14 @@
 use super::authorizer::{Operation, Pattern, Permission, ResourceType, Rule};
 use super::clock::Clock;
 use super::group::offsets::Committed;
+use super::node_configs::Scope;
 use super::quotas;
 use super::sasl::Secret;
 use super::transactions::Saved;
 use crate::record::crc32c;
 use crate::wire::{Error, Reader, Reason, Uuid, Wire, Writer};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const FRAME_HEADER: usize = 8;
 
@@ -105,6 +106,11 @@ message! {
         kind: String,
         name: Option<String>,
     }
+    struct NodeConfigs {
+        is_all: bool,
+        node: i32,
+        configs: Vec<Config>,
+    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -159,6 +165,8 @@ entries! {
     /// An access rule was added or deleted.
     14 Acl(Acl),
     15 Quota(Quota),
+    /// The values of a node, or of all nodes.
+    16 NodeConfigs(NodeConfigs),
 }
 
 impl Acl {
@@ -199,6 +207,12 @@ impl Entry {
 
     pub fn group_gone(name: &str) -> Self {
         Self::GroupGone(Name { name: name.to_owned() })
+    }
+
+    pub fn node_configs(scope: Scope, values: &BTreeMap<String, String>) -> Self {
+        let node = if let Scope::Node(node) = scope { node } else { -1 };
+        let configs = values.iter().map(|(name, value)| Config { name: name.clone(), value: value.clone() });
+        Self::NodeConfigs(NodeConfigs { is_all: scope == Scope::All, node, configs: configs.collect() })
     }
 
     pub fn group_config(group: &str, name: &str, value: Option<&str>) -> Self {

@@ -39,6 +39,7 @@ mod journal;
 pub mod legacy;
 mod log;
 mod memory;
+mod node_configs;
 mod options;
 mod pattern;
 mod quotas;

@@ -2,17 +2,21 @@
 
 use super::authorizer::Acls;
 use super::legacy;
+use super::node_configs;
 use super::sasl::Sasl;
 use super::version::Version;
 use crate::net::tls::Server as TlsServer;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Number of nodes. Their IDs start at 1.
+    /// Number of nodes.
     pub nodes: usize,
+    /// ID of the first node. The others follow.
+    pub first_node: i32,
     /// Racks of the nodes, assigned in turn. Readers are sent to a replica in their own rack, as with Kafka's
     /// `RackAwareReplicaSelector`.
     pub racks: Vec<String>,
@@ -42,6 +46,8 @@ pub struct Options {
     pub tls: Option<TlsServer>,
     /// The Kafka release that clients see.
     pub as_version: Version,
+    /// Node configurations, as in the file that a broker is started with.
+    pub config: BTreeMap<String, String>,
     /// Broker configuration of a legacy release.
     pub legacy: legacy::Settings,
 }
@@ -50,6 +56,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             nodes: 1,
+            first_node: 1,
             racks: Vec::new(),
             auto_create_topics: true,
             default_partitions: 1,
@@ -63,8 +70,34 @@ impl Default for Options {
             acls: None,
             tls: None,
             as_version: Version::default(),
+            config: BTreeMap::new(),
             legacy: legacy::Settings::default(),
         }
+    }
+}
+
+impl Options {
+    /// Checks the nodes' IDs and configurations. The error is a message.
+    pub fn check(&self) -> Result<(), String> {
+        if self.first_node < 0 {
+            return Err(format!("a node ID is at least 0, but the first is {}", self.first_node));
+        }
+        self.config.iter().try_for_each(|(name, value)| node_configs::check(name, value))
+    }
+
+    /// Returns the file that the nodes are started with. Members of groups learn their assignment with a heartbeat, so
+    /// the intervals are shorter than Kafka's 5 s.
+    pub(super) fn file(&self) -> BTreeMap<String, String> {
+        let delay = self.group_initial_rebalance_delay.as_millis().to_string();
+        let own = [
+            ("auto.create.topics.enable", self.auto_create_topics.to_string()),
+            ("group.consumer.heartbeat.interval.ms", "500".to_owned()),
+            ("group.initial.rebalance.delay.ms", delay),
+            ("group.share.heartbeat.interval.ms", "500".to_owned()),
+            ("num.partitions", self.default_partitions.to_string()),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        own.chain(self.config.clone()).collect()
     }
 }
 

@@ -30,17 +30,20 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// A function that the handle runs on this thread, between two turns of its loop.
 pub(super) type Command = Box<dyn FnOnce(&mut Server) + Send>;
 
-/// Addresses of the nodes, by node ID.
+/// Addresses of the nodes, by node ID from that of the first node on.
 #[derive(Clone, Debug)]
-pub(super) struct Addresses(Arc<Mutex<Vec<SocketAddr>>>);
+pub(super) struct Addresses {
+    first_node: i32,
+    all: Arc<Mutex<Vec<SocketAddr>>>,
+}
 
 impl Addresses {
     pub fn lock(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn of(&self, node: i32) -> Option<SocketAddr> {
-        self.lock().get(usize::try_from(node).ok()?.checked_sub(1)?).copied()
+        self.lock().get(usize::try_from(node.checked_sub(self.first_node)?).ok()?).copied()
     }
 }
 
@@ -101,8 +104,8 @@ impl Server {
         let bind = |(token, port)| listen(&poller, token, SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let listeners = (0..options.nodes).zip(ports).map(bind).collect::<io::Result<Vec<_>>>()?;
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
-        let nodes = (1..).zip(&addresses).map(|(id, address)| node(id, *address)).collect();
-        let listeners = (1..).zip(listeners).map(|(node, listener)| NodeListener { node, listener });
+        let nodes = (options.first_node..).zip(&addresses).map(|(id, address)| node(id, *address)).collect();
+        let listeners = (options.first_node..).zip(listeners).map(|(node, listener)| NodeListener { node, listener });
         let start_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as i64);
         let seed = RandomState::new().hash_one(start_ms);
         let mut cluster = AnyCluster::new(&options, nodes, start_ms, seed);
@@ -121,7 +124,7 @@ impl Server {
             stopping,
             commands,
             next_token: addresses.len(),
-            addresses: Addresses(Arc::new(Mutex::new(addresses))),
+            addresses: Addresses { first_node: options.first_node, all: Arc::new(Mutex::new(addresses)) },
             scratch: Stream::scratch(),
             listeners: listeners.enumerate().collect(),
             peers: HashMap::new(),
@@ -217,7 +220,8 @@ impl Server {
     }
 
     pub fn add_node(&mut self) -> io::Result<i32> {
-        let id = i32::try_from(self.addresses.lock().len()).map_or(i32::MAX, |n| n + 1);
+        let count = i32::try_from(self.addresses.lock().len()).unwrap_or(i32::MAX);
+        let id = self.addresses.first_node.saturating_add(count);
         let address = self.open(id, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         self.addresses.lock().push(address);
         Ok(id)

@@ -1,6 +1,6 @@
 //! Topics and partitions: by name and ID, their leaders, and valid names.
 
-use super::configs::Configs;
+use super::configs::{Configs, Defaults};
 use super::idempotence::Producers;
 use super::ids::{Connection, TopicIdPartition};
 use super::log::Log;
@@ -128,6 +128,11 @@ impl Topics {
         self.by_name.keys().map(String::as_str)
     }
 
+    /// Changes the defaults of all topics.
+    pub fn set_defaults(&mut self, defaults: &Defaults) {
+        self.by_name.values_mut().for_each(|topic| topic.configs.set_defaults(defaults));
+    }
+
     pub fn partitions_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
         self.by_name.values_mut().flat_map(|topic| &mut topic.partitions)
     }
@@ -171,7 +176,8 @@ impl Topics {
 
     /// Creates a topic whose name and partitions were checked. `replicas` lists the leader of each partition first.
     pub fn create(&mut self, name: &str, id: Uuid, replicas: Vec<Vec<i32>>, configs: Configs) {
-        self.created += 1;
+        // Internal topics come at any time, and must not change which node leads the next topic.
+        self.created += usize::from(!is_internal(name));
         self.partitions += replicas.len();
         self.names.insert(id, name.to_owned());
         let partitions = replicas.into_iter().map(Partition::new).collect();
@@ -194,9 +200,14 @@ impl Topics {
     }
 }
 
+/// Topics in which Kafka's coordinators keep their state.
+pub(super) const OFFSETS: &str = "__consumer_offsets";
+pub(super) const SHARES: &str = "__share_group_state";
+pub(super) const TRANSACTIONS: &str = "__transaction_state";
+
 /// Returns whether Kafka keeps this topic for itself.
 pub(super) fn is_internal(name: &str) -> bool {
-    matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+    matches!(name, OFFSETS | SHARES | TRANSACTIONS)
 }
 
 /// Checks Kafka's rules for topic names. The error is a message.
@@ -236,7 +247,7 @@ mod tests {
     #[test]
     fn a_dot_and_an_underscore_collide() {
         let mut topics = Topics::default();
-        topics.create("a.b", Uuid([1; 16]), vec![vec![1]], Configs::of(Release::V4_4));
+        topics.create("a.b", Uuid([1; 16]), vec![vec![1]], Configs::of(Defaults::new(Release::V4_4, |_| None)));
         assert_eq!(topics.check_name("a_b").unwrap_err().0, ErrorCode::INVALID_TOPIC_EXCEPTION);
         assert_eq!(topics.check_name("a.b").unwrap_err().0, ErrorCode::TOPIC_ALREADY_EXISTS);
         assert_eq!(topics.check_name("a-b"), Ok(()));

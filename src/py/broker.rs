@@ -54,7 +54,7 @@ impl DevBrokerCore {
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
         config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, super_users=None,
-        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None, racks=Vec::new()
+        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None, racks=Vec::new(), first_node=1
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -77,17 +77,30 @@ impl DevBrokerCore {
         tls: Option<(String, String)>,
         client_ca: Option<String>,
         racks: Vec<String>,
+        first_node: i32,
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
         let mut legacy = legacy::Settings::default();
         let is_legacy = matches!(as_version, Version::Legacy(_) | Version::Draft);
-        if !is_legacy && (config.is_some() || zookeeper.is_some()) {
-            return Err(refused(py, "`config` and `zookeeper` are for brokers of Kafka 0.6 and 0.7", None));
+        if !is_legacy && zookeeper.is_some() {
+            return Err(refused(py, "`zookeeper` is for brokers of Kafka 0.6 and 0.7", None));
         }
+        if is_legacy && first_node != 1 {
+            return Err(refused(py, "`first_node` is for brokers of Kafka 0.8 and later", None));
+        }
+        let mut file = BTreeMap::new();
         for (name, value) in config.into_iter().flatten() {
-            let value = value.str()?.to_string();
-            legacy.set(&name, &value).map_err(|why| refused(py, &why, None))?;
+            // Kafka's spelling of Python's True and False.
+            let value = match value.extract::<bool>() {
+                Ok(value) => value.to_string(),
+                Err(_) => value.str()?.to_string(),
+            };
+            if is_legacy {
+                legacy.set(&name, &value).map_err(|why| refused(py, &why, None))?;
+            } else {
+                file.insert(name, value);
+            }
         }
         let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
         let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
@@ -100,6 +113,8 @@ impl DevBrokerCore {
         let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
         let options = Options {
             nodes: brokers,
+            first_node,
+            config: file,
             racks,
             auto_create_topics,
             default_partitions,
@@ -115,6 +130,7 @@ impl DevBrokerCore {
             legacy,
             ..Options::default()
         };
+        options.check().map_err(|why| refused(py, &why, None))?;
         Ok(Self { options, running: Mutex::default(), zookeeper })
     }
 

@@ -8,7 +8,13 @@ from __future__ import annotations
 import pytest
 
 import klamm
-from klamm.errors import ConfigError, InvalidConfigError, InvalidPartitionsError, UnknownTopicOrPartitionError
+from klamm.errors import (
+    ConfigError,
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidRequestError,
+    UnknownTopicOrPartitionError,
+)
 from klamm.testing import DevBroker
 from settled import until
 
@@ -73,12 +79,68 @@ def test_settings_of_a_group(admin, topic):
     assert admin.describe_configs("group", topic)["share.auto.offset.reset"].source is klamm.ConfigSource.GROUP
 
 
-def test_the_settings_of_a_broker(broker, admin):
+def test_the_settings_of_a_broker(admin):
     node = admin.describe_cluster().brokers[0]
     settings = admin.describe_configs("broker", str(node.id))
-    if broker.name == "real":  # the dev broker has none
-        assert settings["node.id"].value == str(node.id)
-        assert settings["node.id"].read_only
+    assert settings["node.id"].value == str(node.id)
+    assert settings["node.id"].read_only
+    assert settings["message.max.bytes"].value == "1048588"
+    assert not settings["message.max.bytes"].read_only
+    assert settings["ssl.keystore.password"].sensitive
+
+
+def test_a_changed_setting_of_a_broker_is_the_default_of_its_topics(admin, topic):
+    admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+    node = str(admin.describe_cluster().brokers[0].id)
+
+    def of_topic():
+        setting = admin.describe_configs("topic", topic)["index.interval.bytes"]
+        return setting.value, setting.source
+
+    admin.alter_configs("broker", node, {"log.index.interval.bytes": 4321})
+    until(lambda: of_topic() == ("4321", klamm.ConfigSource.BROKER_DYNAMIC))
+    admin.alter_configs("broker", node, {"log.index.interval.bytes": None})
+    until(lambda: of_topic() == ("4096", klamm.ConfigSource.DEFAULT))
+    for name, value, error in (
+        ("num.partitions", 3, InvalidRequestError),
+        ("log.retention.ms", "soon", InvalidRequestError),
+        ("min.insync.replicas", 2, InvalidConfigError),
+    ):
+        with pytest.raises(error, match=name.replace(".", r"\.")):
+            admin.alter_configs("broker", node, {name: value})
+
+
+def test_the_file_of_the_brokers(style):
+    config = {"num.partitions": 3, "log.retention.hours": 2, "auto.create.topics.enable": True, "message.max.bytes": 99}
+    with DevBroker(config=config) as cluster, style.admin(cluster.bootstrap_servers) as client:
+        client.create_topics({"t": klamm.NewTopic()})
+        assert len(client.describe_topics(["t"])["t"].partitions) == 3
+        settings = client.describe_configs("topic", "t")
+        assert settings["retention.ms"].value == "7200000"
+        assert settings["max.message.bytes"].value == "99"
+        assert settings["max.message.bytes"].source is klamm.ConfigSource.BROKER_FILE
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [({"no.such.name": 1}, "no.such.name"), ({"num.partitions": "many"}, "Not a number of type INT")],
+)
+def test_a_file_with_an_error_is_refused(config, why):
+    with pytest.raises(ConfigError, match=why):
+        DevBroker(config=config)
+
+
+def test_nodes_are_numbered_from_the_first(style):
+    with DevBroker(brokers=2, first_node=0) as cluster, style.admin(cluster.bootstrap_servers) as client:
+        assert [node.id for node in client.describe_cluster().brokers] == [0, 1]
+        assert client.describe_configs("broker", "0")["node.id"].value == "0"
+        assert cluster.add_node() == 2
+        cluster.kill(0)
+        until(lambda: [node.id for node in client.describe_cluster().brokers] == [1, 2])
+        cluster.start(0)
+        until(lambda: len(client.describe_cluster().brokers) == 3)
+    with pytest.raises(ConfigError, match="at least 0"):
+        DevBroker(first_node=-1)
 
 
 def test_a_broker_is_asked_itself(style):

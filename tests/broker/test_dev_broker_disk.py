@@ -65,6 +65,18 @@ def test_a_process_that_is_killed_has_kept_what_it_acknowledged(tmp_path):
     assert acknowledged > 600
 
 
+def test_configurations_of_nodes_and_groups_survive(tmp_path):
+    for is_first in (True, False):
+        with DevBroker(data_dir=tmp_path) as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+            if is_first:
+                admin.create_topics({"t": klamm.NewTopic()})
+                admin.alter_configs("broker", "1", {"log.retention.ms": 60_000})
+                admin.alter_configs("group", "g", {"share.isolation.level": "read_committed"})
+            assert admin.describe_configs("broker", "1")["log.retention.ms"].value == "60000"
+            assert admin.describe_configs("topic", "t")["retention.ms"].value == "60000"
+            assert admin.describe_configs("group", "g")["share.isolation.level"].value == "read_committed"
+
+
 def test_two_clusters_cannot_have_one_directory(tmp_path):
     with DevBroker(data_dir=tmp_path), pytest.raises(ConfigError, match="in use"):
         DevBroker(data_dir=tmp_path).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import ExitStack
 
 import pytest
@@ -15,6 +16,7 @@ from klamm.errors import (
     DeserializationError,
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
+    InvalidConfigError,
     InvalidRecordStateError,
     UnknownServerError,
 )
@@ -249,6 +251,95 @@ def test_transaction_markers_and_compressed_batches_are_passed_over(broker, grou
         assert take(consumer, 10) == [(n, 1) for n in range(10)]
     with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[topic]) as consumer:
         assert len(consumer.poll(1)) == 0
+
+
+def abort(producer, topic, count):
+    """Write this many records in a transaction and abort it."""
+    with contextlib.suppress(KeyError), producer.transaction() as transaction:
+        for n in range(count):
+            transaction.send(topic, b"%d" % n).result(20)
+        raise KeyError
+
+
+def test_a_group_of_committed_records_waits_for_open_transactions(broker, group, topic):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+        admin.alter_configs("group", group, {"share.isolation.level": "read_committed"})
+        until(lambda: admin.describe_configs("group", group)["share.isolation.level"].value == "read_committed")
+    settings = {"group_id": group, "topics": [topic]}
+    with (
+        klamm.Producer(broker.bootstrap_servers, transactional_id=topic) as producer,
+        klamm.Producer(broker.bootstrap_servers) as plain,
+        klamm.ShareConsumer(broker.bootstrap_servers, **settings) as consumer,
+    ):
+        abort(producer, topic, 3)
+        with producer.transaction() as transaction:
+            transaction.send(topic, b"1").result(20)
+        assert take(consumer, 1) == [(1, 1)]
+        with producer.transaction() as transaction:
+            transaction.send(topic, b"2").result(20)
+            plain.send(topic, b"3").result(20)
+            assert len(consumer.poll(0.5)) == 0
+        assert take(consumer, 2) == [(2, 1), (3, 1)]
+
+
+def test_aborted_records_are_delivered_to_a_group_of_all_records(broker, group, topic):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+    with (
+        klamm.Producer(broker.bootstrap_servers, transactional_id=topic) as producer,
+        klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[topic]) as consumer,
+    ):
+        abort(producer, topic, 2)
+        assert take(consumer, 2) == [(0, 1), (1, 1)]
+
+
+def test_a_group_limits_deliveries(broker, group, ten):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.alter_configs("group", group, {"share.delivery.count.limit": 2})
+        until(lambda: admin.describe_configs("group", group)["share.delivery.count.limit"].value == "2")
+        for name, value in (
+            ("share.delivery.count.limit", 1),
+            ("share.delivery.count.limit", 11),
+            ("share.partition.max.record.locks", 99),
+            ("share.partition.max.record.locks", 5000),
+            ("share.isolation.level", "read_all"),
+            ("share.renew.acknowledge.enable", "no"),
+            ("streams.num.standby.replicas", 3),
+            ("consumer.assignment.interval.ms", 20_000),
+        ):
+            with pytest.raises(InvalidConfigError, match=name):
+                admin.alter_configs("group", group, {name: value})
+    settings = {"group_id": group, "topics": [ten], "share_acknowledgement_mode": "explicit"}
+    with klamm.ShareConsumer(broker.bootstrap_servers, **settings) as consumer:
+        for delivery in (1, 2):
+            taken = []
+            while len(taken) < 10:
+                records = consumer.poll(20)
+                for record in records:
+                    taken.append(record.delivery_count)
+                    consumer.acknowledge(record, "release")
+                consumer.commit()
+            assert taken == [delivery] * 10
+        assert len(consumer.poll(0.5)) == 0
+
+
+def test_the_lock_of_all_groups_is_a_configuration_of_nodes():
+    with DevBroker(config={"group.share.record.lock.duration.ms": 1000}) as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+            lock = admin.describe_configs("group", "g")["share.record.lock.duration.ms"]
+            assert (lock.value, lock.source) == ("1000", klamm.ConfigSource.BROKER_FILE)
+        fill(broker, "t", 1)
+        settings = {"group_id": "g", "topics": ["t"], "share_acknowledgement_mode": "explicit"}
+        with klamm.ShareConsumer(broker.bootstrap_servers, **settings) as consumer:
+            (record,) = consumer.poll(20)
+            assert consumer.acquisition_lock_timeout == 1
+            broker.advance(1)
+            consumer.acknowledge(record)
+            with pytest.raises(InvalidRecordStateError):
+                consumer.commit()
+            assert take(consumer, 1) == [(0, 2)]
 
 
 def test_results_that_no_commit_waited_for_are_reported(broker, group, ten):

@@ -25,6 +25,17 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="start N nodes (default: 1)")
     parser.add_argument(
+        "--first-node", metavar="ID", type=natural, default=1, help="give the first node this ID (default: 1)"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        type=_property,
+        action="append",
+        default=[],
+        help="set a property of the brokers' configuration file; may be repeated",
+    )
+    parser.add_argument(
         "--racks", metavar="A,B,...", default="", help="assign these racks to the nodes in turn (default: no racks)"
     )
     parser.add_argument(
@@ -96,6 +107,13 @@ def _login(text: str) -> tuple[str, str | None, str]:
     return mechanism, user or None, password
 
 
+def _property(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError("must have the form NAME=VALUE")
+    return name, value
+
+
 def _users(logins: list[tuple[str, str | None, str]]) -> dict[Any, dict[str, str]] | None:
     users: dict[Any, dict[str, str]] = {}
     for mechanism, user, password in logins:
@@ -117,6 +135,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     try:
         with DevBroker(
             brokers=args.brokers,
+            first_node=args.first_node,
+            config=dict(args.config) or None,
             racks=[rack for rack in args.racks.split(",") if rack],
             auto_create_topics=not args.no_auto_create,
             default_partitions=args.partitions,

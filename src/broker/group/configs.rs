@@ -1,12 +1,92 @@
-//! Group configurations (KIP-848, KIP-932): session and lock durations, heartbeat intervals, and where a share group
-//! starts.
+//! Group configurations (KIP-848, KIP-932, KIP-1071): session and lock durations, heartbeat intervals, limits of share
+//! groups, and where a share group starts.
 //!
-//! Left out: Kafka's bounds for these values, which would slow tests down; the form `by_duration:` of
-//! `share.auto.offset.reset`; and names without an effect here.
+//! Left out: Kafka's bounds for session timeouts and heartbeat intervals, which would slow tests down. Names of streams
+//! groups and dead letter queues have no effect.
 
+use crate::api::Release;
+use crate::api::describe_configs::{BOOLEAN, INT, LIST, STRING};
+use crate::broker::node_configs::NodeConfigs;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const RESET: &str = "share.auto.offset.reset";
+const ISOLATION: &str = "share.isolation.level";
+
+/// Valid values of a configuration.
+#[derive(Clone, Copy, Debug)]
+enum ValueType {
+    Bool,
+    Text,
+    List,
+    Int { min: i32, max: i32 },
+    OneOf(&'static [&'static str]),
+    Reset,
+}
+
+use ValueType::{Bool, Int, List, OneOf, Reset, Text};
+
+/// A configuration that groups have.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    default: &'static str,
+    value_type: ValueType,
+    /// The node configuration that sets the default of all groups, or an empty string.
+    node_config: &'static str,
+    since: Release,
+}
+
+const fn known(
+    name: &'static str,
+    default: &'static str,
+    value_type: ValueType,
+    node_config: &'static str,
+    since: Release,
+) -> Known {
+    Known { name, default, value_type, node_config, since }
+}
+
+const fn at_least(min: i32) -> ValueType {
+    Int { min, max: i32::MAX }
+}
+
+use Release::{V4_0, V4_1, V4_2, V4_3, V4_4};
+
+/// Sorted by name.
+#[rustfmt::skip]
+static KNOWN: &[Known] = &[
+    known("consumer.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.consumer.assignment.interval.ms", V4_3),
+    known("consumer.heartbeat.interval.ms", "5000", at_least(1), "group.consumer.heartbeat.interval.ms", V4_0),
+    known("consumer.session.timeout.ms", "45000", at_least(1), "group.consumer.session.timeout.ms", V4_0),
+    known("errors.deadletterqueue.copy.record.enable", "false", Bool, "", V4_4),
+    known("errors.deadletterqueue.topic.name", "", Text, "", V4_4),
+    known("share.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.share.assignment.interval.ms", V4_3),
+    known(RESET, "latest", Reset, "", V4_0),
+    known("share.delivery.count.limit", "5", Int { min: 2, max: 10 }, "group.share.delivery.count.limit", V4_3),
+    known("share.heartbeat.interval.ms", "5000", at_least(1), "group.share.heartbeat.interval.ms", V4_0),
+    known(ISOLATION, "read_uncommitted", OneOf(&["read_committed", "read_uncommitted"]), "", V4_1),
+    known("share.partition.max.record.locks", "2000", Int { min: 100, max: 4000 }, "group.share.partition.max.record.locks", V4_3),
+    known("share.record.lock.duration.ms", "30000", at_least(1000), "group.share.record.lock.duration.ms", V4_0),
+    known("share.renew.acknowledge.enable", "true", Bool, "", V4_3),
+    known("share.session.timeout.ms", "45000", at_least(1), "group.share.session.timeout.ms", V4_0),
+    known("streams.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.streams.assignment.interval.ms", V4_3),
+    known("streams.assignor.name", "sticky", OneOf(&["sticky"]), "group.streams.assignors", V4_4),
+    known("streams.heartbeat.interval.ms", "5000", at_least(1), "group.streams.heartbeat.interval.ms", V4_1),
+    known("streams.initial.rebalance.delay.ms", "3000", at_least(0), "group.streams.initial.rebalance.delay.ms", V4_2),
+    known("streams.num.standby.replicas", "0", Int { min: 0, max: 2 }, "group.streams.num.standby.replicas", V4_1),
+    known("streams.rack.aware.assignment.tags", "", List, "group.streams.rack.aware.assignment.tags", V4_4),
+    known("streams.session.timeout.ms", "45000", at_least(1), "group.streams.session.timeout.ms", V4_1),
+];
+
+/// Where a share group starts in a partition that it has not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::broker) enum ShareStart {
+    Latest,
+    Earliest,
+    /// At the first record that is at most this old.
+    NotOlderThan(Duration),
+}
 
 /// The effective configuration of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,22 +96,13 @@ pub(in crate::broker) struct Configs {
     pub share_heartbeat_ms: i32,
     pub share_lock_ms: i32,
     share_session_ms: i32,
-    pub share_from_start: bool,
-}
-
-impl Default for Configs {
-    /// Returns Kafka's defaults, except for the heartbeat intervals, which are 5 s in Kafka. A member learns its
-    /// assignment with a heartbeat, and tests should not wait that long.
-    fn default() -> Self {
-        Self {
-            consumer_heartbeat_ms: 500,
-            consumer_session_ms: 45_000,
-            share_heartbeat_ms: 500,
-            share_lock_ms: 30_000,
-            share_session_ms: 45_000,
-            share_from_start: false,
-        }
-    }
+    pub share_start: ShareStart,
+    /// Whether a share group skips records of aborted transactions, and waits for the end of open ones.
+    pub share_is_committed: bool,
+    pub share_max_deliveries: i16,
+    pub share_max_locks: usize,
+    /// Whether members of a share group may renew their locks.
+    pub share_renews: bool,
 }
 
 impl Configs {
@@ -49,58 +120,165 @@ impl Configs {
     pub fn share_lock(&self) -> Duration {
         millis(self.share_lock_ms)
     }
+}
 
-    /// Returns all configurations: name, value and whether it is the default.
-    pub fn list(&self) -> Vec<(&'static str, String, bool)> {
-        let default = Self::default();
-        let reset = |from_start: bool| if from_start { "earliest" } else { "latest" };
-        let numbers = [
-            ("consumer.heartbeat.interval.ms", self.consumer_heartbeat_ms, default.consumer_heartbeat_ms),
-            ("consumer.session.timeout.ms", self.consumer_session_ms, default.consumer_session_ms),
-            ("share.heartbeat.interval.ms", self.share_heartbeat_ms, default.share_heartbeat_ms),
-            ("share.record.lock.duration.ms", self.share_lock_ms, default.share_lock_ms),
-            ("share.session.timeout.ms", self.share_session_ms, default.share_session_ms),
-        ];
-        let mut all: Vec<_> =
-            numbers.into_iter().map(|(name, n, default)| (name, n.to_string(), n == default)).collect();
-        all.push((RESET, reset(self.share_from_start).to_owned(), self.share_from_start == default.share_from_start));
-        all
+/// A configuration as DescribeConfigs shows it.
+pub(in crate::broker) struct Listed<'a> {
+    pub name: &'static str,
+    pub default: &'static str,
+    /// The value of the group, if it has one.
+    pub set: Option<&'a str>,
+    pub config_type: i8,
+    /// The node configuration that sets the default of all groups, or an empty string.
+    pub node_config: &'static str,
+}
+
+/// The values that a group sets, or that all groups have by default.
+#[derive(Clone, Debug, Default)]
+pub(in crate::broker) struct Settings(BTreeMap<&'static str, String>);
+
+impl Settings {
+    /// Returns the values of node configurations that were set.
+    pub fn of_nodes(nodes: &NodeConfigs) -> Self {
+        Self(KNOWN.iter().filter_map(|known| Some((known.name, nodes.changed(known.node_config)?))).collect())
+    }
+
+    /// Returns all configurations of a release.
+    pub fn list(&self, release: Release) -> impl Iterator<Item = Listed<'_>> {
+        let known = KNOWN.iter().filter(move |known| known.since <= release);
+        known.map(|known| Listed {
+            name: known.name,
+            default: known.default,
+            set: self.0.get(known.name).map(String::as_str),
+            config_type: match known.value_type {
+                Bool => BOOLEAN,
+                Int { .. } => INT,
+                List => LIST,
+                Text | OneOf(_) | Reset => STRING,
+            },
+            node_config: known.node_config,
+        })
+    }
+
+    /// Returns the values that are set.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
     /// Sets a configuration, or resets it to its default. The error is a message.
-    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
-        let default = Self::default();
-        if name == RESET {
-            self.share_from_start = match value.map(str::to_ascii_lowercase).as_deref() {
-                None => default.share_from_start,
-                Some("latest") => false,
-                Some("earliest") => true,
-                Some(value) => return Err(format!("Invalid value {value} for configuration {name}")),
-            };
-            return Ok(());
+    pub fn set(&mut self, release: Release, name: &str, value: Option<&str>) -> Result<(), String> {
+        let known = KNOWN.iter().find(|known| known.name == name && known.since <= release);
+        let known = known.ok_or_else(|| format!("Unknown group config name: {name}"))?;
+        match value {
+            None => drop(self.0.remove(known.name)),
+            Some(value) => {
+                known.check(value)?;
+                self.0.insert(known.name, value.trim().to_owned());
+            }
         }
-        let (field, default, least) = match name {
-            "consumer.heartbeat.interval.ms" => (&mut self.consumer_heartbeat_ms, default.consumer_heartbeat_ms, 1),
-            "consumer.session.timeout.ms" => (&mut self.consumer_session_ms, default.consumer_session_ms, 1),
-            "share.heartbeat.interval.ms" => (&mut self.share_heartbeat_ms, default.share_heartbeat_ms, 1),
-            "share.record.lock.duration.ms" => (&mut self.share_lock_ms, default.share_lock_ms, 1000),
-            "share.session.timeout.ms" => (&mut self.share_session_ms, default.share_session_ms, 1),
-            _ => return Err(format!("Unknown group config name: {name}")),
-        };
-        let Some(value) = value else {
-            *field = default;
-            return Ok(());
-        };
-        let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
-        *field = match value.trim().parse::<i32>() {
-            Ok(number) if number >= least => number,
-            Ok(_) => return refused(&format!("Value must be at least {least}")),
-            Err(_) => return refused("Not a number of type INT"),
-        };
         Ok(())
     }
+
+    /// Returns the effective configuration, with these defaults of all groups.
+    pub fn effective(&self, defaults: &Self) -> Configs {
+        let value = |name: &str| {
+            let set = self.0.get(name).or_else(|| defaults.0.get(name)).map(String::as_str);
+            set.or_else(|| KNOWN.iter().find(|known| known.name == name).map(|known| known.default)).unwrap_or_default()
+        };
+        let number = |name| value(name).trim().parse::<i32>().unwrap_or(i32::MAX);
+        Configs {
+            consumer_heartbeat_ms: number("consumer.heartbeat.interval.ms"),
+            consumer_session_ms: number("consumer.session.timeout.ms"),
+            share_heartbeat_ms: number("share.heartbeat.interval.ms"),
+            share_lock_ms: number("share.record.lock.duration.ms"),
+            share_session_ms: number("share.session.timeout.ms"),
+            share_start: start(value(RESET)).unwrap_or(ShareStart::Latest),
+            share_is_committed: value(ISOLATION) == "read_committed",
+            share_max_deliveries: i16::try_from(number("share.delivery.count.limit")).unwrap_or(i16::MAX),
+            share_max_locks: usize::try_from(number("share.partition.max.record.locks")).unwrap_or(usize::MAX),
+            share_renews: value("share.renew.acknowledge.enable").eq_ignore_ascii_case("true"),
+        }
+    }
+}
+
+impl Known {
+    fn check(&self, value: &str) -> Result<(), String> {
+        let name = self.name;
+        let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
+        match self.value_type {
+            Text | List => Ok(()),
+            Bool if ["true", "false"].contains(&value.trim().to_ascii_lowercase().as_str()) => Ok(()),
+            Bool => refused("Expected value to be either true or false"),
+            OneOf(allowed) if allowed.contains(&value) => Ok(()),
+            OneOf(allowed) => refused(&format!("String must be one of: {}", allowed.join(", "))),
+            Reset if start(value).is_some() => Ok(()),
+            Reset => refused("must be `earliest`, `latest` or of the form `by_duration:PnDTnHnMn.nS`"),
+            Int { min, max } => match value.trim().parse::<i32>() {
+                Ok(number) if (min..=max).contains(&number) => Ok(()),
+                Ok(number) if number < min => refused(&format!("Value must be at least {min}")),
+                Ok(_) => Err(format!("{name} must be in the range {min} to {max} inclusive.")),
+                Err(_) => refused("Not a number of type INT"),
+            },
+        }
+    }
+}
+
+fn start(value: &str) -> Option<ShareStart> {
+    match value.to_ascii_lowercase().as_str() {
+        "latest" => Some(ShareStart::Latest),
+        "earliest" => Some(ShareStart::Earliest),
+        other => duration(other.strip_prefix("by_duration:")?).map(ShareStart::NotOlderThan),
+    }
+}
+
+/// Parses a duration of ISO 8601 in lower case, such as `p1dt2h3m4.5s`.
+fn duration(text: &str) -> Option<Duration> {
+    let (days, time) = match text.strip_prefix('p')?.split_once('t') {
+        Some((_, "")) => return None,
+        Some((days, time)) => (days, time),
+        None => (text.strip_prefix('p')?, ""),
+    };
+    if days.is_empty() && time.is_empty() {
+        return None;
+    }
+    let mut seconds = 0.0;
+    for (mut rest, units) in [(days, &[('d', 86_400.0)][..]), (time, &[('h', 3600.0), ('m', 60.0), ('s', 1.0)][..])] {
+        for (unit, factor) in units {
+            if let Some((number, after)) = rest.split_once(*unit) {
+                seconds += number.parse::<f64>().ok().filter(|number| *number >= 0.0)? * factor;
+                rest = after;
+            }
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+    }
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn millis(ms: i32) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_valid_value() {
+        for known in KNOWN {
+            assert_eq!(known.check(known.default), Ok(()));
+        }
+        assert!(KNOWN.is_sorted_by_key(|known| known.name));
+    }
+
+    #[test]
+    fn durations_are_those_of_iso_8601() {
+        let seconds = |text: &str| duration(text).map(|duration| duration.as_secs_f64());
+        assert_eq!(seconds("p1dt2h3m4.5s"), Some(93_784.5));
+        assert_eq!((seconds("p2d"), seconds("pt5m")), (Some(172_800.0), Some(300.0)));
+        for text in ["", "p", "pt", "1d", "p1h", "pt1d", "pt-1s", "p1dt", "pt1x"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
 }

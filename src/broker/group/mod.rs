@@ -21,7 +21,7 @@ pub(super) mod share;
 
 pub(super) use assignor::Assignor;
 pub(super) use client::Committer;
-pub(super) use configs::Configs;
+pub(super) use configs::{Configs, Listed, Settings, ShareStart};
 pub(super) use replies::{GroupReply, PendingReplies};
 
 use super::ids::TopicIdPartition;
@@ -118,14 +118,21 @@ pub(super) struct Groups {
     initial_delay: Duration,
     entries: BTreeMap<String, Entry>,
     deadlines: BTreeSet<(Time, String)>,
-    configs: BTreeMap<String, Configs>,
+    /// What groups set, and what nodes set for all groups.
+    settings: BTreeMap<String, Settings>,
+    defaults: Settings,
     /// Share groups in which each connection has a session.
     sessions: HashMap<Connection, BTreeSet<String>>,
 }
 
 impl Groups {
-    pub fn new(initial_delay: Duration) -> Self {
-        Self { initial_delay, ..Self::default() }
+    pub fn new(initial_delay: Duration, defaults: Settings) -> Self {
+        Self { initial_delay, defaults, ..Self::default() }
+    }
+
+    /// Replaces what nodes set for all groups.
+    pub fn set_defaults(&mut self, defaults: Settings) {
+        self.defaults = defaults;
     }
 
     pub fn get(&self, id: &str) -> Option<&Group> {
@@ -138,15 +145,25 @@ impl Groups {
 
     /// Returns the configuration of a group. The group need not exist.
     pub fn configs(&self, id: &str) -> Configs {
-        self.configs.get(id).copied().unwrap_or_default()
+        self.settings.get(id).unwrap_or(&Settings::default()).effective(&self.defaults)
+    }
+
+    /// Returns what a group sets. The group need not exist.
+    pub fn settings(&self, id: &str) -> Settings {
+        self.settings.get(id).cloned().unwrap_or_default()
+    }
+
+    /// Returns the groups that set something.
+    pub fn configured(&self) -> impl Iterator<Item = &str> {
+        self.settings.iter().filter(|(_, settings)| settings.iter().next().is_some()).map(|(id, _)| id.as_str())
     }
 
     /// Configures a group. Returns false if there is no memory.
-    pub fn configure(&mut self, memory: &mut Memory, id: &str, configs: Configs) -> bool {
-        if !self.configs.contains_key(id) && !memory.take(GROUP + id.len()) {
+    pub fn configure(&mut self, memory: &mut Memory, id: &str, settings: Settings) -> bool {
+        if !self.settings.contains_key(id) && !memory.take(GROUP + id.len()) {
             return false;
         }
-        self.configs.insert(id.to_owned(), configs);
+        self.settings.insert(id.to_owned(), settings);
         true
     }
 

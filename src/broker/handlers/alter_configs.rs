@@ -1,12 +1,12 @@
-//! AlterConfigs v0 to v2: replaces the whole configuration of topics and groups. Configurations that are not named
-//! return to their defaults. Node configurations are not supported (INVALID_REQUEST).
+//! AlterConfigs v0 to v2: replaces the whole configuration of topics, groups and nodes. Configurations that are not named
+//! return to their defaults.
 
 use crate::api::ErrorCode;
 use crate::api::alter_configs::{Request, Resource, ResourceResponse, Response};
-use crate::api::describe_configs::{GROUP, TOPIC};
+use crate::api::describe_configs::{BROKER, GROUP, TOPIC};
 use crate::broker::authorizer::{self, Operation};
 use crate::broker::configs::Configs;
-use crate::broker::group;
+use crate::broker::group::Settings;
 use crate::broker::journal::Entry;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
@@ -26,6 +26,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             _ if let Err(code) = allowed => Err(code.into()),
             (false, TOPIC) => alter_topic(state, &resource, request.validate_only),
             (false, GROUP) => alter_group(state, &resource, request.validate_only),
+            (false, BROKER) => alter_nodes(state, context, &resource, request.validate_only),
             (false, other) => {
                 let why = format!("Resources of type {other} cannot be altered here.");
                 Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
@@ -44,13 +45,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
-    let (name, release) = (&resource.resource_name, state.defaults_of());
+    let name = &resource.resource_name;
     let Some(topic) = state.topics.get_mut(name) else {
         let why = format!("The topic '{name}' does not exist.");
         return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
     let given = resource.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
-    let configs = Configs::parse(release, given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+    let configs =
+        Configs::parse(&state.topic_defaults, given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     if !validate_only {
         topic.configs = configs;
         state.note_topic(name);
@@ -59,24 +61,43 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
 }
 
 fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
-    let State { groups, memory, journal, .. } = state;
+    let State { groups, memory, journal, topic_defaults, .. } = state;
+    let before = groups.settings(&resource.resource_name);
     let id = resource.resource_name.as_str();
     if id.is_empty() {
         return Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
     }
-    let mut configs = group::Configs::default();
+    let mut settings = Settings::default();
     for config in &resource.configs {
         let value = config.value.as_deref();
-        configs.set(&config.name, value).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+        settings
+            .set(topic_defaults.release, &config.name, value)
+            .map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     }
     if validate_only {
         return Ok(());
     }
-    if !groups.configure(memory, id, configs) {
+    if !groups.configure(memory, id, settings.clone()) {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
     }
-    for (name, value, _) in configs.list() {
-        journal.note(|| Entry::group_config(id, name, Some(&value)));
+    before.iter().for_each(|(name, _)| journal.note(|| Entry::group_config(id, name, None)));
+    settings.iter().for_each(|(name, value)| journal.note(|| Entry::group_config(id, name, Some(value))));
+    Ok(())
+}
+
+fn alter_nodes(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
+    let scope = state.config_scope(context, &resource.resource_name)?;
+    let mut values = BTreeMap::new();
+    for config in &resource.configs {
+        let Some(value) = &config.value else {
+            let why = format!("Null value not supported for : {}", config.name);
+            return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+        };
+        values.insert(config.name.clone(), value.clone());
+    }
+    state.node_configs.check(scope, &values)?;
+    if !validate_only {
+        state.set_node_configs(scope, values);
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! ApiVersions v0 to v5: the served APIs and versions, and the feature `transaction.version`.
+//! ApiVersions v0 to v5: the served APIs and versions, and the features of Kafka 4.4. From 4.0 to 4.3 the only feature is
+//! `transaction.version`.
 //!
 //! A version that is not served gets a v0 response with UNSUPPORTED_VERSION and the versions of ApiVersions, so that
 //! the client can retry (KIP-511). Before Kafka 2.4 the response had only the code. As in Kafka, v3 does not list
@@ -9,9 +10,32 @@ use crate::api::{ErrorCode, Release};
 use crate::broker::request::{Context, HandlerResult, ServedApi};
 use crate::broker::state::State;
 
+/// A feature, with its supported versions and the one that is finalized. Version 0 means that it is not in use.
+struct Feature {
+    name: &'static str,
+    min: i16,
+    max: i16,
+    level: i16,
+}
+
+const fn feature(name: &'static str, min: i16, max: i16, level: i16) -> Feature {
+    Feature { name, min, max, level }
+}
+
+/// The features besides `transaction.version`.
+const FEATURES: &[Feature] = &[
+    feature("eligible.leader.replicas.version", 0, 1, 1),
+    feature("group.version", 0, 1, 1),
+    feature("kraft.version", 0, 1, 0),
+    feature("metadata.version", 7, 33, 33),
+    feature("share.version", 0, 2, 2),
+    feature("streams.version", 0, 1, 1),
+];
+
 /// The transaction protocol; version 2 is the newest (KIP-890).
-const FEATURE: &str = "transaction.version";
-const NEWEST: i16 = 2;
+const fn transactions(level: i16) -> Feature {
+    feature("transaction.version", 0, 2, level)
+}
 
 /// Kafka sends an offset of its metadata log. The finalized features of this cluster never change.
 const FEATURES_EPOCH: i64 = 1;
@@ -28,16 +52,22 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         ErrorCode::NONE
     };
     let api_keys = if error_code.is_error() { Vec::new() } else { state.served.iter().map(version).collect() };
-    let feature = SupportedFeature { name: FEATURE.to_owned(), min_version: 0, max_version: NEWEST };
-    let (max_version_level, min_version_level) = (state.transaction_version, state.transaction_version);
-    let level = FinalizedFeature { name: FEATURE.to_owned(), max_version_level, min_version_level };
-    let known = !error_code.is_error() && state.release.is_none_or(|release| release >= Release::V4_0);
+    let others = if state.is_since(Release::V4_4) { FEATURES } else { &[] };
+    let own = [transactions(state.transaction_version)];
+    let is_known = !error_code.is_error() && state.is_since(Release::V4_0);
+    let features = || others.iter().chain(&own).filter(|_| is_known);
+    let supported = |f: &Feature| SupportedFeature { name: f.name.to_owned(), min_version: f.min, max_version: f.max };
+    let finalized = |f: &Feature| FinalizedFeature {
+        name: f.name.to_owned(),
+        max_version_level: f.level,
+        min_version_level: f.level,
+    };
     HandlerResult::Reply(Response {
         error_code,
         api_keys,
-        supported_features: if known && context.version >= 4 { vec![feature] } else { Vec::new() },
-        finalized_features_epoch: if known { FEATURES_EPOCH } else { -1 },
-        finalized_features: if known { vec![level] } else { Vec::new() },
+        supported_features: features().filter(|f| context.version >= 4 || f.min > 0).map(supported).collect(),
+        finalized_features_epoch: if is_known { FEATURES_EPOCH } else { -1 },
+        finalized_features: features().filter(|f| f.level > 0).map(finalized).collect(),
         ..Response::default()
     })
 }

@@ -3,17 +3,14 @@
 //! The error messages follow Kafka's, because users search for them. The timeout is ignored. Quotas and policies are
 //! left out, except for a limit on the number of partitions.
 
+use super::describe_configs::source;
 use crate::api::ErrorCode;
 use crate::api::create_topics::{ConfigResult, ReplicaAssignment, Request, Response, Topic, TopicResult};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::configs::{Configs, Listed};
+use crate::broker::configs::Configs;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::{HashMap, HashSet};
-
-/// Source of a configuration value: set for the topic, or the default.
-const SOURCE_TOPIC: i8 = 1;
-const SOURCE_DEFAULT: i8 = 5;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut times: HashMap<String, usize> = HashMap::new();
@@ -48,19 +45,20 @@ struct Plan {
 
 fn create(state: &mut State, context: &Context, name: String, plan: Plan, validate_only: bool) -> TopicResult {
     let topic_id = if validate_only { Default::default() } else { state.new_uuid() };
-    let configs = plan.configs.list().map(|Listed { name, value, is_default, .. }| ConfigResult {
-        name: name.to_owned(),
-        value: Some(value.to_owned()),
+    let configs = plan.configs.list().map(|config| ConfigResult {
+        name: config.name.to_owned(),
+        value: Some(config.value.to_owned()),
         read_only: false,
-        config_source: if is_default { SOURCE_DEFAULT } else { SOURCE_TOPIC },
+        config_source: source(state, context, &config),
         is_sensitive: false,
     });
+    let configs = configs.collect();
     let result = TopicResult {
         topic_id,
         error_message: None,
         num_partitions: i32::try_from(plan.replicas.len()).unwrap_or(i32::MAX),
         replication_factor: plan.replicas.first().map_or(-1, |r| i16::try_from(r.len()).unwrap_or(i16::MAX)),
-        configs: Some(configs.collect()),
+        configs: Some(configs),
         name,
         ..TopicResult::default()
     };
@@ -85,13 +83,13 @@ fn plan(state: &State, topic: Topic) -> Result<Plan, ApiError> {
     };
     let given = topic.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
     let configs =
-        Configs::parse(state.defaults_of(), given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+        Configs::parse(&state.topic_defaults, given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     Ok(Plan { replicas, configs })
 }
 
 fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, ApiError> {
     let partitions = match partitions {
-        -1 => usize::try_from(state.default_partitions).unwrap_or(1),
+        -1 => state.default_partitions(),
         n => usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
             ApiError::new(ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         })?,

@@ -87,6 +87,7 @@ whole! {
     init_producer_id { producer_epoch: -1 }
     join_group |request| { member_id: request.member_id }
     leave_group {}
+    list_config_resources {}
     list_groups {}
     list_partition_reassignments { error_message: None }
     list_transactions {}
@@ -150,18 +151,22 @@ macro_rules! throttle_time {
 
 throttle_time! {
     add_offsets_to_txn add_partitions_to_txn alter_client_quotas alter_configs alter_partition_reassignments
-    alter_share_group_offsets alter_user_scram_credentials api_versions consumer_group_describe
+    alter_replica_log_dirs alter_share_group_offsets alter_user_scram_credentials api_versions consumer_group_describe
     consumer_group_heartbeat create_acls create_delegation_token create_partitions create_topics delete_acls
     delete_groups delete_records delete_share_group_offsets delete_topics describe_acls describe_client_quotas
     describe_cluster describe_configs describe_delegation_token describe_groups describe_log_dirs describe_producers
     describe_share_group_offsets describe_topic_partitions describe_transactions describe_user_scram_credentials
     elect_leaders end_txn expire_delegation_token fetch find_coordinator heartbeat incremental_alter_configs
-    init_producer_id join_group leave_group list_groups list_offsets list_partition_reassignments list_transactions
+    init_producer_id join_group leave_group list_config_resources list_groups list_offsets list_partition_reassignments list_transactions
     metadata offset_commit offset_delete offset_fetch offset_for_leader_epoch produce renew_delegation_token
     share_acknowledge share_fetch share_group_describe share_group_heartbeat sync_group txn_offset_commit
 }
 
 // These responses have no throttle time.
+impl ThrottleTime for api::describe_quorum::Response {
+    fn set_throttle_time(&mut self, _: i32) {}
+}
+
 impl ThrottleTime for api::sasl_handshake::Response {
     fn set_throttle_time(&mut self, _: i32) {}
 }

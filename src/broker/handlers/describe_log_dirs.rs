@@ -10,7 +10,7 @@ use crate::broker::state::State;
 use crate::broker::topics::Topic;
 use std::collections::{BTreeMap, BTreeSet};
 
-const NAME: &str = "/dev-broker";
+pub(super) const LOG_DIR: &str = "/dev-broker";
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(error_code) = state.check(context, Operation::Describe, Resource::Cluster) {
@@ -31,7 +31,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     let (total, usable) = state.memory.room();
     let result = DirResult {
-        log_dir: NAME.to_owned(),
+        log_dir: LOG_DIR.to_owned(),
         topics,
         total_bytes: i64::try_from(total).unwrap_or(i64::MAX),
         usable_bytes: i64::try_from(usable).unwrap_or(i64::MAX),
@@ -42,7 +42,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 
 impl Refuse for Request {
     fn refuse(self, error_code: ErrorCode) -> Response {
-        let result = DirResult { error_code, log_dir: NAME.to_owned(), ..DirResult::default() };
+        let result = DirResult { error_code, log_dir: LOG_DIR.to_owned(), ..DirResult::default() };
         Response { error_code, results: vec![result], ..Response::default() }
     }
 }

@@ -1,6 +1,7 @@
 //! FindCoordinator v0 to v6: returns the coordinator of a group or transactional ID, which a hash selects.
 //!
-//! v4 and later accept several keys. Left out: share groups (key type 2), INVALID_REQUEST.
+//! As in Kafka, the first request creates the topic that the coordinator would keep its state in. v4 and later accept
+//! several keys. Left out: share groups (key type 2), INVALID_REQUEST.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
@@ -8,9 +9,10 @@ use crate::api::find_coordinator::{Coordinator, GROUP, Request, Response, TRANSA
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
+use crate::broker::topics::{OFFSETS, TRANSACTIONS};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let find = |key: String| {
+    let mut find = |key: String| {
         let allowed = match request.key_type {
             GROUP => state.check(context, Operation::Describe, Resource::Group(&key)),
             TRANSACTION => state.check(context, Operation::Describe, Resource::TransactionalId(&key)),
@@ -18,6 +20,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         };
         if let Err(code) = allowed {
             return failure(key, code, None);
+        }
+        match request.key_type {
+            GROUP => state.create_internal(OFFSETS),
+            TRANSACTION => state.create_internal(TRANSACTIONS),
+            _ => {}
         }
         let node = state.coordinator(&key).filter(|_| matches!(request.key_type, GROUP | TRANSACTION));
         match node {

@@ -1,8 +1,9 @@
-//! IncrementalAlterConfigs v0 and v1: changes configurations of topics and groups. Node configurations are not
-//! supported (INVALID_REQUEST).
+//! IncrementalAlterConfigs v0 and v1: changes configurations of topics, groups and nodes, and the level of a node's root
+//! logger.
 
+use super::describe_configs::ROOT_LOGGER;
 use crate::api::ErrorCode;
-use crate::api::describe_configs::{GROUP, TOPIC};
+use crate::api::describe_configs::{BROKER, BROKER_LOGGER, GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{
     APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT,
 };
@@ -11,6 +12,9 @@ use crate::broker::journal::Entry;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
+
+/// Levels of a logger.
+const LEVELS: &[&str] = &["DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"];
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let validate_only = request.validate_only;
@@ -42,6 +46,8 @@ fn alter(state: &mut State, context: &Context, resource: &Resource, validate_onl
     match resource.resource_type {
         TOPIC => alter_topic(state, resource, validate_only),
         GROUP => alter_group(state, resource, validate_only),
+        BROKER => alter_nodes(state, context, resource, validate_only),
+        BROKER_LOGGER => alter_logger(state, context, resource, validate_only),
         other => {
             let why = format!("Resources of type {other} cannot be altered here.");
             Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
@@ -96,12 +102,12 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
 }
 
 fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
-    let State { groups, memory, journal, .. } = state;
+    let State { groups, memory, journal, topic_defaults, .. } = state;
     let id = resource.resource_name.as_str();
     if id.is_empty() {
         return Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
     }
-    let mut configs = groups.configs(id);
+    let mut settings = groups.settings(id);
     let mut changes = Vec::with_capacity(resource.configs.len());
     for config in &resource.configs {
         let value = match (config.config_operation, config.value.as_deref()) {
@@ -121,15 +127,100 @@ fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> R
                 return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
         };
-        configs.set(&config.name, value).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+        settings
+            .set(topic_defaults.release, &config.name, value)
+            .map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
         changes.push((config.name.as_str(), value));
     }
     if validate_only {
         return Ok(());
     }
-    if !groups.configure(memory, id, configs) {
+    if !groups.configure(memory, id, settings) {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
     }
     changes.into_iter().for_each(|(name, value)| journal.note(|| Entry::group_config(id, name, value)));
+    Ok(())
+}
+
+fn alter_nodes(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
+    let scope = state.config_scope(context, &resource.resource_name)?;
+    let mut values = state.node_configs.in_scope(scope);
+    for config in &resource.configs {
+        let name = config.name.as_str();
+        match (config.config_operation, config.value.as_deref()) {
+            (DELETE, _) => drop(values.remove(name)),
+            (SET, Some(value)) => drop(values.insert(name.to_owned(), value.to_owned())),
+            (operation @ (APPEND | SUBTRACT), Some(given)) => {
+                let what = if operation == APPEND { "append" } else { "subtract" };
+                let Some(mut items) = state.node_configs.items(scope, name) else {
+                    let why = format!("Config value {what} is not allowed for config key: {name}");
+                    return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
+                };
+                let given: Vec<String> = given.split(',').map(|item| item.trim().to_owned()).collect();
+                items.retain(|item| !given.contains(item));
+                if operation == APPEND {
+                    items.extend(given);
+                }
+                values.insert(name.to_owned(), items.join(","));
+            }
+            (SET | APPEND | SUBTRACT, None) => {
+                return Err(ApiError::new(
+                    ErrorCode::INVALID_REQUEST,
+                    format!("Null value not supported for : {name}"),
+                ));
+            }
+            (other, _) => {
+                let why = format!("Unknown operation type {other} is not supported.");
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+            }
+        }
+    }
+    state.node_configs.check(scope, &values)?;
+    if !validate_only {
+        state.set_node_configs(scope, values);
+    }
+    Ok(())
+}
+
+fn alter_logger(
+    state: &mut State,
+    context: &Context,
+    resource: &Resource,
+    validate_only: bool,
+) -> Result<(), ApiError> {
+    if resource.resource_name != context.node.to_string() {
+        let (expected, received) = (context.node, &resource.resource_name);
+        let why = format!("Unexpected node id. Expected {expected}, but received {received}");
+        return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+    }
+    for config in &resource.configs {
+        let level = match (config.config_operation, config.value.as_deref()) {
+            _ if config.name != ROOT_LOGGER => {
+                let why = format!("Logger {} does not exist!", config.name);
+                return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
+            }
+            (SET, Some(level)) if LEVELS.contains(&level) => level,
+            (SET, level) => {
+                let level = level.unwrap_or_default();
+                let why = format!(
+                    "Cannot set the log level of {ROOT_LOGGER} to {level} as it is not a supported log level. Valid log levels are {}",
+                    LEVELS.join(", ")
+                );
+                return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
+            }
+            (DELETE, _) => {
+                let why = format!("Removing the log level of the {ROOT_LOGGER} logger is not allowed");
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+            }
+            (operation, _) => {
+                let what = if operation == APPEND { "APPEND" } else { "SUBTRACT" };
+                let why = format!("{what} operation is not allowed for the BROKER_LOGGER resource");
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+            }
+        };
+        if !validate_only {
+            level.clone_into(&mut state.log_level);
+        }
+    }
     Ok(())
 }

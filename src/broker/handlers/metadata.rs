@@ -14,7 +14,7 @@ use crate::broker::topics::{is_internal, valid_name};
 use std::collections::HashSet;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let may_create = state.auto_create_topics && request.allow_auto_topic_creation;
+    let may_create = state.node_configs.is_true("auto.create.topics.enable") && request.allow_auto_topic_creation;
     let mut topics = match request.topics {
         Some(mut wanted) if context.version > 0 || !wanted.is_empty() => {
             let mut seen = HashSet::new();
@@ -106,12 +106,12 @@ fn may_describe(state: &State, context: &Context, name: &str) -> bool {
 
 /// Creates a topic with default settings.
 fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
-    let partitions = usize::try_from(state.default_partitions).unwrap_or(1);
+    let partitions = state.default_partitions();
     state.topics.check_name(name).map_err(|(code, _)| code)?;
     state.topics.check_partitions(partitions).map_err(|(code, _)| code)?;
     let replicas = state.spread(partitions, state.default_replication_factor());
     let id = state.new_uuid();
-    let configs = Configs::of(state.defaults_of());
+    let configs = Configs::of(state.topic_defaults.clone());
     state.topics.create(name, id, replicas, configs);
     state.note_topic(name);
     Ok(())

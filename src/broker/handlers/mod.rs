@@ -20,6 +20,7 @@ mod add_partitions_to_txn;
 mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
 mod alter_share_group_offsets;
 mod alter_user_scram_credentials;
 mod api_versions;
@@ -43,6 +44,7 @@ mod describe_delegation_token;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
 mod describe_share_group_offsets;
 mod describe_topic_partitions;
 mod describe_transactions;
@@ -57,6 +59,7 @@ mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
@@ -162,6 +165,9 @@ serve! {
     alter_partition_reassignments
     list_partition_reassignments
     offset_delete
+    list_config_resources
+    describe_quorum
+    alter_replica_log_dirs
     describe_client_quotas
     alter_client_quotas
     describe_user_scram_credentials

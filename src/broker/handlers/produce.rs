@@ -19,7 +19,7 @@ use crate::broker::log::Log;
 use crate::broker::quotas::PRODUCER;
 use crate::broker::request::{ApiError, Context, HandlerResult, millis};
 use crate::broker::state::State;
-use crate::broker::topics::valid_name;
+use crate::broker::topics::{is_internal, valid_name};
 use crate::broker::transactions::Protocol;
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::record::{Batch, HEADER_SIZE, Header};
@@ -27,6 +27,9 @@ use bytes::Bytes;
 
 /// The shortest record: size, attributes, two deltas, two lengths, a header count.
 const MIN_RECORD: usize = 7;
+
+/// The client ID with which Kafka allows writes to internal topics.
+const ADMIN_CLIENT: &str = "__admin_client";
 
 const ONE_BATCH: &str = "there must be exactly one record batch for a partition";
 
@@ -58,6 +61,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             let answer = match (&name, request.acks) {
                 _ if let Some(code) = refused => failure(data.index, code.into()),
                 (None, _) => failure(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
+                (Some(name), _) if is_internal(name) && context.client_id.as_deref() != Some(ADMIN_CLIENT) => {
+                    let why = format!("Cannot append to internal topic {name}");
+                    failure(data.index, ApiError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why))
+                }
                 (Some(name), acks @ -1..) if acks <= 1 || takes_any_acks(state) => {
                     append(state, context, name, data, request.acks, request.transactional_id.as_deref())
                 }

@@ -77,7 +77,7 @@ pub(super) fn acknowledge(
     all: &[Acknowledged],
     renews: bool,
 ) -> Result<(), ErrorCode> {
-    if !Acknowledged::are_valid(all, renews) {
+    if !Acknowledged::are_valid(all, renews && state.groups.configs(group_id).share_renews) {
         return Err(ErrorCode::INVALID_REQUEST);
     }
     state.check_topic(context, Operation::Read, "", id.topic_id)?;

@@ -1,9 +1,8 @@
 //! ShareFetch v0 to v2: acquires records for a member of a share group, and acknowledges earlier ones (KIP-932).
 //!
 //! The first request of a session has epoch 0 and names its partitions; later requests name changes. As in Kafka, the
-//! session ends with its connection. Records of open and aborted transactions are included
-//! (`share.isolation.level=read_uncommitted`). How records are grouped into batches (`batch_size`) is left to the log.
-//! v0 has only a byte limit.
+//! session ends with its connection. How records are grouped into batches (`batch_size`) is left to the log. v0 has only
+//! a byte limit.
 //!
 //! Two things differ from Kafka. A record that a request releases can be acquired by the same request; Kafka must write
 //! the release to its log first. A group without members is GROUP_ID_NOT_FOUND; Kafka finds empty to read.
@@ -196,9 +195,12 @@ fn acquire(
     if let Err(code) = partition.check_leader(context.node, -1) {
         return empty(id.partition, code);
     }
+    let configs = groups.configs(&wait.group_id);
     let want = Want {
         now: context.clock.now,
-        configs: groups.configs(&wait.group_id),
+        wall_ms: context.clock.wall_ms,
+        configs,
+        until: if configs.share_is_committed { partition.last_stable_offset() } else { i64::MAX },
         by: &wait.session,
         leader_epoch: partition.leader_epoch,
         max_bytes,

@@ -7,6 +7,7 @@ use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::share::Heartbeat;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
+use crate::broker::topics::SHARES;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     HandlerResult::Reply(heartbeat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
@@ -45,6 +46,7 @@ fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<
     let names = request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
     let client_id = context.client_id.as_deref().unwrap_or("");
     let cost = 512 + request.member_id.len() + client_id.len() + names.sum::<usize>();
+    state.create_internal(SHARES);
     let State { groups, memory, topics, .. } = state;
     let joins = request.member_epoch == JOIN;
     if !memory.has(cost) || joins && !groups.create_share(memory, group_id) {

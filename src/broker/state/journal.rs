@@ -6,10 +6,11 @@ use crate::broker::clock::Clock;
 use crate::broker::configs::Configs;
 use crate::broker::group::offsets::Committed;
 use crate::broker::journal::{
-    Batch, Config, Ended, Entry, FRAME_HEADER, GroupConfig, GroupPartition, Ids, LogOffset, Name, Offset, Partition,
-    Quota, Topic, User, frame,
+    Batch, Config, Ended, Entry, FRAME_HEADER, GroupConfig, GroupPartition, Ids, LogOffset, Name, NodeConfigs, Offset,
+    Partition, Quota, Topic, User, frame,
 };
 use crate::broker::log::Log;
+use crate::broker::node_configs::Scope;
 use crate::broker::sasl::Secret;
 use crate::record::{self, Control, ControlType, TimestampType, batches};
 use crate::wire::{Error, Reader};
@@ -84,7 +85,7 @@ impl State {
     }
 
     fn replay(&mut self, clock: Clock, entry: Entry) {
-        let State { topics, groups, memory, transactions, credentials, .. } = self;
+        let State { topics, groups, memory, transactions, credentials, topic_defaults, .. } = self;
         match entry {
             Entry::Ids(ids) => {
                 self.cluster_id = ids.cluster_id;
@@ -127,9 +128,9 @@ impl State {
                 groups.offsets.end_transaction(memory, producer_id, &partitions, committed);
             }
             Entry::GroupConfig(GroupConfig { group, name, value }) => {
-                let mut configs = groups.configs(&group);
-                if configs.set(&name, value.as_deref()).is_ok() {
-                    groups.configure(memory, &group, configs);
+                let mut settings = groups.settings(&group);
+                if settings.set(topic_defaults.release, &name, value.as_deref()).is_ok() {
+                    groups.configure(memory, &group, settings);
                 }
             }
             Entry::User(User { mechanism, name, iterations, salt, password }) => match u32::try_from(iterations) {
@@ -145,6 +146,10 @@ impl State {
                     self.replay_rule(rule, is_there);
                 }
             }
+            Entry::NodeConfigs(NodeConfigs { is_all, node, configs }) => {
+                let scope = if is_all { Scope::All } else { Scope::Node(node) };
+                self.replay_node_configs(scope, configs.into_iter().map(|c| (c.name, c.value)).collect());
+            }
             Entry::Quota(Quota { entity, key, value, is_there }) => {
                 let entity = entity.into_iter().map(|part| (part.kind, part.name)).collect();
                 self.set_quota(&entity, &key, is_there.then_some(value));
@@ -154,9 +159,9 @@ impl State {
     }
 
     fn replay_topic(&mut self, Topic { name, topic_id, configs, partitions }: Topic) {
-        let release = self.defaults_of();
-        let configs = Configs::parse(release, configs.iter().map(|c| (c.name.as_str(), Some(c.value.as_str()))));
-        let configs = configs.unwrap_or_else(|_| Configs::of(release));
+        let defaults = self.topic_defaults.clone();
+        let configs = Configs::parse(&defaults, configs.iter().map(|c| (c.name.as_str(), Some(c.value.as_str()))));
+        let configs = configs.unwrap_or_else(|_| Configs::of(defaults));
         let replicas = || partitions.iter().map(|p| p.replicas.clone());
         match self.topics.get_mut(&name) {
             Some(topic) => {

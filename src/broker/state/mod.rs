@@ -6,17 +6,20 @@
 mod access;
 mod journal;
 mod logs;
+mod node_configs;
 mod nodes;
 mod quotas;
 mod transactions;
 
 use super::authorizer::Authorizer;
 use super::clock::{Clock, Time};
+use super::configs::Defaults;
 use super::fetch_sessions::FetchSessions;
-use super::group::Groups;
+use super::group::{Groups, Settings};
 use super::ids::{Connection, ProducerIds};
 use super::journal::Journal;
 use super::memory::Memory;
+use super::node_configs::NodeConfigs;
 use super::options::{Node, Options};
 use super::quotas::Quotas;
 use super::request::ServedApi;
@@ -28,6 +31,7 @@ use crate::api::{ErrorCode, Release};
 use crate::random::Random;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -43,8 +47,11 @@ pub(super) struct State {
     pub release: Option<Release>,
     pub served: Vec<ServedApi>,
     pub cluster_id: String,
-    pub auto_create_topics: bool,
-    pub default_partitions: i32,
+    pub node_configs: NodeConfigs,
+    /// What node configurations and the release set for all topics.
+    pub topic_defaults: Defaults,
+    /// Level of the root logger. It has no effect.
+    pub log_level: String,
     pub transaction_version: i16,
     pub memory: Memory,
     pub topics: Topics,
@@ -76,6 +83,9 @@ impl State {
         seed: u64,
     ) -> Self {
         let mut random = Random::new(seed);
+        let newest = release.unwrap_or(Release::V4_4);
+        let node_configs = NodeConfigs::new(newest, options.first_node, options.file());
+        let delay = node_configs.number("group.initial.rebalance.delay.ms");
         Self {
             release,
             served,
@@ -86,15 +96,19 @@ impl State {
             moved: BTreeMap::new(),
             coordinator_epoch: 0,
             cluster_id: cluster_id(&mut random),
-            auto_create_topics: options.auto_create_topics,
-            default_partitions: options.default_partitions,
+            topic_defaults: Defaults::new(newest, |name| node_configs.changed(name)),
+            log_level: "INFO".to_owned(),
             transaction_version: match release {
                 Some(release) if release < Release::V4_0 => options.transaction_version.min(1),
                 _ => options.transaction_version,
             },
             memory: Memory::new(options.max_bytes),
             topics: Topics::default(),
-            groups: Groups::new(options.group_initial_rebalance_delay),
+            groups: Groups::new(
+                Duration::from_millis(u64::try_from(delay.unwrap_or(0)).unwrap_or(0)),
+                Settings::of_nodes(&node_configs),
+            ),
+            node_configs,
             fetch_sessions: FetchSessions::new(Random::new(random.next_u64())),
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
@@ -109,9 +123,9 @@ impl State {
         }
     }
 
-    /// Returns the release whose defaults count.
-    pub fn defaults_of(&self) -> Release {
-        self.release.unwrap_or(Release::V4_4)
+    /// Returns whether the cluster is as this release, or as a later one.
+    pub fn is_since(&self, release: Release) -> bool {
+        self.topic_defaults.release >= release
     }
 
     /// Returns the error code of requests for delegation tokens, which do not exist. It differs for clients that have

@@ -2,7 +2,9 @@
 
 use super::State;
 use crate::broker::clock::Time;
+use crate::broker::configs::Configs;
 use crate::broker::options::Node;
+use crate::broker::topics::{OFFSETS, SHARES, TRANSACTIONS};
 use crate::wire::Uuid;
 
 impl State {
@@ -24,7 +26,7 @@ impl State {
     }
 
     pub fn rack(&self, node: i32) -> Option<String> {
-        let index = usize::try_from(node).ok()?.checked_sub(1)?.checked_rem(self.racks.len())?;
+        let index = self.nodes.iter().position(|n| n.id == node)?.checked_rem(self.racks.len())?;
         self.racks.get(index).cloned()
     }
 
@@ -157,9 +159,37 @@ impl State {
         Some((partition.leader, partition.leader_epoch))
     }
 
-    /// Returns the default replication factor, as a careful operator would set it.
+    /// Returns the default replication factor: the configured one, or what a careful operator would set.
     pub fn default_replication_factor(&self) -> usize {
-        self.live().count().min(3)
+        let configured = self.node_configs.changed("default.replication.factor");
+        configured.and_then(|value| value.parse().ok()).unwrap_or_else(|| self.live().count().min(3))
+    }
+
+    pub fn default_partitions(&self) -> usize {
+        self.node_configs.number("num.partitions").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+    }
+
+    /// Creates a topic of the coordinators, unless it is there. It stays empty: their state is in memory.
+    pub fn create_internal(&mut self, name: &str) {
+        if self.topics.get(name).is_some() || self.live().next().is_none() {
+            return;
+        }
+        let (prefix, compression) = match name {
+            OFFSETS => ("offsets.topic", "producer"),
+            TRANSACTIONS => ("transaction.state.log", "uncompressed"),
+            _ => ("share.coordinator.state.topic", "producer"),
+        };
+        let set = |name: &str| self.node_configs.changed(&format!("{prefix}.{name}"));
+        let partitions = set("num.partitions").and_then(|value| value.parse().ok()).unwrap_or(50);
+        let factor = set("replication.factor").and_then(|value| value.parse().ok()).unwrap_or(3);
+        let policy = if name == SHARES { "delete" } else { "compact" };
+        let own = [("cleanup.policy", policy), ("compression.type", compression), ("segment.bytes", "104857600")];
+        let configs = Configs::parse(&self.topic_defaults, own.into_iter().map(|(name, value)| (name, Some(value))));
+        let (Ok(configs), Ok(())) = (configs, self.topics.check_partitions(partitions)) else { return };
+        let replicas = self.spread(partitions, factor.min(self.live().count()));
+        let id = self.new_uuid();
+        self.topics.create(name, id, replicas, configs);
+        self.note_topic(name);
     }
 
     /// Assigns replicas to partitions, the leader first: round robin, from a node that differs for each topic.

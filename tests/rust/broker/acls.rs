@@ -292,6 +292,11 @@ fn refusals(world: &mut World) -> Vec<(&'static str, ErrorCode)> {
         ..Default::default()
     };
     ask!(incremental_alter_configs 1 { resources: vec![resource] }, |a| a.responses[0].error_code);
+    ask!(list_config_resources 1 {}, |a| a.error_code);
+    ask!(describe_quorum 2 {}, |a| a.error_code);
+    let topic = alter_replica_log_dirs::Topic { name: name(), partitions: vec![0] };
+    let dir = alter_replica_log_dirs::Dir { path: name(), topics: vec![topic] };
+    ask!(alter_replica_log_dirs 2 { dirs: vec![dir] }, |a| a.results[0].partitions[0].error_code);
     ask!(describe_log_dirs 4 { topics: None }, |a| a.error_code);
     ask!(elect_leaders 2 { topic_partitions: None }, |a| a.error_code);
     ask!(alter_partition_reassignments 1 { topics: Vec::new() }, |a| a.error_code);

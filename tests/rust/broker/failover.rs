@@ -18,7 +18,8 @@ impl World {
     }
 
     fn partition(&mut self, client: u64, index: usize) -> metadata::Partition {
-        self.metadata(client).topics.remove(0).partitions.remove(index)
+        let mut topics = self.metadata(client).topics.into_iter();
+        topics.find(|topic| topic.name.as_deref() == Some("t")).unwrap().partitions.remove(index)
     }
 
     fn coordinator(&mut self, client: u64, key: &str) -> i32 {

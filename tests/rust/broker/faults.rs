@@ -200,6 +200,10 @@ fn every_api_can_return_an_injected_error_in_every_version() {
                 "OffsetForLeaderEpoch" => {
                     vec![field("topics", id("topic", 99, vec![field("partitions", partitions(""))]))]
                 }
+                "AlterReplicaLogDirs" => {
+                    let topics = id("name", 99, vec![field("partitions", indexes())]);
+                    vec![field("dirs", Value::List(vec![Value::Struct(vec![field("topics", topics)])]))]
+                }
                 "AlterUserScramCredentials" => vec![field("deletions", id("name", 99, Vec::new()))],
                 "ElectLeaders" => {
                     let topics = id("topic", 99, vec![field("partitions", indexes())]);

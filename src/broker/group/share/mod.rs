@@ -11,9 +11,9 @@ mod partition;
 
 pub(in crate::broker) use partition::{Acknowledged, Progress, Want};
 
-use super::Configs;
 use super::assignor::AssignedPartitions;
 use super::client::{CLIENT_HOST, Rejection};
+use super::{Configs, ShareStart};
 use crate::api::ErrorCode;
 use crate::api::share_fetch::AcquiredRecords;
 use crate::api::share_group_describe as describe;
@@ -25,6 +25,7 @@ use crate::broker::{Connection, Time};
 use crate::wire::Uuid;
 use bytes::Bytes;
 use partition::SharePartition;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -303,9 +304,21 @@ impl Group {
         log: &mut Log,
         want: &Want<'_>,
     ) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
-        let start = if want.configs.share_from_start { log.start_offset() } else { log.end_offset() };
-        let new = || SharePartition::new(start, want.leader_epoch);
-        let partition = self.partitions.entry(id).or_insert_with(new);
+        let partition = match self.partitions.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let start = match want.configs.share_start {
+                    ShareStart::Latest => log.end_offset(),
+                    ShareStart::Earliest => log.start_offset(),
+                    ShareStart::NotOlderThan(age) => {
+                        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+                        let found = log.first_since(want.wall_ms.saturating_sub(age).max(0))?;
+                        found.map_or(log.end_offset(), |record| record.offset)
+                    }
+                };
+                new.insert(SharePartition::new(start, want.leader_epoch))
+            }
+        };
         partition.acquire(log, want)
     }
 

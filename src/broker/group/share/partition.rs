@@ -17,15 +17,9 @@ use crate::broker::Time;
 use crate::broker::group::Configs;
 use crate::broker::ids::ShareSessionKey;
 use crate::broker::log::Log;
-use crate::record::batches;
+use crate::record::{Header, batches};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-
-/// Maximum deliveries of a record: Kafka's `group.share.delivery.count.limit`.
-const MAX_DELIVERIES: i16 = 5;
-
-/// Maximum records between start and end: Kafka's `group.share.partition.max.record.locks`.
-const MAX_RECORDS: usize = 2000;
 
 const RECORD: usize = 128;
 
@@ -49,6 +43,8 @@ pub(super) struct SharePartition {
     records: BTreeMap<i64, Record>,
     /// Epoch of the leader that delivered the records. The next leader forgets which are acquired.
     leader_epoch: i32,
+    /// Maximum deliveries of a record, as of the last fetch.
+    max_deliveries: i16,
     pub next_lock: Option<Time>,
 }
 
@@ -56,9 +52,12 @@ pub(super) struct SharePartition {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Want<'a> {
     pub now: Time,
+    pub wall_ms: i64,
     pub configs: Configs,
     pub by: &'a ShareSessionKey,
     pub leader_epoch: i32,
+    /// The group reads up to this offset.
+    pub until: i64,
     pub max_bytes: usize,
     pub max_records: usize,
     pub mode: i8,
@@ -84,7 +83,7 @@ pub(in crate::broker) struct Acknowledged {
 
 impl SharePartition {
     pub fn new(start: i64, leader_epoch: i32) -> Self {
-        Self { start, end: start, records: BTreeMap::new(), leader_epoch, next_lock: None }
+        Self { start, end: start, records: BTreeMap::new(), leader_epoch, max_deliveries: i16::MAX, next_lock: None }
     }
 
     pub fn cost(&self) -> usize {
@@ -102,19 +101,44 @@ impl SharePartition {
             self.release(|_, _| true);
             self.leader_epoch = want.leader_epoch;
         }
+        self.max_deliveries = want.configs.share_max_deliveries;
         self.start = self.start.max(log.start_offset());
         self.advance();
-        let Some(from) = self.next_available().filter(|from| *from < log.end_offset() && want.max_records > 0) else {
-            return Ok((Bytes::new(), Vec::new()));
-        };
-        let data = log.read(from, i64::MAX, want.max_bytes, want.is_first)?.data;
+        loop {
+            let until = want.until.min(log.end_offset());
+            let Some(from) = self.next_available(want).filter(|from| *from < until && want.max_records > 0) else {
+                return Ok((Bytes::new(), Vec::new()));
+            };
+            let found = self.acquire_from(from, log, want)?;
+            // Records of aborted transactions are skipped.
+            if !found.1.is_empty() || self.next_available(want).is_none_or(|next| next <= from) {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn acquire_from(
+        &mut self,
+        from: i64,
+        log: &mut Log,
+        want: &Want<'_>,
+    ) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
+        let data = log.read(from, want.until, want.max_bytes, want.is_first)?.data;
         let (mut acquired, mut size) = (Vec::<AcquiredRecords>::new(), 0);
         let mut count = 0;
         for batch in batches(data.clone()).map_while(Result::ok) {
             if count >= want.max_records {
                 break;
             }
-            for offset in batch.header.base_offset.max(from)..=batch.header.last_offset() {
+            let offsets = batch.header.base_offset.max(from)..=batch.header.last_offset();
+            let Header { producer_id, base_offset, .. } = batch.header;
+            let is_data = batch.header.is_transactional() && !batch.header.is_control();
+            if want.configs.share_is_committed && is_data && log.is_aborted(producer_id, base_offset) {
+                offsets.for_each(|offset| self.skip(offset, want));
+                size += batch.header.size();
+                continue;
+            }
+            for offset in offsets {
                 if want.mode == RECORD_LIMIT && count >= want.max_records {
                     break;
                 }
@@ -131,6 +155,7 @@ impl SharePartition {
             }
             size += batch.header.size();
         }
+        self.advance();
         self.find_next_lock();
         let data = if acquired.is_empty() { Bytes::new() } else { data.slice(..size.min(data.len())) };
         Ok((data, acquired))
@@ -170,7 +195,7 @@ impl SharePartition {
         for (offset, kind) in changes {
             let Some(record) = self.records.get_mut(&offset) else { continue };
             record.state = match kind {
-                RELEASE => record.released(),
+                RELEASE => record.released(self.max_deliveries),
                 RENEW => RecordState::Acquired { by: by.clone(), until: locked_until },
                 _ => RecordState::Done,
             };
@@ -185,7 +210,7 @@ impl SharePartition {
         let mut any = false;
         for record in self.records.values_mut() {
             if matches!(&record.state, RecordState::Acquired { by, until } if which(by, *until)) {
-                record.state = record.released();
+                record.state = record.released(self.max_deliveries);
                 any = true;
             }
         }
@@ -194,10 +219,10 @@ impl SharePartition {
         any
     }
 
-    fn next_available(&self) -> Option<i64> {
+    fn next_available(&self, want: &Want<'_>) -> Option<i64> {
         let again =
             self.records.iter().find(|(_, record)| record.state == RecordState::Available).map(|(offset, _)| *offset);
-        again.or((self.records.len() < MAX_RECORDS).then_some(self.end.max(self.start)))
+        again.or((self.records.len() < want.configs.share_max_locks).then_some(self.end.max(self.start)))
     }
 
     /// Acquires a record if it is available. Returns its number of deliveries.
@@ -206,7 +231,7 @@ impl SharePartition {
             return None;
         }
         let is_new = offset >= self.end;
-        if is_new && self.records.len() >= MAX_RECORDS {
+        if is_new && self.records.len() >= want.configs.share_max_locks {
             return None;
         }
         let record = self.records.entry(offset).or_insert(Record { state: RecordState::Available, deliveries: 0 });
@@ -218,6 +243,19 @@ impl SharePartition {
         record.state =
             RecordState::Acquired { by: want.by.clone(), until: want.now.saturating_add(want.configs.share_lock()) };
         Some(record.deliveries)
+    }
+
+    /// Marks a record as done that the group does not deliver, unless a member holds it.
+    fn skip(&mut self, offset: i64, want: &Want<'_>) {
+        let is_new = offset >= self.end;
+        if offset < self.start || is_new && self.records.len() >= want.configs.share_max_locks {
+            return;
+        }
+        let record = self.records.entry(offset).or_insert(Record { state: RecordState::Available, deliveries: 0 });
+        if record.state == RecordState::Available {
+            record.state = RecordState::Done;
+        }
+        self.end = self.end.max(offset + 1);
     }
 
     /// Moves the start past the records that are done.
@@ -240,8 +278,8 @@ impl SharePartition {
 }
 
 impl Record {
-    fn released(&self) -> RecordState {
-        if self.deliveries >= MAX_DELIVERIES { RecordState::Done } else { RecordState::Available }
+    fn released(&self, max_deliveries: i16) -> RecordState {
+        if self.deliveries >= max_deliveries { RecordState::Done } else { RecordState::Available }
     }
 }
 

@@ -1,0 +1,302 @@
+//! Node configurations: what the cluster was started with, and what was changed since.
+//!
+//! These values have an effect: defaults of topics and groups, `num.partitions`, `default.replication.factor`,
+//! `auto.create.topics.enable` and `group.initial.rebalance.delay.ms`. The others are stored and described. All nodes
+//! share their logs and groups, so an effective value is that of the first node. Every release has the names of 4.4.
+
+mod known;
+
+use super::configs;
+use super::request::ApiError;
+use crate::api::describe_configs::{
+    BOOLEAN, DOUBLE, INT, LONG, PASSWORD, SHORT, SOURCE_ALL_NODES, SOURCE_DEFAULT, SOURCE_FILE, SOURCE_NODE,
+};
+use crate::api::{ErrorCode, Release};
+use known::{KNOWN, Known};
+use std::collections::BTreeMap;
+
+/// Configurations in other units, whose values count where the one in milliseconds has none.
+const OTHER_UNITS: &[(&str, &str, i64)] = &[
+    ("log.retention.ms", "log.retention.minutes", 60_000),
+    ("log.retention.ms", "log.retention.hours", 3_600_000),
+    ("log.roll.ms", "log.roll.hours", 3_600_000),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours", 3_600_000),
+];
+
+/// Configurations of a single node, which have no value for all nodes.
+const OF_ONE_NODE: &[&str] = &["listener.security.protocol.map", "listeners"];
+
+const MIN_IN_SYNC: &str = "min.insync.replicas";
+
+/// The nodes that a change is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    All,
+    Node(i32),
+}
+
+/// A value and where it comes from: its name, its text and the number of its source.
+pub(super) type Sourced = (String, String, i8);
+
+/// A configuration as DescribeConfigs shows it.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub name: String,
+    pub value: Option<String>,
+    pub source: i8,
+    pub value_type: i8,
+    pub read_only: bool,
+    pub is_sensitive: bool,
+    pub synonyms: Vec<Sourced>,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeConfigs {
+    release: Release,
+    first: i32,
+    file: BTreeMap<String, String>,
+    all: BTreeMap<String, String>,
+    own: BTreeMap<i32, BTreeMap<String, String>>,
+}
+
+/// Checks a line of a configuration file. The error is a message.
+pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
+    let known = find(name).ok_or_else(|| format!("unknown node configuration {name:?}"))?;
+    known.check(value)
+}
+
+fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.binary_search_by_key(&name, |known| known.name).ok().and_then(|index| KNOWN.get(index))
+}
+
+impl Known {
+    fn check(&self, value: &str) -> Result<(), String> {
+        let value = value.trim();
+        let (is_valid, type_name) = match self.value_type {
+            BOOLEAN => (["true", "false"].contains(&value.to_ascii_lowercase().as_str()), "BOOLEAN"),
+            INT => (value.parse::<i32>().is_ok(), "INT"),
+            SHORT => (value.parse::<i16>().is_ok(), "SHORT"),
+            LONG => (value.parse::<i64>().is_ok(), "LONG"),
+            DOUBLE => (value.parse::<f64>().is_ok(), "DOUBLE"),
+            _ => (true, ""),
+        };
+        let why =
+            if type_name == "BOOLEAN" { "Expected value to be either true or false" } else { "Not a number of type" };
+        match (is_valid, type_name) {
+            (true, _) => Ok(()),
+            (false, "BOOLEAN") => Err(format!("Invalid value {value} for configuration {}: {why}", self.name)),
+            (false, _) => Err(format!("Invalid value {value} for configuration {}: {why} {type_name}", self.name)),
+        }
+    }
+}
+
+impl NodeConfigs {
+    /// Creates the configurations of nodes that were started with this file. `first` is the ID of the first node.
+    pub fn new(release: Release, first: i32, file: BTreeMap<String, String>) -> Self {
+        let mut all = BTreeMap::new();
+        // Eligible leader replicas (KIP-966) make this a value of all nodes.
+        if release >= Release::V4_1 {
+            all.insert(MIN_IN_SYNC.to_owned(), file.get(MIN_IN_SYNC).map_or("1", String::as_str).to_owned());
+        }
+        Self { release, first, file, all, own: BTreeMap::new() }
+    }
+
+    /// Returns the values of a configuration that were set, the effective one first.
+    fn set(&self, node: i32, name: &str) -> impl Iterator<Item = Sourced> {
+        let own = self.own.get(&node).and_then(|own| own.get(name)).map(|value| (value, SOURCE_NODE));
+        let all = self.all.get(name).map(|value| (value, SOURCE_ALL_NODES));
+        let file = self.file.get(name).map(|value| (value, SOURCE_FILE));
+        own.into_iter().chain(all).chain(file).map(|(value, source)| (name.to_owned(), value.clone(), source))
+    }
+
+    /// Returns all values of a configuration, the effective one first. The default is the last.
+    pub fn synonyms(&self, node: i32, name: &str) -> Vec<Sourced> {
+        let units = OTHER_UNITS.iter().filter(|(of, ..)| *of == name);
+        let mut found: Vec<_> = self.set(node, name).collect();
+        found.extend(units.clone().flat_map(|(_, other, _)| self.set(node, other)));
+        // Without a value, Kafka does not name the default in another unit.
+        let others = units.map(|(_, other, _)| *other).filter(|_| !found.is_empty()).collect::<Vec<_>>();
+        let defaults = [name].into_iter().chain(others);
+        let defaults =
+            defaults.filter_map(|name| Some((name.to_owned(), self.default(name)?.to_owned(), SOURCE_DEFAULT)));
+        found.extend(defaults.collect::<Vec<_>>());
+        found
+    }
+
+    fn default(&self, name: &str) -> Option<&'static str> {
+        configs::default_on_nodes(self.release, name).or_else(|| find(name)?.default)
+    }
+
+    /// Returns the value on the first node, unless it is the default.
+    pub fn changed(&self, name: &str) -> Option<String> {
+        let own = self.set(self.first, name).next().map(|(_, value, _)| value);
+        own.or_else(|| {
+            let mut units = OTHER_UNITS.iter().filter(|(of, ..)| *of == name);
+            units.find_map(|(_, other, ms)| {
+                let (_, value, _) = self.set(self.first, other).next()?;
+                let count: i64 = value.trim().parse().ok()?;
+                Some(if count < 0 { count } else { count.saturating_mul(*ms) }.to_string())
+            })
+        })
+    }
+
+    /// Returns the effective value on the first node as a number.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        let value = self.changed(name).or_else(|| self.default(name).map(str::to_owned))?;
+        value.trim().parse().ok()
+    }
+
+    /// Returns the effective value on the first node as a truth value.
+    pub fn is_true(&self, name: &str) -> bool {
+        let value = self.changed(name).or_else(|| self.default(name).map(str::to_owned));
+        value.is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
+    }
+
+    /// Returns all configurations of a node. `extra` are values of the node's own file, such as its ID.
+    pub fn describe(&self, node: i32, extra: &[(&str, String)]) -> Vec<Described> {
+        let known = KNOWN.iter().map(|known| {
+            let mut synonyms = self.synonyms(node, known.name);
+            if let Some((name, value)) = extra.iter().find(|(name, _)| *name == known.name) {
+                let at = synonyms.iter().position(|(.., source)| *source == SOURCE_DEFAULT).unwrap_or(synonyms.len());
+                synonyms.insert(at, ((*name).to_owned(), value.clone(), SOURCE_FILE));
+            }
+            describe(known.name, Some(known), synonyms)
+        });
+        let is_unknown = |name: &&String| find(name).is_none();
+        let unknown =
+            self.own.get(&node).into_iter().flat_map(BTreeMap::keys).chain(self.all.keys()).filter(is_unknown);
+        let unknown = unknown.map(|name| describe(name, None, self.synonyms(node, name)));
+        known.chain(unknown).collect()
+    }
+
+    /// Returns the values that were set for all nodes.
+    pub fn describe_all(&self) -> Vec<Described> {
+        let sourced = |name: &String, value: &String| vec![(name.clone(), value.clone(), SOURCE_ALL_NODES)];
+        self.all.iter().map(|(name, value)| describe(name, find(name), sourced(name, value))).collect()
+    }
+
+    /// Returns the items of a list, or `None` if the configuration is not a list.
+    pub fn items(&self, scope: Scope, name: &str) -> Option<Vec<String>> {
+        let known = find(name).filter(|known| known.value_type == crate::api::describe_configs::LIST)?;
+        let node = if let Scope::Node(node) = scope { node } else { self.first };
+        let value = self.synonyms(node, known.name).into_iter().next().map(|(_, value, _)| value).unwrap_or_default();
+        Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
+    }
+
+    /// Returns the values that were set in a scope.
+    pub fn in_scope(&self, scope: Scope) -> BTreeMap<String, String> {
+        match scope {
+            Scope::All => self.all.clone(),
+            Scope::Node(node) => self.own.get(&node).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Checks the values that a scope is to have. As in Kafka, an unknown name is accepted.
+    pub fn check(&self, scope: Scope, values: &BTreeMap<String, String>) -> Result<(), ApiError> {
+        let before = self.in_scope(scope);
+        let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+        for (name, value) in values.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
+            let Some(known) = find(name) else { continue };
+            if !known.is_dynamic {
+                return invalid(format!("Cannot update these configs dynamically: [{name}]"));
+            }
+            if scope == Scope::All && (OF_ONE_NODE.contains(&name.as_str()) || is_secret_of_a_node(name)) {
+                return invalid(format!(
+                    "Cannot update these configs at default cluster level, broker id must be specified: [{name}]"
+                ));
+            }
+            known.check(value).or_else(invalid)?;
+        }
+        let has_eligible_replicas = self.release >= Release::V4_1;
+        let changed = |name: &str| before.get(name) != values.get(name);
+        match scope {
+            Scope::Node(_) if has_eligible_replicas && changed(MIN_IN_SYNC) => Err(ApiError::new(
+                ErrorCode::INVALID_CONFIG,
+                "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+            )),
+            Scope::All if has_eligible_replicas && !values.contains_key(MIN_IN_SYNC) => Err(ApiError::new(
+                ErrorCode::INVALID_CONFIG,
+                "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replaces the values of a scope. They were checked.
+    pub fn replace(&mut self, scope: Scope, values: BTreeMap<String, String>) {
+        match scope {
+            Scope::All => self.all = values,
+            Scope::Node(node) => drop(self.own.insert(node, values)),
+        }
+    }
+}
+
+fn is_secret_of_a_node(name: &str) -> bool {
+    name.starts_with("ssl.keystore.") || name.starts_with("ssl.truststore.") || name == "ssl.key.password"
+}
+
+fn describe(name: &str, known: Option<&Known>, synonyms: Vec<Sourced>) -> Described {
+    // The value of an unknown name may be a password.
+    let is_sensitive = known.is_none_or(|known| known.value_type == PASSWORD);
+    let (value, source) = match synonyms.first() {
+        Some((_, value, source)) => (Some(value.clone()), *source),
+        None => (known.and_then(|known| known.default).map(str::to_owned), SOURCE_DEFAULT),
+    };
+    Described {
+        name: name.to_owned(),
+        value: value.filter(|_| !is_sensitive),
+        source,
+        value_type: known.map_or(0, |known| known.value_type),
+        read_only: known.is_none_or(|known| !known.is_dynamic),
+        is_sensitive,
+        synonyms: if is_sensitive { Vec::new() } else { synonyms },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configs(file: &[(&str, &str)]) -> NodeConfigs {
+        let file = file.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        NodeConfigs::new(Release::V4_4, 1, file)
+    }
+
+    #[test]
+    fn names_are_sorted_and_defaults_valid() {
+        assert!(KNOWN.is_sorted_by_key(|known| known.name));
+        for known in KNOWN {
+            assert_eq!(known.default.map_or(Ok(()), |default| known.check(default)), Ok(()), "{}", known.name);
+        }
+    }
+
+    #[test]
+    fn a_value_comes_from_the_node_then_all_nodes_then_the_file() {
+        let mut configs = configs(&[("log.retention.hours", "2")]);
+        assert_eq!(configs.changed("log.retention.ms").as_deref(), Some("7200000"));
+        let one = |value: &str| BTreeMap::from([("log.retention.ms".to_owned(), value.to_owned())]);
+        configs.replace(Scope::All, one("5"));
+        assert_eq!(configs.number("log.retention.ms"), Some(5));
+        configs.replace(Scope::Node(1), one("4"));
+        assert_eq!(configs.number("log.retention.ms"), Some(4));
+        let sources: Vec<_> = configs.synonyms(1, "log.retention.ms").into_iter().map(|(.., source)| source).collect();
+        assert_eq!(sources, [SOURCE_NODE, SOURCE_ALL_NODES, SOURCE_FILE, SOURCE_DEFAULT]);
+    }
+
+    #[test]
+    fn only_dynamic_names_can_be_changed() {
+        let configs = configs(&[]);
+        let change = |scope, name: &str, value: &str| {
+            let mut values = configs.in_scope(scope);
+            values.insert(name.to_owned(), value.to_owned());
+            configs.check(scope, &values).map_err(|refusal| refusal.code)
+        };
+        assert_eq!(change(Scope::Node(1), "log.retention.ms", "5"), Ok(()));
+        assert_eq!(change(Scope::Node(1), "no.such", "5"), Ok(()));
+        assert_eq!(change(Scope::Node(1), "log.retention.ms", "x"), Err(ErrorCode::INVALID_REQUEST));
+        assert_eq!(change(Scope::Node(1), "num.partitions", "5"), Err(ErrorCode::INVALID_REQUEST));
+        assert_eq!(change(Scope::All, "listeners", "PLAINTEXT://:1"), Err(ErrorCode::INVALID_REQUEST));
+        assert_eq!(change(Scope::Node(1), MIN_IN_SYNC, "2"), Err(ErrorCode::INVALID_CONFIG));
+        assert_eq!(change(Scope::All, MIN_IN_SYNC, "2"), Ok(()));
+    }
+}
