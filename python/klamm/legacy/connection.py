@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from klamm._klamm import LegacyConnection, encode_request
-from klamm.errors import ClosedError, ConfigError
+from klamm.errors import ClosedError, ConfigError, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ def address(text: str) -> tuple[str, int]:
         host, port = text.strip(), str(PORT)
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise ConfigError(f"invalid broker address {text!r}", hint="write host:port, such as localhost:9092")
-    return host, int(port)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def addresses(brokers: str | Iterable[str]) -> list[tuple[str, int]]:
@@ -59,7 +60,11 @@ class Closing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+            return
+        with suppress(KafkaError):  # the exception that ends the block matters more
+            self.close()
 
 
 class Connection:
@@ -100,11 +105,26 @@ class Connection:
         with self._lock:
             return self._core.is_open()
 
+    def ask(self, request_type: str, parts: list[Part]) -> None:
+        """Send a request whose response `answer` returns."""
+        self.send(encode_request({"type": request_type, "parts": parts}))  # type: ignore[typeddict-item]
+
+    def answer(self, timeout: float | None) -> bytes:
+        """Return the next response without its length prefix."""
+        with self._lock:
+            self._check()
+            return self._core.receive(timeout)
+
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._closed = True
             self._core.close()
+
+    def abort(self) -> None:
+        """Close the connection without waiting for a request of another thread, which fails."""
+        self._closed = True
+        self._core.close()
 
     def _check(self) -> None:
         if self._closed:

@@ -48,6 +48,20 @@ def source_headers(message: Message07, broker: str, partition: int) -> list[tupl
     return [*headers, ("source.index", b"%d" % message.index)] if message.count > 1 else headers
 
 
+def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
+    """Return the broker's partitions of a topic; raise if none of them has ever had a message."""
+    found = consumer.partitions(topic)
+    if not any(consumer.latest(topic, number) for number in found):
+        raise UnknownTopicOrPartitionError(
+            f"broker {consumer.broker} has no messages in topic {topic!r}",
+            code=3,
+            topic=topic,
+            broker=consumer.broker,
+            hint="check the name of the topic: old brokers accept any name",
+        )
+    return found
+
+
 class Fetched(NamedTuple):
     """Result of one fetch."""
 
@@ -331,6 +345,10 @@ class Consumer07(Closing):
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def abort(self) -> None:
+        """Close the connection without waiting for a request of another thread, which fails."""
+        self._connection.abort()
 
     def __repr__(self) -> str:
         return f"<klamm.legacy.Consumer07 of {self.broker}>"

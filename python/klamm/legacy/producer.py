@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import encode_messages, encode_request
@@ -14,7 +16,7 @@ from klamm.errors import ClosedError, ConfigError, KafkaTimeoutError, NetworkErr
 from klamm.legacy.connection import Closing, Connection, addresses, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from typing_extensions import Buffer
 
@@ -48,6 +50,15 @@ def default_partitioner(key: Any, count: int) -> int:
     return random.randrange(count) if key is None else abs(java_hash(key)) % count
 
 
+def _raise(failures: list[KafkaError]) -> None:
+    """Raise one error for the failures of more than one broker."""
+    if len(failures) > 1:
+        first = failures[0]
+        raise type(first)("; ".join(failure.message for failure in failures), hint=first.hint) from first
+    if failures:
+        raise failures[0]
+
+
 class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
@@ -69,6 +80,8 @@ class Producer07(Closing):
         partitioner: Function `(key, count)` that returns an index below `count`; used with `zookeeper`. Default: as the Java
             producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
         batch_messages: Number of messages to collect before a write. Default 1.
+        unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot fetch them: a
+            Java member of a group with a whitelist such as `.*` then reads nothing.
         timeout: Seconds for each connect and write. Default 10. None waits forever.
 
     Raises:
@@ -89,6 +102,7 @@ class Producer07(Closing):
         magic: int = 1,
         partitioner: Partitioner = default_partitioner,
         batch_messages: int = 1,
+        unicode_topics: bool = False,
         timeout: float | None = 10.0,
     ) -> None:
         if (brokers is None) == (zookeeper is None):
@@ -98,6 +112,7 @@ class Producer07(Closing):
         encode_messages([b""], magic=magic, compression=compression)  # raises if the two do not fit together
         self._compression, self._magic = compression, magic
         self._partitioner, self._batch_messages = partitioner, batch_messages
+        self._unicode_topics = unicode_topics
         self._timeout = seconds("timeout", timeout)
         self._connections: dict[Address, Connection] = {}
         self._unconfirmed: dict[Address, int] = {}
@@ -125,7 +140,7 @@ class Producer07(Closing):
         Raises:
             NetworkError: A connection broke; the error says how many messages may be lost.
             KafkaTimeoutError: The write did not complete in time.
-            ConfigError: The partition does not exist, or does not fit `brokers`.
+            ConfigError: The partition does not exist, or does not fit `brokers`; or the topic's name is not ASCII.
             ClosedError: This producer is closed.
         """
         self.send_many(topic, [payload], key=key, partition=partition)
@@ -145,14 +160,24 @@ class Producer07(Closing):
             KafkaError: As `send`.
         """
         payloads = list(payloads)
+        if not (self._unicode_topics or topic.isascii()):
+            raise ConfigError(
+                f"cannot send to topic {topic!r}: its name is not ASCII, so Java consumers of Kafka 0.7 cannot read it",
+                hint="choose an ASCII name, or pass unicode_topics=True if no Java consumer reads this cluster",
+            )
         with self._lock:
-            if self._closed:
-                raise ClosedError("this producer is closed", hint="create a new one")
-            broker, chosen = self._choose(topic, key, partition)
+            self._check_open()
+        broker, chosen = self._choose(topic, key, partition)  # may wait for ZooKeeper, so without the lock
+        with self._lock:
+            self._check_open()
             self._batch.setdefault((broker, topic, chosen), []).extend(payloads)
             self._batched += len(payloads)
             if self._batched >= self._batch_messages:
                 self._write()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this producer is closed", hint="create a new one")
 
     def _choose(self, topic: str, key: Any, partition: int | None) -> tuple[Address | None, int]:
         """Return the broker and partition for a message; no broker if any of them will do."""
@@ -169,7 +194,10 @@ class Producer07(Closing):
                 f"cannot send to {topic}: no broker is registered in ZooKeeper",
                 hint="start a broker whose zookeeper.connect is this address, including the chroot",
             )
-        index = self._partitioner(key, len(known)) if partition is None else partition
+        index = partition
+        if index is None:
+            with self._lock:
+                index = self._partitioner(key, len(known))
         if not 0 <= index < len(known):
             raise ConfigError(f"partition index {index} of {topic} is out of range", hint=f"use 0 to {len(known) - 1}")
         broker, number = known[index]
@@ -187,15 +215,14 @@ class Producer07(Closing):
             if to is not None:
                 by_broker.setdefault(to, []).append(part)
                 counts[to] = counts.get(to, 0) + len(payloads)
-        failures = []
+        failures: list[KafkaError] = []
         for to, parts in by_broker.items():
             frame = encode_request({"type": "produce" if len(parts) == 1 else "multiproduce", "parts": parts})
             try:
                 self._send(to, frame, counts[to])
             except (NetworkError, KafkaTimeoutError) as error:  # still send to the other brokers
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        _raise(failures)
 
     def _send(self, to: Address, frame: bytes, count: int) -> None:
         connection = self._connection(to)
@@ -212,7 +239,7 @@ class Producer07(Closing):
 
     def _lost(self, connection: Connection, count: int, error: KafkaError | None) -> KafkaError:
         why = "the broker closed the connection" if error is None else error.message
-        return type(error or NetworkError(""))(
+        return (NetworkError if error is None else type(error))(
             f"{why}: up to {count} messages for {connection.name} are lost, including those of this call",
             hint="see the broker's log for the reason; call flush(confirm=True) regularly to limit how many can be lost",
         )
@@ -242,18 +269,47 @@ class Producer07(Closing):
             self._write()
             if not confirm:
                 return
-            for to, count in [item for item in self._unconfirmed.items() if item[1]]:
-                connection = self._connection(to)
-                self._unconfirmed[to] = 0
-                if not connection.is_open():
-                    raise self._lost(connection, count, None)
-                try:
-                    connection.request("multifetch", [])
-                except (NetworkError, KafkaTimeoutError) as error:
-                    raise self._lost(connection, count, error) from error
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """Ask all brokers at once, so that one that does not respond delays no other."""
+        failures: list[KafkaError] = []
+        waiting: list[Address] = []
+        try:
+            for to in [to for to, count in self._unconfirmed.items() if count]:
+                with self._counting_lost(to, failures):
+                    if not self._connection(to).is_open():
+                        raise NetworkError("the broker closed the connection")
+                    self._connection(to).ask("multifetch", [])
+                    waiting.append(to)
+            deadline = None if self._timeout is None else time.monotonic() + self._timeout
+            while waiting:
+                with self._counting_lost(waiting[0], failures):
+                    self._connection(waiting[0]).answer(
+                        None if deadline is None else max(0.0, deadline - time.monotonic())
+                    )
+                    self._unconfirmed[waiting[0]] = 0
+                waiting.pop(0)
+        finally:
+            for to in waiting:  # after Ctrl+C: the next request must not read this response
+                self._connections.pop(to).close()
+        _raise(failures)
+
+    @contextmanager
+    def _counting_lost(self, to: Address, failures: list[KafkaError]) -> Iterator[None]:
+        """Add an error with the number of messages that may be lost."""
+        try:
+            yield
+        except (NetworkError, KafkaTimeoutError) as error:
+            failures.append(self._lost(self._connection(to), self._unconfirmed[to], error))
+            self._unconfirmed[to] = 0
 
     def close(self) -> None:
-        """Write the batch and close the connections."""
+        """Write the batch and close the connections.
+
+        Raises:
+            KafkaError: As `send`. The producer is closed anyway.
+        """
         with self._lock:
             if self._closed:
                 return

@@ -10,13 +10,15 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from klamm.errors import KafkaError
-from klamm.legacy.zookeeper import connect, create
+from klamm.errors import KafkaError, KafkaTimeoutError, NetworkError
+from klamm.legacy.zookeeper import connect, create, disconnect, wait_for
 
 if TYPE_CHECKING:
     from klamm._klamm import DevBrokerCore
 
 _POLL_SECONDS = 0.05  # between checks for new topics; real brokers also register them with a short delay
+
+_TIMEOUT = 2.0  # of each call to ZooKeeper
 
 
 class Registration:
@@ -41,40 +43,45 @@ class Registration:
         self._register()
 
     def remove(self, node: int) -> None:
-        """Remove a node that was killed."""
-        from kazoo.exceptions import NoNodeError
-
+        """Remove a node that was killed. If ZooKeeper is away, it is removed when ZooKeeper is back."""
         with self._lock:
             self._down.add(node)
-            for path in [path for path in self._registered if path.endswith(f"/{node}")]:
-                del self._registered[path]
-                with suppress(NoNodeError):
-                    self._client.delete(path)
+            with suppress(KafkaTimeoutError, NetworkError):
+                self._remove_down()
 
     def close(self) -> None:
         """Close the session, which removes all registrations."""
         self._stopped.set()
         self._thread.join()
-        self._client.stop()
-        self._client.close()
+        disconnect(self._client)
 
     def _session_changed(self, state: Any) -> None:
         if state == "LOST":  # ZooKeeper has deleted the session's nodes
-            self._registered = {}
+            self._registered.clear()
 
     def _poll(self) -> None:
         from kazoo.exceptions import KazooException
 
         while not self._stopped.wait(_POLL_SECONDS):
-            try:
+            with suppress(KafkaError, KazooException):  # the broker is not available
                 self._register()
-            except (KafkaError, KazooException):
-                continue  # ZooKeeper or the broker is not available; try again at the next check
+
+    def _remove_down(self) -> None:
+        from kazoo.exceptions import NoNodeError
+
+        for path in [path for path in self._registered if int(path.rpartition("/")[2]) in self._down]:
+            if not self._client.connected:
+                return
+            with suppress(NoNodeError):
+                wait_for(self._client.delete_async(path), _TIMEOUT, f"delete {path}")
+            del self._registered[path]
 
     def _register(self) -> None:
+        """Register what is not registered. If ZooKeeper is away, the next check does."""
         from kazoo.exceptions import NodeExistsError
 
-        with self._lock:
+        with self._lock, suppress(KafkaTimeoutError, NetworkError):
+            self._remove_down()
             nodes = {}
             for number, address in enumerate(self._broker._addresses(), start=1):  # noqa: SLF001 - internal API of the core
                 host, port = address.rsplit(":", 1)
@@ -87,8 +94,10 @@ class Registration:
             for path, data in nodes.items():
                 if path in self._registered or int(path.rpartition("/")[2]) in self._down:
                     continue
+                if not self._client.connected:
+                    return
                 try:
-                    create(self._client, path, data, ephemeral=True)
+                    create(self._client, path, data, ephemeral=True, timeout=_TIMEOUT)
                 except NodeExistsError:
                     if path.startswith("/brokers/ids"):
                         continue  # another broker's, or from an earlier session of ours that has not expired yet

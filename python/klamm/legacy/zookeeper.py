@@ -13,141 +13,264 @@ Parents are persistent and have no data. Kafka 0.8 has the same paths for offset
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from klamm.errors import ConfigError, DecodeError, NetworkError
+from klamm.errors import ConfigError, DecodeError, KafkaTimeoutError, NetworkError
 from klamm.legacy.connection import Closing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from klamm.record import TopicPartition
 
 SESSION_TIMEOUT = 6.0  # Kafka's zk.sessiontimeout.ms
+_CLOSE_SECONDS = 2.0  # longest wait for the end of a session; kazoo then ends it in the background
 
 
 def connect(hosts: str, timeout: float | None, session_timeout: float = SESSION_TIMEOUT, **options: Any) -> Any:
     """Connect to ZooKeeper and return the kazoo client."""
     try:
         from kazoo.client import KazooClient
-        from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as error:
         raise ConfigError(
             "kazoo, the ZooKeeper client, is not installed", hint="pip install klamm[zookeeper]"
         ) from error
     client = KazooClient(hosts, timeout=session_timeout, **options)
     try:
-        client.start(3600.0 if timeout is None else timeout)
-    except KazooTimeoutError as error:
-        client.close()
-        raise NetworkError(
-            f"could not connect to ZooKeeper at {hosts} in time", hint="check the address: host:port,host:port/chroot"
-        ) from error
+        _start(client, hosts, timeout)
+    except BaseException:
+        disconnect(client)
+        raise
     return client
 
 
-def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool) -> None:
+def _start(client: Any, hosts: str, timeout: float | None) -> None:
+    if not client.start_async().wait(timeout):
+        raise NetworkError(
+            f"could not connect to ZooKeeper at {hosts} in time", hint="check the address: host:port,host:port/chroot"
+        )
+    # ZooKeeper reports a missing chroot only as a missing node, at each call.
+    if client.chroot and wait_for(client.exists_async("/"), timeout, f"check the chroot of {hosts}") is None:
+        raise ConfigError(
+            f"ZooKeeper at {hosts} has no node {client.chroot}",
+            hint="check the chroot: it must be that of zookeeper.connect (zk.connect) of the brokers",
+        )
+
+
+def disconnect(client: Any) -> None:
+    """End a session. If ZooKeeper does not answer, the session ends in the background."""
+
+    def end() -> None:
+        client.stop()
+        client.close()
+
+    thread = threading.Thread(target=end, name="klamm-zookeeper-close", daemon=True)
+    thread.start()
+    thread.join(_CLOSE_SECONDS)
+
+
+def wait_for(result: Any, timeout: float | None, action: str) -> Any:
+    """Wait for the result of an asynchronous call of kazoo. While ZooKeeper is away, its synchronous calls would wait forever.
+
+    Raises:
+        KafkaTimeoutError: ZooKeeper did not answer in time.
+        NetworkError: The connection or the session broke.
+        NoNodeError, NodeExistsError: As kazoo.
+    """
+    from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    try:
+        return result.get(timeout=timeout)
+    except (NoNodeError, NodeExistsError):
+        raise
+    except KazooTimeoutError as error:
+        raise KafkaTimeoutError(f"could not {action} in ZooKeeper in time", hint=_AWAY) from error
+    except KazooException as error:
+        raise NetworkError(f"could not {action} in ZooKeeper: {error!r}", hint=_AWAY) from error
+
+
+def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool, timeout: float | None) -> None:
     """Create a node and its missing parents, which get no data, as Kafka does."""
     from kazoo.exceptions import NodeExistsError, NoNodeError
 
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            client.create_async(path, data, ephemeral=ephemeral).get()
+            wait_for(client.create_async(path, data, ephemeral=ephemeral), left, f"create {path}")
         except NoNodeError:
             parent = path.rpartition("/")[0]
             if not parent:
                 raise
             with suppress(NodeExistsError):  # another client created it first
-                create(client, parent, None, ephemeral=False)
+                create(client, parent, None, ephemeral=False, timeout=left)
         else:
             return
 
 
-def write(client: Any, path: str, data: bytes) -> None:
+def write(client: Any, path: str, data: bytes, timeout: float | None) -> None:
     """Set the data of a persistent node, and create the node if it is missing."""
     from kazoo.exceptions import NoNodeError
 
     try:
-        client.set(path, data)
+        wait_for(client.set_async(path, data), timeout, f"write {path}")
     except NoNodeError:
-        create(client, path, data, ephemeral=False)
+        create(client, path, data, ephemeral=False, timeout=timeout)
 
 
-def check_group(group: str) -> None:
-    """Raise if a group id cannot be the name of a ZooKeeper node."""
-    if not group or "/" in group:
-        raise ConfigError(f"invalid group {group!r}", hint="use a name that is not empty and has no slash")
+def check_name(what: str, name: str) -> None:
+    """Raise if a group id or a member id cannot be the name of a ZooKeeper node."""
+    if not name or "/" in name:
+        raise ConfigError(f"invalid {what} {name!r}", hint="use a name that is not empty and has no slash")
 
 
 def parse_broker(data: bytes) -> tuple[str, int]:
-    """Return host and port of a broker's registration, `creator:host:port`. The creator may contain colons too."""
-    try:
-        _, host, port = data.decode().rsplit(":", 2)
-        return host, int(port)
-    except ValueError as error:
-        raise DecodeError(f"invalid registration of a broker in ZooKeeper: {data!r}") from error
+    """Return host and port of a broker's registration, `creator:host:port`.
+
+    The creator is an address and a time, `address-milliseconds`. Addresses of IPv6 contain colons.
+    """
+    text = data.decode(errors="replace")
+    match = re.fullmatch(r".*?-[0-9]+:(.+):([0-9]{1,5})", text) or re.fullmatch(r".*:([^:]+):([0-9]{1,5})", text)
+    if match is None:
+        raise DecodeError(f"invalid registration of a broker in ZooKeeper: {data!r}")
+    return match[1].removeprefix("[").removesuffix("]"), int(match[2])
 
 
 class Registry:
-    """Cache of a cluster's brokers and partitions; ZooKeeper watches invalidate its entries."""
+    """The last known brokers and partitions of a cluster.
+
+    Watches refresh them in kazoo's threads, so that a caller waits for ZooKeeper only at the first use of a topic or broker. While
+    ZooKeeper is away, the last known values stay valid.
+    """
 
     def __init__(self, hosts: str, timeout: float | None) -> None:
-        self._client = connect(hosts, timeout)
+        self._timeout = timeout
         self._lock = threading.Lock()
-        self._known: dict[str, Any] = {}
-        self._client.add_listener(lambda state: self._known.clear() if state == "LOST" else None)
+        self._nodes: dict[str, _Node] = {}
+        self._new_topics: dict[str, set[int]] = {}  # brokers that a topic began on and that may not have registered it
+        self._client = connect(hosts, timeout)
+        self._client.add_listener(self._session_changed)
 
     def broker(self, number: int) -> tuple[str, int]:
         """Return host and port of a broker."""
-        data = self._data(f"/brokers/ids/{number}")
+        data = self._value(f"/brokers/ids/{number}", is_list=False)
         if data is None:
             raise NetworkError(f"broker {number} is no longer registered in ZooKeeper")
         return parse_broker(data)
 
     def partitions(self, topic: str) -> list[tuple[int, int]]:
-        """Return the partitions of a topic, (broker, partition), in order. A new topic has partition 0 on every broker."""
+        """Return the partitions of a topic, (broker, partition), in order.
+
+        A new topic has partition 0 on every live broker. The partitions that brokers register are added to these.
+        """
         path = f"/brokers/topics/{topic}"
-        found = []
-        for number in self._numbers(path):
-            count = _count(self._data(f"{path}/{number}"))
-            found += [(number, partition) for partition in range(count)]
-        return found or [(number, 0) for number in self._numbers("/brokers/ids")]
+        live = {number for number in self._numbers("/brokers/ids") if self._data(f"/brokers/ids/{number}")}
+        counts = {number: _count(self._data(f"{path}/{number}")) for number in self._numbers(path) if number in live}
+        found = {(number, partition) for number, count in counts.items() for partition in range(count)}
+        with self._lock:
+            if not found:
+                self._new_topics[topic] = live
+            began = self._new_topics.get(topic, set()) & live
+            if began <= {number for number, _ in found}:
+                self._new_topics.pop(topic, None)
+            else:
+                self._new_topics[topic] = began
+        return sorted(found | {(number, 0) for number in began})
 
     def _numbers(self, path: str) -> list[int]:
-        names = self._cached(path, lambda watch: self._client.get_children(path, watch=watch)) or []
-        return sorted(int(name) for name in names if name.isdecimal())
+        names = self._value(path, is_list=True) or []
+        return [int(name) for name in names if name.isdecimal()]
 
     def _data(self, path: str) -> bytes | None:
-        data: bytes | None = self._cached(path, lambda watch: self._client.get(path, watch=watch)[0])
+        """Return the data of a node; None also if ZooKeeper is away and has not been asked before."""
+        data: bytes | None = self._value(path, is_list=False, needs_connection=True)
         return data
 
-    def _cached(self, path: str, read: Callable[[Any], Any]) -> Any:
-        from kazoo.exceptions import KazooException, NoNodeError
-
+    def _value(self, path: str, *, is_list: bool, needs_connection: bool = False) -> Any:
         with self._lock:
-            if path in self._known:
-                return self._known[path]
+            node = self._nodes.get(path)
+            is_new = node is None
+            if node is None:
+                node = self._nodes[path] = _Node(path, is_list=is_list)
+        if is_new:
+            self._refresh(node)
+        if needs_connection and not self._client.connected:
+            return node.value
+        if not node.is_known.wait(self._timeout):
+            raise KafkaTimeoutError(f"could not read {path} in ZooKeeper in time", hint=_AWAY)
+        if node.error is not None:
+            raise NetworkError(f"could not read {path} in ZooKeeper: {node.error!r}", hint=_AWAY) from node.error
+        return node.value
 
-            def invalidate(_: object) -> None:
-                self._known.pop(path, None)
+    def _session_changed(self, state: Any) -> None:
+        """Read everything again after a new connection, because kazoo drops the watches of a broken one."""
+        if state == "CONNECTED":
+            with self._lock:
+                nodes = list(self._nodes.values())
+            for node in nodes:
+                self._refresh(node)
 
-            try:
-                self._known[path] = found = read(invalidate)
-            except NoNodeError:
-                # The watch fires when the node is created.
-                if self._client.exists(path, watch=invalidate) is None:
-                    self._known[path] = None
-                return None
-            except KazooException as error:
-                raise NetworkError(f"could not read {path} from ZooKeeper: {error!r}") from error
-            return found
+    def _refresh(self, node: _Node) -> None:
+        """Start to read a node and to watch it. This does not wait."""
+        read = self._client.get_children_async if node.is_list else self._client.get_async
+        read(node.path, watch=lambda event: self._changed(node, event)).rawlink(lambda result: self._read(node, result))
+
+    def _changed(self, node: _Node, event: Any) -> None:
+        if event.type != "NONE":  # the connection broke; the next one refreshes the node
+            self._refresh(node)
+
+    def _read(self, node: _Node, result: Any) -> None:
+        from kazoo.exceptions import NoNodeError
+
+        if isinstance(result.exception, NoNodeError):
+            exists = self._client.exists_async(node.path, watch=lambda event: self._changed(node, event))
+            exists.rawlink(lambda found: self._checked(node, found))
+        elif result.exception is not None:
+            self._fail(node, result.exception)
+        else:
+            node.set(result.value if node.is_list else result.value[0])
+
+    def _checked(self, node: _Node, result: Any) -> None:
+        if result.exception is not None:
+            self._fail(node, result.exception)
+        elif result.value is None:
+            node.set(None)
+        else:
+            self._refresh(node)  # created in the meantime
+
+    def _fail(self, node: _Node, error: Exception) -> None:
+        """Handle a failed read. After a broken connection, the next one repeats the read."""
+        from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
+
+        if isinstance(error, (ConnectionClosedError, ConnectionLoss, SessionExpiredError)) or node.is_known.is_set():
+            return
+        with self._lock:
+            self._nodes.pop(node.path, None)
+        node.error = error
+        node.is_known.set()
 
     def close(self) -> None:
         """Close the ZooKeeper session."""
-        self._client.stop()
-        self._client.close()
+        disconnect(self._client)
+
+
+class _Node:
+    """The last known children or data of a node; None if the node does not exist."""
+
+    def __init__(self, path: str, *, is_list: bool) -> None:
+        self.path, self.is_list = path, is_list
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.is_known = threading.Event()
+
+    def set(self, value: Any) -> None:
+        self.value = value
+        self.is_known.set()
 
 
 def _count(data: bytes | None) -> int:
@@ -162,10 +285,11 @@ class ZooKeeperOffsets(Closing):
     Args:
         hosts: Addresses of ZooKeeper, `host:port,host:port/chroot`.
         group: Group id.
-        timeout: Seconds for connecting. Default 10. None waits forever.
+        timeout: Seconds for connecting, and for each `read` and `write`. Default 10. None waits forever.
 
     Raises:
-        ConfigError: The group id is invalid, or kazoo is not installed (`pip install klamm[zookeeper]`).
+        ConfigError: The group id is invalid, the chroot does not exist, or kazoo is not installed (`pip install
+            klamm[zookeeper]`).
         NetworkError: ZooKeeper cannot be reached in time.
 
     Example:
@@ -174,18 +298,31 @@ class ZooKeeperOffsets(Closing):
     """
 
     def __init__(self, hosts: str, group: str, *, timeout: float | None = 10.0) -> None:
-        check_group(group)
+        check_name("group", group)
+        self._timeout = timeout
         self._client = connect(hosts, timeout)
         self._path = f"/consumers/{group}/offsets"
 
     def read(self) -> dict[TopicPartition, int]:
-        """Return the committed offset, the next to read, of each partition."""
+        """Return the committed offset, the next to read, of each partition.
+
+        Raises:
+            KafkaTimeoutError: ZooKeeper did not answer in time.
+            NetworkError: The connection to ZooKeeper broke.
+        """
+        from kazoo.exceptions import NoNodeError
+
         from klamm.record import TopicPartition
 
         found = {}
-        for topic in self._names(self._path):
-            for name in self._names(f"{self._path}/{topic}"):
-                data = self._client.get(f"{self._path}/{topic}/{name}")[0] or b""
+        deadline = self._deadline()
+        for topic in self._names(self._path, deadline):
+            for name in self._names(f"{self._path}/{topic}", deadline):
+                path = f"{self._path}/{topic}/{name}"
+                try:
+                    data = wait_for(self._client.get_async(path), _left(deadline), f"read {path}")[0] or b""
+                except NoNodeError:
+                    continue  # deleted in the meantime
                 if name.isdecimal() and data.strip().isdigit():
                     found[TopicPartition(topic, int(name))] = int(data)
         return found
@@ -195,19 +332,33 @@ class ZooKeeperOffsets(Closing):
 
         Args:
             offsets: The next offset to read of each partition.
-        """
-        for tp, offset in offsets.items():
-            write(self._client, f"{self._path}/{tp.topic}/{tp.partition}", b"%d" % offset)
 
-    def _names(self, path: str) -> list[str]:
+        Raises:
+            KafkaTimeoutError: ZooKeeper did not answer in time. Some of the offsets may be written.
+            NetworkError: The connection to ZooKeeper broke. Some of the offsets may be written.
+        """
+        deadline = self._deadline()
+        for tp, offset in offsets.items():
+            write(self._client, f"{self._path}/{tp.topic}/{tp.partition}", b"%d" % offset, _left(deadline))
+
+    def _names(self, path: str, deadline: float | None) -> list[str]:
         from kazoo.exceptions import NoNodeError
 
         try:
-            return sorted(self._client.get_children(path))
+            return sorted(wait_for(self._client.get_children_async(path), _left(deadline), f"list {path}"))
         except NoNodeError:
             return []
 
+    def _deadline(self) -> float | None:
+        return None if self._timeout is None else time.monotonic() + self._timeout
+
     def close(self) -> None:
         """Close the ZooKeeper session."""
-        self._client.stop()
-        self._client.close()
+        disconnect(self._client)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+_AWAY = "check that ZooKeeper runs and that its address is right, or pass a longer timeout"
