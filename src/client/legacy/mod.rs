@@ -52,6 +52,11 @@ impl LegacyConnection {
         }
     }
 
+    /// Returns the broker's address, `host:port`.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// Queues a frame, including its length prefix, and starts to connect if necessary.
     pub fn queue(&mut self, frame: Bytes) -> Result<(), Error> {
         self.birth.check()?;
@@ -108,7 +113,7 @@ impl LegacyConnection {
 
     fn broken(&mut self, why: &io::Error, tried: &str) -> Error {
         self.close();
-        let address = format!("{}:{}", self.host, self.port);
+        let address = self.address();
         let (kind, hint) = match why.kind() {
             io::ErrorKind::InvalidData => (ErrorKind::Decode, "check that the broker runs Kafka 0.6 or 0.7"),
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => (

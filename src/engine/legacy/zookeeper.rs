@@ -115,7 +115,8 @@ pub enum Operation {
     Delete(String, String),
     /// Write a persistent node, and create it if it does not exist.
     Write(String, String),
-    /// Return which of these names a regular expression matches as a whole. This does not touch the tree.
+    /// Return which of these names a regular expression matches as a whole, or that this client cannot read the
+    /// expression. This does not touch the tree.
     Match(String, Vec<String>),
 }
 
@@ -134,6 +135,8 @@ pub enum OperationResult {
     Exists,
     /// The connection was lost, so the operation may have been done. The member repeats it later.
     Failed,
+    /// The expression has syntax that this client cannot read, for this reason.
+    Unreadable(String),
 }
 
 /// An input of the member.
@@ -165,8 +168,30 @@ pub enum Event {
     Stop(Vec<BrokerPartition>),
     /// Start reading these partitions: the stream, and the offset that was committed last.
     Start(Vec<(BrokerPartition, u32, Option<i64>)>),
-    /// All partitions are lost. Other members read again what was read since the last commit.
+    /// All partitions are lost, and so are the commits that are not [`Event::Committed`]. Other members read again what
+    /// was read since the last commit.
     Lost,
+    /// ZooKeeper has stored this offset of the partition.
+    Committed(BrokerPartition, i64),
+}
+
+/// The reason why a member gets no partitions, until the group changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The subscription of a member cannot be read, so the assignment cannot be computed. The member keeps what it owns.
+    Unreadable {
+        /// The member's ID.
+        member: String,
+        /// What it registered.
+        data: String,
+        /// The reason.
+        why: String,
+    },
+    /// Another session has registered the ID of this member. It may be an earlier session that has not ended yet.
+    DuplicateId {
+        /// When the registration was rejected first.
+        since: Time,
+    },
 }
 
 /// Settings of a member.
@@ -189,6 +214,9 @@ struct View {
     members: BTreeMap<String, Subscription>,
     topics: BTreeSet<String>,
     matches: Matches,
+    problem: Option<Problem>,
+    /// What each member registered.
+    data: BTreeMap<String, String>,
     partitions: BTreeMap<String, Vec<BrokerPartition>>,
 }
 
@@ -238,6 +266,7 @@ pub struct ZooKeeperMember {
     claimed: Vec<(BrokerPartition, u32, Option<i64>)>,
     retry_at: Option<Time>,
     rounds: u64,
+    problem: Option<Problem>,
     events: VecDeque<Event>,
 }
 
@@ -261,6 +290,7 @@ impl ZooKeeperMember {
             claimed: Vec::new(),
             retry_at: None,
             rounds: 0,
+            problem: None,
             events: VecDeque::new(),
         }
     }
@@ -338,9 +368,9 @@ impl ZooKeeperMember {
         self.advance();
     }
 
-    /// Returns whether an offset is still to be written.
-    pub fn is_committing(&self) -> bool {
-        !self.commits.is_empty() || self.writing.is_some()
+    /// Returns the reason why the member gets no partitions.
+    pub fn problem(&self) -> Option<&Problem> {
+        self.problem.as_ref()
     }
 
     /// Returns the partitions that the member owns, with their streams.
@@ -377,7 +407,7 @@ impl ZooKeeperMember {
 
     /// Gives up all partitions.
     fn give_up(&mut self) {
-        if !self.owned.is_empty() {
+        if !self.owned.is_empty() || !self.commits.is_empty() || self.writing.is_some() {
             self.events.push_back(Event::Lost);
         }
         self.leftovers.append(&mut self.owned);
@@ -388,6 +418,7 @@ impl ZooKeeperMember {
         self.writing = None;
         self.claimed.clear();
         self.retry_at = None;
+        self.problem = None;
     }
 
     fn register(&mut self) {
@@ -421,11 +452,19 @@ impl ZooKeeperMember {
             self.suspended_at.get_or_insert(now);
             return;
         }
-        self.writing = None;
+        if let Some((partition, offset)) = self.writing.take() {
+            self.events.push_back(Event::Committed(partition, offset));
+        }
         match (&mut self.phase, operation, result) {
-            (Phase::Registering, Operation::Create(..), OperationResult::Done) => self.look(),
+            (Phase::Registering, Operation::Create(..), OperationResult::Done) => {
+                self.problem = None;
+                self.look();
+            }
             // The node belongs to an earlier session that has not ended, or to another member with the same ID.
-            (Phase::Registering, Operation::Create(..), _) => self.retry_at = Some(now + self.config.backoff),
+            (Phase::Registering, Operation::Create(..), _) => {
+                self.retry_at = Some(now + self.config.backoff);
+                self.problem.get_or_insert(Problem::DuplicateId { since: now });
+            }
             (Phase::Looking(look, view), operation, result) => view.add(*look, operation, result, &mut self.todo),
             (Phase::Claiming, Operation::Create(path, _), OperationResult::Done) => {
                 let partition =
@@ -464,7 +503,12 @@ impl ZooKeeperMember {
                         view.ask(next, &self.config.subscription, &mut self.todo);
                     }
                     None => {
-                        self.wanted = view.own_partitions(&self.config);
+                        self.problem = view.problem.take();
+                        // Other members see other assignments, or none. To release partitions would leave them unread.
+                        self.wanted = match self.problem {
+                            Some(_) => self.owned.clone(),
+                            None => view.own_partitions(&self.config),
+                        };
                         self.rounds += 1;
                         self.begin();
                     }
@@ -565,10 +609,12 @@ impl View {
                 todo.extend(names.into_iter().map(|name| Operation::Read(format!("{path}/{name}"))));
             }
             (Look::Members, Operation::Read(path), OperationResult::Data(data)) => {
-                // A member with unreadable data has no streams, in the view of all members.
-                if let (Some((_, name)), Some(subscription)) = (path.rsplit_once('/'), Subscription::decode(&data)) {
-                    self.members.insert(name.to_owned(), subscription);
+                let Some((_, name)) = path.rsplit_once('/') else { return };
+                match Subscription::decode(&data) {
+                    Some(subscription) => drop(self.members.insert(name.to_owned(), subscription)),
+                    None => self.report(name, &data, "it is not a subscription of Kafka 0.7"),
                 }
+                self.data.insert(name.to_owned(), data);
             }
             (Look::Topics, Operation::Children(_), OperationResult::Names(names)) => {
                 self.topics = names.iter().cloned().collect();
@@ -577,6 +623,13 @@ impl View {
             }
             (Look::Topics, Operation::Match(pattern, _), OperationResult::Names(names)) => {
                 self.matches.insert(pattern, names.into_iter().collect());
+            }
+            (Look::Topics, Operation::Match(pattern, _), OperationResult::Unreadable(why)) => {
+                let member = self.members.iter().find(|(_, member)| member.pattern() == Some(&pattern));
+                if let Some(name) = member.map(|(name, _)| name.clone()) {
+                    let data = self.data.get(&name).cloned().unwrap_or_default();
+                    self.report(&name, &data, &why);
+                }
             }
             (Look::Partitions, Operation::Children(path), OperationResult::Names(names)) => {
                 todo.extend(names.into_iter().map(|name| Operation::Read(format!("{path}/{name}"))));
@@ -592,6 +645,11 @@ impl View {
             }
             _ => {}
         }
+    }
+
+    fn report(&mut self, member: &str, data: &str, why: &str) {
+        let (member, data, why) = (member.to_owned(), data.to_owned(), why.to_owned());
+        self.problem.get_or_insert(Problem::Unreadable { member, data, why });
     }
 
     /// Computes the member's assignment. Each topic's partitions, sorted by name, are cut into ranges for the streams,

@@ -31,7 +31,10 @@ impl LegacyConnection {
                 None => py.check_signals().err(),
             };
             let ended = ended.or_else(|| {
-                let late = || exception(py, "KafkaTimeoutError", "the broker did not answer within the timeout", None);
+                let late = || {
+                    let why = format!("{} did not answer within the timeout", self.lock().address());
+                    exception(py, "KafkaTimeoutError", &why, None)
+                };
                 left.is_zero().then(late)
             });
             if let Some(error) = ended {

@@ -3,7 +3,9 @@
 //! The state machine is in the engine. A thread of `klamm.legacy` runs its operations on ZooKeeper.
 
 use crate::client::Time;
-use crate::client::zookeeper::{self, BrokerPartition, Config, Event, Input, Operation, OperationResult, Subscription};
+use crate::client::zookeeper::{
+    self, BrokerPartition, Config, Event, Input, Operation, OperationResult, Problem, Subscription,
+};
 use crate::py::error::exception;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -73,7 +75,8 @@ impl ZooKeeperMember {
         self.lock().handle(time(now), Input::Changed(path));
     }
 
-    /// Handles the result of an operation: `done`, `missing`, `exists`, `failed`, `names` or `data`.
+    /// Handles the result of an operation: `done`, `missing`, `exists`, `failed`, `names`, `data` or
+    /// `unreadable` with the reason as data.
     #[pyo3(signature = (now, number, what, names=None, data=None))]
     fn answered(
         &self,
@@ -91,6 +94,7 @@ impl ZooKeeperMember {
             ("failed", ..) => OperationResult::Failed,
             ("names", Some(names), _) => OperationResult::Names(names),
             ("data", _, Some(data)) => OperationResult::Data(data),
+            ("unreadable", _, Some(why)) => OperationResult::Unreadable(why),
             _ => return Err(exception(py, "ConfigError", &format!("result {what:?} does not exist"), None)),
         };
         self.lock().handle(time(now), Input::Answered(number, result));
@@ -129,7 +133,7 @@ impl ZooKeeperMember {
         Some(ZooKeeperOperation { number, kind, path, data, names })
     }
 
-    /// Returns the next event for readers: `start`, `stop` or `lost`.
+    /// Returns the next event for readers: `start`, `stop`, `lost` or `committed`.
     fn event(&self) -> Option<MemberEvent> {
         let tuple = |partition: BrokerPartition| (partition.topic, partition.broker, partition.partition);
         Some(match self.lock().poll_event()? {
@@ -141,12 +145,20 @@ impl ZooKeeperMember {
                 ("stop", partitions.into_iter().map(|partition| (tuple(partition), 0, None)).collect())
             }
             Event::Lost => ("lost", Vec::new()),
+            Event::Committed(partition, offset) => ("committed", vec![(tuple(partition), 0, Some(offset))]),
         })
     }
 
-    /// Returns whether offsets are not written yet.
-    fn is_committing(&self) -> bool {
-        self.lock().is_committing()
+    /// Returns why the member gets no partitions: the ID, data and reason of a member whose subscription cannot be read,
+    /// or the seconds since another session holds this member's ID.
+    fn problem(&self, now: f64) -> (Option<(String, String, String)>, Option<f64>) {
+        match self.lock().problem() {
+            Some(Problem::Unreadable { member, data, why }) => {
+                (Some((member.clone(), data.clone(), why.clone())), None)
+            }
+            Some(Problem::DuplicateId { since }) => (None, Some(time(now).since(*since).as_secs_f64())),
+            None => (None, None),
+        }
     }
 
     /// Returns whether the member owns all its partitions.

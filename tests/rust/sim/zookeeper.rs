@@ -8,7 +8,7 @@
 use super::{Random, seeds};
 use klamm::engine::Time;
 use klamm::engine::legacy::zookeeper::{
-    BrokerPartition, Config, Event, Input, Operation, OperationResult, Subscription, ZooKeeperMember,
+    BrokerPartition, Config, Event, Input, Operation, OperationResult, Problem, Subscription, ZooKeeperMember,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -93,6 +93,7 @@ impl Tree {
                 self.put(path, data, None);
                 OperationResult::Done
             }
+            Operation::Match(pattern, _) if pattern.contains('{') => OperationResult::Unreadable("braces".to_owned()),
             Operation::Match(pattern, names) => {
                 let prefix = pattern.trim_end_matches(".*");
                 OperationResult::Names(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
@@ -114,6 +115,8 @@ struct Member {
     stopping: Option<Vec<BrokerPartition>>,
     /// Partitions that the member reads, and positions where it stopped, until the owner nodes are deleted.
     stopped: BTreeMap<BrokerPartition, i64>,
+    /// Offsets that the member was asked to commit and that ZooKeeper has not confirmed.
+    noted: BTreeMap<BrokerPartition, i64>,
     steps: u64,
 }
 
@@ -129,7 +132,11 @@ impl Member {
                     }
                 }
                 Event::Stop(shares) => self.stopping = Some(shares),
+                Event::Committed(share, offset) => {
+                    self.noted.retain(|noted, at| *noted != share || *at > offset);
+                }
                 Event::Lost => {
+                    self.noted.clear();
                     self.reading.clear();
                     self.stopping = None;
                     self.stopped.clear();
@@ -181,6 +188,7 @@ impl World {
             reading: BTreeMap::new(),
             stopping: None,
             stopped: BTreeMap::new(),
+            noted: BTreeMap::new(),
             steps: 0,
         });
         self.next_session += 1;
@@ -269,6 +277,7 @@ impl World {
         if let Some(shares) = member.stopping.take() {
             let stopped: Vec<_> = shares.into_iter().filter_map(|share| member.reading.remove_entry(&share)).collect();
             member.stopped.extend(stopped.iter().cloned());
+            member.noted.extend(stopped.iter().cloned());
             member.machine.handle(now, Input::Stopped(stopped));
             member.steps += 1;
             return true;
@@ -293,7 +302,10 @@ impl World {
     fn commit(&mut self, who: usize) {
         let member = &mut self.members[who];
         if member.alive && member.stopping.is_none() {
-            let offsets = member.reading.iter().map(|(share, offset)| (share.clone(), *offset)).collect();
+            let offsets: Vec<_> = member.reading.iter().map(|(share, offset)| (share.clone(), *offset)).collect();
+            // What the machine no longer owns is lost. The event that says so is still in its queue.
+            let is_owned = |share: &BrokerPartition| member.machine.owned().contains_key(share);
+            member.noted.extend(offsets.iter().filter(|(share, _)| is_owned(share)).cloned());
             member.machine.handle(self.now, Input::Commit(offsets));
         }
     }
@@ -381,6 +393,7 @@ impl World {
         assert_eq!(living.iter().map(|member| member.reading.len()).sum::<usize>(), partitions);
         for member in living {
             assert!(member.machine.is_settled());
+            assert_eq!(member.noted, BTreeMap::new(), "commits are neither confirmed nor reported as lost");
             assert!(member.machine.owned().keys().eq(member.reading.keys()));
         }
     }
@@ -498,4 +511,51 @@ fn what_members_register_is_read_back() {
     for damaged in ["", "{", "*x*y", "*1", "{ \"a\" }", "{ \"a\": -1 }", "{ a: 1 }", "{ \"a: 1 }"] {
         assert_eq!(Subscription::decode(damaged), None, "{damaged}");
     }
+}
+
+#[test]
+fn a_subscription_that_cannot_be_read_is_reported_and_releases_nothing() {
+    for (data, why) in [("*1*t{1}", "braces"), ("{ \"version\": {} }", "not a subscription")] {
+        let mut world = World::new(3, &[("t", 1, 2)]);
+        world.join(topic("t", 1));
+        world.settle(&mut |_| {});
+        let path = "/consumers/g/ids/g_other";
+        world.tree.put(path, data, Some(100));
+        world.settle(&mut |_| {});
+        let machine = &world.members[0].machine;
+        match machine.problem() {
+            Some(Problem::Unreadable { member, data: found, why: reason }) => {
+                assert_eq!((member.as_str(), found.as_str()), ("g_other", data));
+                assert!(reason.contains(why), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!((machine.owned().len(), world.members[0].reading.len()), (2, 2));
+        world.tree.end(100);
+        world.settle(&mut |_| {});
+        assert_eq!(world.members[0].machine.problem(), None);
+        world.check_settled(2);
+    }
+}
+
+#[test]
+fn a_member_id_that_another_session_has_is_reported_until_it_is_free() {
+    let mut world = World::new(4, &[("t", 1, 1)]);
+    world.tree.put("/consumers/g/ids/g_m00", "{ \"t\": 1 }", Some(100));
+    world.join(topic("t", 1));
+    let start = world.now;
+    let mut reported = false;
+    world.settle(&mut |world| match world.members[0].machine.problem() {
+        Some(Problem::DuplicateId { since }) => {
+            assert_eq!(*since, start);
+            reported = true;
+            if world.now > start + SESSION {
+                world.tree.end(100);
+            }
+        }
+        other => assert_eq!(other, None),
+    });
+    assert!(reported);
+    assert_eq!(world.members[0].machine.problem(), None);
+    world.check_settled(1);
 }
