@@ -24,7 +24,10 @@ from klamm.errors import (
     UnknownTopicOrPartitionError,
 )
 from klamm.legacy.producer import default_partitioner, java_hash
+from klamm.legacy.topic_filter import compile_filter, rewrite
+from klamm.legacy.zookeeper import parse_broker
 from klamm.testing import DevBroker
+from settled import until
 
 VERSIONS = ["0.6.1", "0.7.0", "0.7.1", "0.7.2"]
 
@@ -247,8 +250,14 @@ def test_invalid_arguments_are_rejected_at_once(number):
         WRONG[number]()
 
 
-def test_only_clusters_have_leaders_and_faults(newest):
-    for act in (lambda: newest.move_leader("t", 0, 1), lambda: newest.fault("Fetch", "drop"), lambda: newest.kill(7)):
+def test_only_clusters_have_leaders_and_faults_of_replies(newest):
+    for act in (
+        lambda: newest.move_leader("t", 0, 1),
+        lambda: newest.fault("Fetch", "drop"),
+        lambda: newest.fault(None, "cut"),
+        lambda: newest.fault(None, "drop", probability=0.5),
+        lambda: newest.kill(7),
+    ):
         with pytest.raises(ConfigError):
             act()
     newest.kill(1)
@@ -259,6 +268,41 @@ def test_only_clusters_have_leaders_and_faults(newest):
         assert consumer.latest("t", 0) == 0
 
 
+def test_a_dev_broker_may_drop_requests_or_handle_them_late(newest):
+    fill(newest, [b"v"])
+    with legacy.Consumer07(newest.bootstrap_servers) as consumer:
+        newest.fault(None, "drop", times=1, node=1)
+        with pytest.raises(NetworkError, match="closed the connection"):
+            consumer.latest("t", 0)
+        newest.fault(None, "delay", seconds=1000, times=1)
+        with legacy.Consumer07(newest.bootstrap_servers, timeout=0.2) as impatient, pytest.raises(KafkaTimeoutError):
+            impatient.latest("t", 0)
+        newest.fault(None, "delay", seconds=1000)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(consumer.latest("t", 0)))
+        thread.start()
+        until(lambda: len(newest.requests("Offsets")) > 0 or newest.advance(1000))
+        thread.join()
+        assert found == [11]
+
+
+def test_hosts_of_registrations_may_contain_colons_and_hyphens():
+    for data, found in [
+        (b"127.0.0.1-1795256834994:127.0.0.1:19010", ("127.0.0.1", 19010)),
+        (b"x:10.0.0.1:1", ("10.0.0.1", 1)),
+        (b"my-host-1-1795256834994:my-host-1:9092", ("my-host-1", 9092)),
+        (b"fe80::a-1795256834994:fe80::1:9092", ("fe80::1", 9092)),
+        (b"10.0.0.1-1795256834994:::1:9092", ("::1", 9092)),
+        (b"10.0.0.1-1795256834994:[fe80::]:9092", ("fe80::", 9092)),
+    ]:
+        assert parse_broker(data) == found
+    for data in (b"", b"host:port", b"c-1:host:port", b"c-1::1", b"c-1:h:999999"):
+        with pytest.raises(DecodeError):
+            parse_broker(data)
+    with legacy.Consumer07("[::1]:9092") as consumer:
+        assert consumer.broker == "::1:9092"
+
+
 def test_keys_choose_as_the_java_producer_does():
     # What Java prints for "Kafka".hashCode() and so on.
     assert java_hash("hello") == 99162322
@@ -267,3 +311,69 @@ def test_keys_choose_as_the_java_producer_does():
     assert java_hash(b"\x01\xff") == 31 * (31 + 1) - 1
     assert default_partitioner("polygenelubricants", 7) == (1 << 31) % 7
     assert 0 <= default_partitioner(None, 3) < 3
+
+
+NAMES = ["t", "u", "T", "tu", "a.b", "a_b", "ab", "12", "t,u", "é"]
+# What java.util.regex of Java 17 matches, after the rewriting of the Java consumer.
+JAVA_MATCHES = {
+    "t,u": ["t", "u"],
+    " t | tu ": ["t", "tu"],
+    "\"'t.*'": ["t", "tu", "t,u"],
+    "[a-z&&[^t]]": ["u"],
+    "[a[t-u]]": ["t", "u"],
+    r"[\w&&[^_\d]]+": ["t", "u", "T", "tu", "ab"],
+    r"\p{Alnum}+": ["t", "u", "T", "tu", "ab", "12"],
+    r"\P{Alpha}+": ["12", "é"],
+    r"\Qa.b\E": ["a.b"],
+    "(?i)T": ["t", "T"],
+    "(?i:T)u?": ["t", "T", "tu"],
+    r"\w.\w": ["a.b", "a_b", "t,u"],
+    r"\W": ["é"],
+    r"(?!t).*": ["u", "T", "a.b", "a_b", "ab", "12", "é"],
+    r"(?:t)(u)?": ["t", "tu"],
+    r"\x74|\u0075": ["t", "u"],
+    "[^a,]+": ["t", "u", "T", "tu", "12", "t,u", "é"],
+    r"\d{2}": ["12"],
+    r"\b.\b": ["t", "u", "T", "é"],
+    "^t$": ["t"],
+}
+
+
+@pytest.mark.parametrize("expression", JAVA_MATCHES)
+def test_white_and_blacklists_match_what_java_matches(expression):
+    matches = compile_filter(rewrite(expression))
+    assert [name for name in NAMES if matches.fullmatch(name)] == JAVA_MATCHES[expression]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "t{1,2}",
+        "{",
+        "*t",
+        "a**",
+        "(",
+        ")",
+        "[",
+        "[a",
+        "[]a]",
+        "[^a&&b]",
+        "(?P<n>a)",
+        "(?x)a",
+        "(?#c)",
+        "a(?i)b",
+        "\\",
+        r"\1",
+    ],
+)
+def test_expressions_with_other_syntax_are_refused(expression):
+    with pytest.raises(ConfigError, match="invalid regular expression"):
+        compile_filter(rewrite(expression))
+
+
+@pytest.mark.parametrize(
+    "expression", [r"\pL", r"\p{L}", r"\h", r"\cA", r"\0101", r"[a-\d]", r"\k<n>", "a\nb", r"a{1}{2}", r"\G", "[[a]&&]"]
+)
+def test_expressions_with_other_escapes_are_refused(expression):
+    with pytest.raises(ConfigError, match="invalid regular expression"):
+        compile_filter(rewrite(expression))

@@ -39,9 +39,10 @@ from klamm._klamm import (
     encode_response,
 )
 from klamm.legacy.consumer import Consumer07, Fetched
-from klamm.legacy.group import GroupConsumer07, GroupMessage
+from klamm.legacy.group import GroupConsumer07
 from klamm.legacy.messages import FetchResponse, MultiFetchResponse, OffsetsResponse, Part, Request
 from klamm.legacy.producer import Producer07
+from klamm.legacy.readers import GroupMessage
 from klamm.legacy.zookeeper import ZooKeeperOffsets
 
 __all__ = [

@@ -1,22 +1,21 @@
 """`GroupConsumer07`: a member of a Kafka 0.7 consumer group, which is coordinated through ZooKeeper.
 
-The state machine of the membership is in Rust (`ZooKeeperMember`). A thread here executes its ZooKeeper operations through kazoo;
-the application's thread fetches messages.
+The state machine of the membership is in Rust (`ZooKeeperMember`). A thread here executes its ZooKeeper operations through kazoo.
+Fetching is in `readers`, white- and blacklists in `topic_filter`.
 """
 
 from __future__ import annotations
 
 import os
 import queue
-import re
 import socket
+import sys
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from klamm._klamm import ZooKeeperMember
 from klamm.errors import (
@@ -26,51 +25,34 @@ from klamm.errors import (
     KafkaError,
     KafkaTimeoutError,
     NetworkError,
-    OffsetOutOfRangeError,
 )
 from klamm.legacy.connection import Closing, seconds
 from klamm.legacy.consumer import EARLIEST, LATEST, Consumer07
-from klamm.legacy.zookeeper import SESSION_TIMEOUT, check_group, connect, create, parse_broker, write
+from klamm.legacy.readers import Readers
+from klamm.legacy.topic_filter import compile_filter, rewrite
+from klamm.legacy.zookeeper import (
+    SESSION_TIMEOUT,
+    check_name,
+    connect,
+    create,
+    disconnect,
+    parse_broker,
+    wait_for,
+    write,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import TracebackType
 
-    from klamm._klamm import Message07
-
-    Partition = tuple[str, int, int]  # topic, broker, partition
+    from klamm.legacy.readers import GroupMessage, Partition, Reader
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _CLAIM_BACKOFF = 0.2  # seconds between attempts to claim a partition whose former owner has not released it yet
-_EMPTY_BACKOFF = 0.1  # seconds between fetches without messages; Java waits 1 s
 _MAX_WAIT = 0.5  # longest wait of the thread, in seconds
-
-
-class GroupMessage(NamedTuple):
-    """A message with the partition that it comes from."""
-
-    topic: str
-    """Topic name."""
-    broker: int
-    """Number of the broker."""
-    partition: int
-    """Number of the partition on this broker."""
-    message: Message07
-    """The message."""
-
-    @property
-    def payload(self) -> bytes:
-        """Return the bytes that the producer sent."""
-        return self.message.payload
-
-
-@dataclass(eq=False)
-class _Reader:
-    """An assigned partition: where to fetch next, and the offset to commit."""
-
-    partition: Partition
-    stream: int
-    offset: int | None
-    finished: int | None
+_CLOSE_SECONDS = 2.0  # longest wait for the commit of a close after Ctrl+C, and for the thread
+_PROBLEM_SECONDS = 10.0  # between two reports of the same problem, if `timeout` is None
+_DUPLICATE_AFTER = 1.5  # session timeouts after which a member with the same ID counts as alive
 
 
 class GroupConsumer07(Closing):
@@ -89,11 +71,13 @@ class GroupConsumer07(Closing):
         group: Group id.
         topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass one of `topics`, `whitelist` and
             `blacklist`.
-        whitelist: Regular expression; reads the topics whose whole name matches.
-        blacklist: Regular expression; reads the topics whose whole name does not match.
+        whitelist: Regular expression; reads the topics whose whole name matches. As in Java, `,` means `|`, and blanks and outer
+            quotes are removed. Syntax that Java or Python cannot read is refused.
+        blacklist: Regular expression, as `whitelist`; reads the topics whose whole name does not match.
         streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with more
             streams gets more partitions.
-        consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time.
+        consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time. If another
+            member has the same id, `poll` raises `KafkaError`.
         auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has it: "earliest" (the
             default) or "latest".
         auto_commit_interval: Seconds between commits. Default 10. None commits only in `commit`, on reassignment and on close.
@@ -104,7 +88,8 @@ class GroupConsumer07(Closing):
         session_timeout: Session timeout of ZooKeeper in seconds. Default 6, as Kafka.
 
     Raises:
-        ConfigError: An argument has an invalid value, or kazoo is not installed (`pip install klamm[zookeeper]`).
+        ConfigError: An argument has an invalid value, the chroot of `zookeeper` does not exist, or kazoo is not installed (`pip
+            install klamm[zookeeper]`).
         NetworkError: ZooKeeper cannot be reached in time.
 
     Example:
@@ -135,20 +120,22 @@ class GroupConsumer07(Closing):
             raise ConfigError("topics, whitelist and blacklist are alternatives", hint="pass exactly one of them")
         if auto_offset_reset not in _RESETS:
             raise ConfigError(f"invalid auto_offset_reset {auto_offset_reset!r}", hint="use 'earliest' or 'latest'")
-        check_group(group)
+        check_name("group", group)
         if isinstance(topics, str):
             raise ConfigError(f"invalid topics {topics!r}", hint="pass a list of names, or a dict of name and streams")
         if streams < 1:
             raise ConfigError(f"invalid streams {streams}", hint="use 1 or more")
-        pattern = next((p for p in (whitelist, blacklist) if p is not None), None)
+        pattern = next((rewrite(p) for p in (whitelist, blacklist) if p is not None), None)
         if pattern is not None:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ConfigError(f"invalid regular expression {pattern!r}: {error}") from error
+            compile_filter(pattern)  # raises for an invalid one
         counts: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
+        for topic, count in counts.items():
+            _check_topic(topic, count)
+        if consumer_id is not None:
+            check_name("consumer_id", consumer_id)
         generated_id = f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
         self.member_id = f"{group}_{generated_id if consumer_id is None else consumer_id}"
+        self._group, self._zookeeper, self._session_timeout = group, zookeeper, session_timeout
         self._timeout = seconds("timeout", timeout)
         self._reader_options: dict[str, Any] = {
             "fetch_size": fetch_size,
@@ -164,11 +151,12 @@ class GroupConsumer07(Closing):
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._inputs: queue.SimpleQueue[Callable[[float], None] | None] = queue.SimpleQueue()
-        self._readers: dict[Partition, _Reader] = {}
-        self._buffer: deque[tuple[_Reader, GroupMessage]] = deque()
-        self._last: list[tuple[_Reader, int]] = []
-        self._brokers: dict[int, Consumer07] = {}
-        self._failing: dict[int, tuple[float, float]] = {}  # broker: since when, when to retry
+        self._readers = Readers(self._lock, self._connect, self._reset, self._note_reset, self._timeout)
+        self._noted: dict[Partition, int] = {}  # offsets to commit that ZooKeeper has not confirmed
+        self._not_stored: dict[Partition, int] = {}  # finished offsets that were lost with the session
+        self._is_iterating = False
+        self._error_at_poll = sys.exc_info()[1]
+        self._problem_at, self._idle_at = float("-inf"), float("inf")
         self._session: int | None = None
         self._commit_at = time.monotonic() + (self._commit_interval or 0)
         self._committed = threading.Condition(self._lock)
@@ -207,8 +195,8 @@ class GroupConsumer07(Closing):
         except Exception as error:  # noqa: BLE001 - the application's next call raises it
             with self._lock:
                 self._failure = error
-                self._readers.clear()
-            self._client.stop()  # releases the member's partitions
+                self._readers.stop(list(self._readers.assigned))
+            disconnect(self._client)  # releases the member's partitions
 
     def _maintain_membership(self) -> None:
         while not self._stopped:
@@ -217,6 +205,8 @@ class GroupConsumer07(Closing):
                 operation = self._member.operation()
                 due = self._member.due()
                 self._committed.notify_all()
+                if self._member.problem(time.monotonic()) != (None, None):
+                    self._readers.changed.notify_all()
             now = time.monotonic()
             if operation is not None:
                 result = self._execute(operation.kind, operation.path, operation.data, operation.names)
@@ -249,21 +239,49 @@ class GroupConsumer07(Closing):
                 apply(now)
         self._member.tick(now)
         while (event := self._member.event()) is not None:
-            kind, partitions = event
-            if kind == "start":
-                for partition, stream, offset in partitions:
-                    self._readers[partition] = _Reader(partition, stream, offset, offset)
-            elif kind == "stop":
-                revoked = [self._readers.pop(each) for each, _, _ in partitions if each in self._readers]
-                self._member.stopped(now, [(r.partition, r.finished) for r in revoked if r.finished is not None])
-            else:
-                self._readers.clear()
+            self._apply_event(now, *event)
         if self._commit_interval is not None and now >= self._commit_at:
             self._commit_at = now + self._commit_interval
-            self._member.commit(now, self._finished())
+            if self._client.connected:
+                self._not_stored.clear()  # the program does not commit, so it does not need to know
+            self._note(now, self._finished())
+
+    def _apply_event(self, now: float, kind: str, partitions: list[tuple[Partition, int, int | None]]) -> None:
+        if kind == "start":
+            self._readers.start(partitions)
+        elif kind == "stop":
+            stopped = self._readers.stop(partition for partition, _, _ in partitions)
+            offsets = [(reader.partition, reader.finished) for reader in stopped if reader.finished is not None]
+            self._noted.update(offsets)
+            self._member.stopped(now, offsets)
+        elif kind == "committed":
+            for partition, _, offset in partitions:
+                reader = self._readers.assigned.get(partition)
+                if reader is not None:
+                    reader.stored = offset
+                for offsets_left in (self._noted, self._not_stored):
+                    if offset is not None and offsets_left.get(partition, offset + 1) <= offset:
+                        del offsets_left[partition]
+        else:
+            self._readers.finish_last()  # what `poll` has returned is lost, too; nothing of it is committed any more
+            lost = self._readers.stop(list(self._readers.assigned))
+            self._not_stored.update(self._noted)
+            self._not_stored.update(
+                (reader.partition, reader.finished)
+                for reader in lost
+                if reader.finished is not None and reader.finished != reader.stored
+            )
+            self._noted.clear()
+
+    def _note(self, now: float, offsets: Iterable[tuple[Partition, int]]) -> None:
+        """Have offsets committed."""
+        offsets = list(offsets)
+        self._noted.update(offsets)
+        self._member.commit(now, offsets)
 
     def _finished(self) -> list[tuple[Partition, int]]:
-        return [(reader.partition, reader.finished) for reader in self._readers.values() if reader.finished is not None]
+        readers = self._readers.assigned.values()
+        return [(reader.partition, reader.finished) for reader in readers if reader.finished is not None]
 
     def _execute(self, kind: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
         """Run one operation, and return the arguments for `ZooKeeperMember.answered`."""
@@ -272,23 +290,26 @@ class GroupConsumer07(Closing):
         # An operation belongs to the session that it was planned in.
         if self._client.client_id[0] != self._session:
             return ("failed",)
+        client, timeout = self._client, self._timeout
         result: tuple[Any, ...] = ("done",)
         try:
             if kind == "match":
-                result = "names", _matching(path, names)
+                result = _matching(path, names)
             elif kind == "children":
-                self._client.exists(path, watch=self._watch)
-                result = "names", self._client.get_children(path, watch=self._watch)
+                wait_for(client.exists_async(path, watch=self._watch), timeout, f"watch {path}")
+                children = client.get_children_async(path, watch=self._watch)
+                result = "names", wait_for(children, timeout, f"list {path}")
             elif kind == "read":
-                result = "data", None, (self._client.get(path)[0] or b"").decode(errors="replace")
+                found, _ = wait_for(client.get_async(path), timeout, f"read {path}")
+                result = "data", None, (found or b"").decode(errors="replace")
             elif kind == "create":
                 result = self._create(path, data)
             elif kind == "delete":
-                found, stat = self._client.get(path)
+                found, stat = wait_for(client.get_async(path), timeout, f"read {path}")
                 if found == data.encode() and stat.ephemeralOwner == self._session:
-                    self._client.delete(path)
+                    wait_for(client.delete_async(path), timeout, f"delete {path}")
             else:
-                write(self._client, path, data.encode())
+                write(client, path, data.encode(), timeout)
         except NoNodeError:
             result = ("exists",) if kind == "create" else ("missing",)
         except (KazooException, KafkaError):
@@ -299,11 +320,31 @@ class GroupConsumer07(Closing):
         from kazoo.exceptions import NodeExistsError
 
         try:
-            create(self._client, path, data.encode(), ephemeral=True)
+            create(self._client, path, data.encode(), ephemeral=True, timeout=self._timeout)
         except NodeExistsError:
-            _, stat = self._client.get(path)
+            _, stat = wait_for(self._client.get_async(path), self._timeout, f"read {path}")
             return ("done",) if stat.ephemeralOwner == self._session else ("exists",)
         return ("done",)
+
+    # The threads of brokers.
+
+    def _connect(self, number: int) -> Consumer07:
+        from kazoo.exceptions import NoNodeError
+
+        path = f"/brokers/ids/{number}"
+        try:
+            data, _ = wait_for(self._client.get_async(path), self._timeout, f"read {path}")
+        except NoNodeError as error:
+            raise NetworkError(f"broker {number} is no longer registered in ZooKeeper") from error
+        host, port = parse_broker(data)
+        return Consumer07(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **self._reader_options)
+
+    def _note_reset(self, reader: Reader, offset: int) -> None:
+        """Commit the offset that replaces one that is missing or no longer in the log. The caller holds the lock."""
+        self._process_inputs()
+        if self._readers.assigned.get(reader.partition) is reader:
+            self._note(time.monotonic(), [(reader.partition, offset)])
+            self._inputs.put(None)
 
     # The application's thread.
 
@@ -318,131 +359,91 @@ class GroupConsumer07(Closing):
             Messages, or an empty list if none arrived in time.
 
         Raises:
-            NetworkError: A broker has not been reachable for `timeout` seconds of the constructor.
+            NetworkError: A broker has not been reachable for `timeout` seconds of the constructor. The next call returns messages of
+                other brokers.
+            KafkaTimeoutError: A broker has not responded for `timeout` seconds of the constructor. As `NetworkError`.
+            ConfigError: For `timeout` seconds of the constructor, no broker has ever registered in this ZooKeeper.
             ClosedError: This consumer is closed.
-            KafkaError: The membership has failed.
+            KafkaError: The membership has failed, another member has the same id, or a member has registered an expression that
+                this client cannot read. After the latter two, `poll` may be called again.
         """
         self._check()
+        self._error_at_poll = sys.exc_info()[1]
         deadline = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            self._readers.finish_last()
+            self._is_iterating = False
         while True:
             with self._lock:
-                self._finish_last()
+                self._check()
                 self._process_inputs()
-                messages = self._next_buffered(max_messages)
-            if messages:
-                return messages
-            if self._fetch():
-                continue
-            wait = _EMPTY_BACKOFF if deadline is None else min(_EMPTY_BACKOFF, deadline - time.monotonic())
+                self._raise_problem()
+                self._readers.raise_error()
+                if messages := self._readers.take(max_messages):
+                    return messages
+                wait = _MAX_WAIT if deadline is None else min(_MAX_WAIT, deadline - time.monotonic())
+                if wait > 0:
+                    self._readers.changed.wait(wait)
+            self._check_brokers()
             if wait <= 0:
                 return []
-            time.sleep(wait)
 
     def __iter__(self) -> Iterator[GroupMessage]:
         """Iterate forever. Asking for the next message finishes the previous one."""
         while True:
-            yield from self.poll(1.0, 1)
+            for message in self.poll(1.0, 1):
+                self._is_iterating = True
+                yield message
 
-    def _finish_last(self) -> None:
-        for reader, offset in self._last:
-            if self._readers.get(reader.partition) is reader:
-                reader.finished = offset
-        self._last = []
+    def _raise_problem(self) -> None:
+        """Raise the reason why the member gets no partitions: at first, and then once each `timeout` seconds."""
+        now = time.monotonic()
+        unreadable, duplicate_for = self._member.problem(now)
+        error = None
+        if unreadable is not None:
+            member, data, why = unreadable
+            error = KafkaError(
+                f"cannot share the partitions of group {self._group}: member {member} has registered {data!r}, which this client "
+                f"cannot read: {why}",
+                hint="give that member another white- or blacklist, in syntax that Java and Python share",
+            )
+        elif duplicate_for is not None and duplicate_for > _DUPLICATE_AFTER * self._session_timeout:
+            error = KafkaError(
+                f"cannot join group {self._group} as {self.member_id}: another member with this id is registered in ZooKeeper",
+                hint="use a different consumer_id for each member, or close the other member",
+            )
+        if error is None:
+            self._problem_at = float("-inf")
+        elif now >= self._problem_at:
+            self._problem_at = now + (self._timeout or _PROBLEM_SECONDS)
+            raise error
 
-    def _next_buffered(self, count: int) -> list[GroupMessage]:
-        messages: list[GroupMessage] = []
-        while self._buffer and len(messages) < count:
-            reader, message = self._buffer.popleft()
-            if self._readers.get(reader.partition) is not reader:
-                continue  # the partition was reassigned in the meantime
-            messages.append(message)
-            inner = message.message
-            is_last = inner.index + 1 == inner.count
-            self._last.append((reader, inner.next_offset if is_last else inner.offset))
-        return messages
-
-    def _fetch(self) -> bool:
-        """Fetch from each broker with one request; return whether any message arrived."""
-        with self._lock:
-            by_broker: dict[int, list[_Reader]] = {}
-            for reader in self._readers.values():
-                by_broker.setdefault(reader.partition[1], []).append(reader)
-        now, any_arrived = time.monotonic(), False
-        for number, readers in by_broker.items():
-            since, retry_at = self._failing.get(number, (now, now))
-            if now < retry_at:
-                continue
-            try:
-                any_arrived |= self._fetch_from(number, readers)
-                self._failing.pop(number, None)
-            except (NetworkError, KafkaTimeoutError):
-                # A broker that has died soon loses its registration, and then its partitions are no longer assigned.
-                dropped = self._brokers.pop(number, None)
-                if dropped is not None:
-                    dropped.close()
-                self._failing[number] = (since, now + 1.0)
-                if self._timeout is not None and now - since > self._timeout:
-                    raise
-        return any_arrived
-
-    def _fetch_from(self, number: int, readers: list[_Reader]) -> bool:
-        broker = self._broker(number)
-        for reader in readers:
-            if reader.offset is None:
-                self._reset_offset(broker, reader)
-        positions = [(reader.partition[0], reader.partition[2], reader.offset or 0) for reader in readers]
+    def _check_brokers(self) -> None:
+        """Raise if the member has no partition because its ZooKeeper is not that of any broker."""
+        now = time.monotonic()
+        if self._readers.assigned:
+            self._idle_at = float("inf")
+        elif self._idle_at == float("inf"):
+            self._idle_at = now + (self._timeout or _PROBLEM_SECONDS)
+        if now < self._idle_at or not self._client.connected:
+            return
+        self._idle_at = float("inf")
         try:
-            fetched = broker.multi_fetch(positions)
-        except OffsetOutOfRangeError:
-            # Find the partitions that it concerns. The next call fetches from the others.
-            for reader, position in zip(readers, positions, strict=True):
-                try:
-                    broker.fetch(*position)
-                except OffsetOutOfRangeError:
-                    self._reset_offset(broker, reader)
-            return False
-        any_arrived = False
-        with self._lock:
-            for reader, (messages, next_offset) in zip(readers, fetched, strict=True):
-                topic, _, partition = reader.partition
-                if self._readers.get(reader.partition) is not reader or next_offset == reader.offset:
-                    continue
-                reader.offset = next_offset
-                any_arrived = True
-                self._buffer.extend((reader, GroupMessage(topic, number, partition, message)) for message in messages)
-        return any_arrived
-
-    def _reset_offset(self, broker: Consumer07, reader: _Reader) -> None:
-        topic, _, partition = reader.partition
-        found = broker.offsets(topic, partition, self._reset)
-        offset = found[0] if found else 0
-        with self._lock:
-            if self._readers.get(reader.partition) is reader:
-                reader.offset = reader.finished = offset
-                self._member.commit(time.monotonic(), [(reader.partition, offset)])
-                self._inputs.put(None)
-
-    def _broker(self, number: int) -> Consumer07:
-        from kazoo.exceptions import KazooException
-
-        if number not in self._brokers:
-            try:
-                host, port = parse_broker(
-                    self._client.get_async(f"/brokers/ids/{number}").get(timeout=self._timeout)[0]
-                )
-            except (KazooException, TimeoutError, self._client.handler.timeout_exception) as error:
-                raise NetworkError(
-                    f"could not read the address of broker {number} from ZooKeeper: {error!r}"
-                ) from error
-            self._brokers[number] = Consumer07(f"{host}:{port}", **self._reader_options)
-        return self._brokers[number]
+            found = wait_for(self._client.exists_async("/brokers/ids"), self._timeout, "look for brokers")
+        except (NetworkError, KafkaTimeoutError):
+            return
+        if found is None:
+            raise ConfigError(
+                f"group {self._group} has nothing to read: no broker has ever registered in ZooKeeper at {self._zookeeper}",
+                hint="check the address and the chroot: they must be those of zookeeper.connect (zk.connect) of the brokers",
+            )
 
     def assignment(self) -> dict[Partition, int]:
         """Return the assigned partitions, (topic, broker, partition), each with the number of its stream."""
         self._check()
         with self._lock:
             self._process_inputs()
-            return {reader.partition: reader.stream for reader in self._readers.values()}
+            return {reader.partition: reader.stream for reader in self._readers.assigned.values()}
 
     def commit(self, timeout: float | None = 10.0) -> None:
         """Commit the offsets of all messages that `poll` has returned, and wait until ZooKeeper has stored them.
@@ -452,46 +453,95 @@ class GroupConsumer07(Closing):
 
         Raises:
             KafkaTimeoutError: ZooKeeper did not store the offsets in time.
+            NetworkError: The ZooKeeper session ended before the offsets were stored. Their messages are delivered again.
             ClosedError: This consumer is closed.
             KafkaError: The membership has failed.
         """
-        self._check()
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            self._finish_last()
-            self._process_inputs()
-            self._member.commit(time.monotonic(), self._finished())
-            self._inputs.put(None)
-            while self._member.is_committing():
-                wait = _MAX_WAIT if deadline is None else min(_MAX_WAIT, deadline - time.monotonic())
-                if wait <= 0:
-                    raise KafkaTimeoutError(
-                        f"ZooKeeper did not store the offsets of {self.member_id} in time",
-                        hint="check the connection to ZooKeeper, or pass a longer timeout",
-                    )
-                self._committed.wait(wait)
+            self._check()
+            self._readers.finish_last()
+            self._is_iterating = False
+            self._commit(timeout)
+            if self._not_stored:
+                raise self._lost()
 
-    def close(self, timeout: float | None = 10.0) -> None:
-        """Commit the offsets and leave the group, which releases the partitions at once.
+    def _commit(self, timeout: float | None) -> None:
+        """Commit what is finished, and wait. The caller holds the lock."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._process_inputs()
+        self._note(time.monotonic(), self._finished())
+        self._inputs.put(None)
+        while self._noted:
+            wait = _MAX_WAIT if deadline is None else min(_MAX_WAIT, deadline - time.monotonic())
+            if wait <= 0:
+                raise KafkaTimeoutError(
+                    f"ZooKeeper did not store the offsets of {self.member_id} in time",
+                    hint="check the connection to ZooKeeper, or pass a longer timeout",
+                )
+            self._committed.wait(wait)
+            self._check()
+            self._process_inputs()
+
+    def _lost(self) -> NetworkError:
+        offsets = ", ".join(f"{topic}/{broker}-{n} at {at}" for (topic, broker, n), at in self._not_stored.items())
+        self._not_stored.clear()
+        return NetworkError(
+            f"the ZooKeeper session of {self.member_id} ended before these offsets were stored: {offsets}",
+            hint="the messages since the last commit are delivered again; check the connection to ZooKeeper",
+        )
+
+    def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
+        """Commit the offsets and leave the group, which releases the partitions at once. A second close does nothing.
+
+        All messages of a `poll` count as finished, unless an exception that was raised after that poll is still being handled. This
+        is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and `ExitStack`. The last message of a
+        loop that was left early never counts as finished. A `with` statement always knows whether the block raised.
 
         Args:
-            timeout: Seconds to wait for the commit, and for the thread. Default 10. None waits forever.
+            timeout: Seconds to wait for the commit. Default 10. None waits forever.
+            commit: False commits no offsets. True also commits the last poll while an exception is being handled. The default
+                decides as described above.
 
         Raises:
             KafkaError: As `commit`. The consumer is closed anyway.
         """
+        error = sys.exc_info()[1]
+        if error is None and not threading.main_thread().is_alive():
+            error = getattr(sys, "last_value", None)  # `atexit` calls this close after an exception ended the program
+        is_handling = error is not None and error is not self._error_at_poll and commit is not True
+        self._end(timeout, finish=not (self._is_iterating or is_handling), commit=commit is not False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._end(10.0, finish=True)
+            return
+        with suppress(KafkaError):  # the exception that ends the block matters more
+            self._end(10.0 if issubclass(kind, Exception) else _CLOSE_SECONDS, finish=False)
+
+    def _end(self, timeout: float | None, *, finish: bool, commit: bool = True) -> None:
+        """Leave the group. `finish` says whether the application is done with the messages of the last `poll`."""
         if self._stopped or os.getpid() != self._pid:
             return
         try:
-            self.commit(timeout)
+            if commit:
+                with self._lock:
+                    self._check()
+                    if finish:
+                        self._readers.finish_last()
+                    self._commit(timeout)
+                    # A partition that this member reads again is delivered again, which is nothing to report now.
+                    for partition in self._readers.assigned:
+                        self._not_stored.pop(partition, None)
+                    if self._not_stored:
+                        raise self._lost()
         finally:
             self._stopped = True
             self._inputs.put(None)
-            self._client.stop()
-            self._thread.join(timeout)
-            self._client.close()
-            for broker in self._brokers.values():
-                broker.close()
+            self._readers.close()
+            disconnect(self._client)
+            self._thread.join(_CLOSE_SECONDS)
 
     def _check(self) -> None:
         if os.getpid() != self._pid:
@@ -511,8 +561,20 @@ class GroupConsumer07(Closing):
         return f"<klamm.legacy.GroupConsumer07 {self.member_id}>"
 
 
-def _matching(pattern: str, names: list[str]) -> list[str]:
+def _check_topic(topic: str, streams: int) -> None:
+    """Raise if Java members of the group could not read a registration with this topic."""
+    if not topic or topic in (".", "..") or any(char in '/"\\' or not char.isprintable() for char in topic):
+        raise ConfigError(
+            f"invalid topic {topic!r}", hint="use a name that is not empty and has no slash, quote or backslash"
+        )
+    if streams < 1:
+        raise ConfigError(f"invalid number of streams {streams} of topic {topic}", hint="use 1 or more")
+
+
+def _matching(pattern: str, names: list[str]) -> tuple[str, list[str] | None, str | None]:
+    """Return the names that a member's expression matches, or why it cannot be read."""
     try:
-        return [name for name in names if re.fullmatch(pattern, name)]
-    except re.error:
-        return []  # a Java consumer's pattern with syntax that Python lacks; our own was checked at the start
+        matches = compile_filter(rewrite(pattern))
+    except ConfigError as error:
+        return "unreadable", None, error.message
+    return "names", [name for name in names if matches.fullmatch(name)], None
