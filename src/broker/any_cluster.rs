@@ -4,7 +4,7 @@
 use super::legacy::Brokers;
 use super::request_log::LoggedRequest;
 use super::version::Version;
-use super::{Cluster, Connection, Node, Options, Output, Time};
+use super::{Cluster, Connection, Fault, Node, Options, Output, Time};
 use crate::frame::DEFAULT_MAX_FRAME;
 use bytes::Bytes;
 use std::io;
@@ -35,12 +35,12 @@ impl AnyCluster {
         }
     }
 
-    /// Returns the modern cluster. Fails for legacy brokers, which have no leaders, coordinators and faults.
+    /// Returns the modern cluster. Fails for legacy brokers, which have no leaders and coordinators.
     pub fn cluster(&mut self) -> io::Result<&mut Cluster> {
         match self {
             Self::Modern(cluster) => Ok(cluster),
             Self::Legacy(_) => {
-                let why = "legacy brokers (Kafka 0.6 and 0.7) have no leaders, coordinators or faults";
+                let why = "legacy brokers (Kafka 0.6 and 0.7) have no leaders or coordinators";
                 Err(io::Error::new(io::ErrorKind::InvalidInput, why))
             }
         }
@@ -89,6 +89,20 @@ impl AnyCluster {
 
     pub fn handle_timeout(&mut self, now: Time) {
         either!(self, cluster => cluster.handle_timeout(now));
+    }
+
+    pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
+        match self {
+            Self::Modern(cluster) => {
+                cluster.fault(fault);
+                Ok(())
+            }
+            Self::Legacy(brokers) => brokers.fault(fault),
+        }
+    }
+
+    pub fn clear_faults(&mut self) {
+        either!(self, cluster => cluster.clear_faults());
     }
 
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {

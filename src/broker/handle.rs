@@ -128,12 +128,12 @@ impl Control {
 
     /// Adds a fault.
     pub fn fault(&self, fault: Fault) -> io::Result<()> {
-        self.call(move |server| server.with_cluster(|cluster, _| cluster.fault(fault)))?
+        self.call(move |server| server.fault(fault))?.map_err(invalid)
     }
 
     /// Removes all faults.
     pub fn clear_faults(&self) -> io::Result<()> {
-        self.call(|server| server.with_cluster(|cluster, _| cluster.clear_faults()))?
+        self.call(|server| server.clear_faults())
     }
 
     /// Returns the last requests, the oldest first.

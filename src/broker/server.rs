@@ -9,7 +9,7 @@
 use super::any_cluster::AnyCluster;
 use super::disk::Disk;
 use super::subject;
-use super::{Cluster, Connection, Node, Options, Output, Time};
+use super::{Cluster, Connection, Fault, Node, Options, Output, Time};
 use crate::frame::Frames;
 use crate::net::{Event, Listener, Poller, Received, Stream, Wake, tls};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -189,6 +189,14 @@ impl Server {
         let result = what(self.cluster.cluster()?, now);
         self.deliver(None);
         Ok(result)
+    }
+
+    pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
+        self.cluster.fault(fault)
+    }
+
+    pub fn clear_faults(&mut self) {
+        self.cluster.clear_faults();
     }
 
     pub fn cluster(&self) -> &AnyCluster {

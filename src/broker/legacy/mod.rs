@@ -4,6 +4,7 @@
 //! accept   topic names and message sets that the broker accepts
 //! log      segments, flushing, offsets
 //! draft    the draft protocol after 0.7, served from the same logs
+//! silence  faults: requests that are dropped, or handled late
 //! ```
 //!
 //! Nodes are independent: each has its own topics, all with the same number of partitions. The behaviour follows
@@ -16,6 +17,7 @@
 mod accept;
 mod draft;
 mod log;
+mod silence;
 
 use super::ids::Connection;
 use super::request::Output;
@@ -27,6 +29,7 @@ use crate::random::Random;
 use accept::SetCheck;
 use bytes::Bytes;
 use log::{EARLIEST, LATEST, Log, Slice};
+use silence::Silence;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 pub use log::Settings;
@@ -53,6 +56,7 @@ pub struct Brokers {
     logs: BTreeMap<(i32, String, i32), Log>,
     outputs: VecDeque<Output>,
     requests: RequestLog,
+    silence: Silence,
 }
 
 /// A request that waits.
@@ -97,6 +101,7 @@ impl Brokers {
             logs: BTreeMap::new(),
             outputs: VecDeque::new(),
             requests: RequestLog::default(),
+            silence: Silence::default(),
         }
     }
 
@@ -114,6 +119,7 @@ impl Brokers {
     /// Removes a connection.
     pub fn disconnect(&mut self, connection: Connection) {
         self.clients.remove(&connection);
+        self.silence.forget(connection);
         self.waiting.retain(|waiting| waiting.connection != connection);
     }
 
@@ -122,6 +128,13 @@ impl Brokers {
         let Some(&node) = self.clients.get(&connection) else {
             return;
         };
+        let Some(frame) = self.apply_faults(now, connection, node, frame) else {
+            return;
+        };
+        self.handle_now(now, connection, node, frame);
+    }
+
+    fn handle_now(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) {
         if self.is_draft {
             return self.handle_draft(now, connection, node, frame);
         }
@@ -141,7 +154,8 @@ impl Brokers {
     pub fn next_timeout(&self) -> Option<Time> {
         let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min();
         let due = at.map(|at| Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)));
-        due.into_iter().chain(self.waiting.iter().map(|waiting| waiting.deadline)).min()
+        let waiting = self.waiting.iter().map(|waiting| waiting.deadline);
+        due.into_iter().chain(waiting).chain(self.silence.next_timeout()).min()
     }
 
     /// Flushes and deletes what is due.
@@ -150,6 +164,7 @@ impl Brokers {
         let gone: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
         self.held = self.held.saturating_sub(gone);
         self.expire_draft(now);
+        self.handle_late(now);
     }
 
     /// Stops a node and closes its connections. Its logs stay.
