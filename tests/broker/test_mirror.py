@@ -10,7 +10,8 @@ import klamm
 from cli_process import klamm as command
 from cli_process import started
 from klamm import legacy
-from old_broker import VERSIONS, old_broker
+from klamm.testing import DevBroker
+from old_broker import VERSIONS, OldBroker, old_broker
 
 
 @pytest.fixture(params=VERSIONS)
@@ -80,3 +81,63 @@ def test_following_copies_what_comes_later(old, broker, topic):
             assert next(iter(consumer)).value == b"first"
             old.fill([b"second"], 1)
             assert next(iter(consumer)).value == b"second"
+
+
+def test_each_client_gets_the_options_that_it_has_so_that_large_messages_fit(broker, topic):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(configs={"max.message.bytes": "4000000"})})
+    given = {
+        "max.request.size": "4000000",
+        "acks": "all",
+        "compression.type": "gzip",
+        "isolation.level": "read_committed",
+        "client.id": "mirror",
+    }
+    with DevBroker(as_version="0.7.1") as running:
+        old = OldBroker("0.7", running.bootstrap_servers)
+        old.fill([b"v" * 1_500_000], 0)
+        result = mirror(old, broker, topic, *(word for item in given.items() for word in ("-X", "=".join(item))))
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads(result.stdout)["records"] == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("isolation.levle=x", b"did you mean isolation.level?"),
+        ("share.acquire.mode=x", b"no client of this command has it"),
+        ("transactional.id=x", b"a restarted copy needs the same ID"),
+        ("group.id=x", b"cannot be set"),
+    ],
+)
+def test_options_of_no_client_are_refused(option, reason):
+    with old_broker("0.7.2") as old:
+        old.fill([b"v"], 0)
+        ends = ["--from", f"0.7://{old.bootstrap_servers}/old", "--to", "127.0.0.1:1/t"]
+        result = command("mirror", *ends, "-X", option)
+    assert result.returncode == 1
+    assert reason in result.stderr
+
+
+def test_following_continues_when_the_old_broker_is_back(broker, topic):
+    with DevBroker(as_version="0.7.2") as running:
+        old = OldBroker("0.7", running.bootstrap_servers)
+        old.fill([b"first"], 0)
+        ends = ["--from", f"0.7://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
+        with (
+            started("mirror", *ends, "--follow") as process,
+            klamm.Consumer(
+                broker.bootstrap_servers,
+                isolation_level="read_committed",
+                topics=[topic],
+                group_id=topic,
+                auto_offset_reset="earliest",
+            ) as consumer,
+        ):
+            assert next(iter(consumer)).value == b"first"
+            running.kill(1)
+            assert b"continues when the old broker is back" in process.stderr.readline()
+            running.start(1)
+            old.fill([b"second"], 0)
+            assert next(iter(consumer)).value == b"second"
+            assert process.poll() is None

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException, PythonException
 
 from klamm import legacy
-from klamm.errors import ConfigError
+from klamm.errors import ConfigError, UnknownTopicOrPartitionError
 from klamm.spark.legacy import KlammLegacyReader
 from klamm.spark.options import read_options
 from klamm.spark.schema import source_schema
@@ -102,6 +102,15 @@ def test_deleted_messages_are_data_loss(spark, old):
     with pytest.raises(PythonException, match="from byte 10000000"):
         read(spark, old, **options, startingOffsets=behind).collect()
     assert read(spark, old, **options, startingOffsets=behind, failOnDataLoss="false").collect() == []
+
+
+@pytest.mark.parametrize("options", [{"subscribe": "old,oldd"}, {"assign": '{"oldd":[0]}'}])
+def test_a_topic_without_any_message_may_be_mistyped_and_is_refused(spark, old, options):
+    old.fill([b"v"], 1)
+    with pytest.raises(UnknownTopicOrPartitionError, match="has no messages in topic 'oldd'"):
+        plan(old, **options)
+    with pytest.raises(PySparkException, match="has no messages in topic 'oldd'"):
+        read(spark, old, **options).collect()
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,16 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import klamm
 from klamm import legacy
 from klamm.cli.clients import closing
 from klamm.cli.options import add_json, add_settings, positive
-from klamm.cli.output import CommandError
-from klamm.errors import TopicAlreadyExistsError
-from klamm.legacy.consumer import source_headers
+from klamm.config import foreign, options
+from klamm.errors import ConfigError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
+from klamm.legacy.consumer import partitions_with_messages, source_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
     from klamm.cli.output import Advance, Output
 
 IDLE_SECONDS = 1.0
-"""Pause between fetches at the end of the topic."""
+"""Pause between fetches at the end of the topic, and while the old broker is away."""
+
+OWN_KEYS = {
+    "transactional.id": "a restarted copy needs the same ID",
+    "group.id": "each old partition has a group of its own",
+    "enable.auto.commit": "the transactions contain the offsets",
+}
+"""Keys that the command sets, and the reasons."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class Copied:
     """End of each old partition when the copy started."""
     records: int = 0
     bytes: int = 0
+    is_away: bool = False
+    """Whether the old broker did not answer the last fetch."""
 
 
 def add(commands: Commands) -> None:
@@ -85,7 +95,11 @@ def add(commands: Commands) -> None:
         required=True,
         help="copy to this cluster and topic; the topic is created if it does not exist",
     )
-    parser.add_argument("--follow", action="store_true", help="wait for new messages at the end, forever")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="wait for new messages at the end, and for the old broker when it is away, forever",
+    )
     parser.add_argument(
         "--fetch-size",
         metavar="BYTES",
@@ -93,7 +107,11 @@ def add(commands: Commands) -> None:
         default=1 << 20,
         help="fetch this many bytes at once (default: %(default)s)",
     )
-    add_settings(parser, "set an option of the new cluster's clients by its Kafka name; may be repeated")
+    add_settings(
+        parser,
+        "set an option of the new cluster's clients by its Kafka name, such as max.request.size of the producer or "
+        "isolation.level of the consumer; each client gets the options that it has; may be repeated",
+    )
     add_json(
         parser,
         "print one JSON object at the end, with topic, records, bytes (of values), seconds, and offsets by old partition",
@@ -106,15 +124,15 @@ def run(args: argparse.Namespace, output: Output) -> int:
     old: Source = args.source
     new: Target = args.target
     started = time.monotonic()
-    config = {"bootstrap.servers": new.bootstrap, **dict(args.config)}
+    configs = client_configs({"bootstrap.servers": new.bootstrap, **dict(args.config)})
     with legacy.Consumer07(old.broker, magic=old.magic, fetch_size=args.fetch_size) as consumer:
-        partitions = old_partitions(consumer, old.topic)
-        make_topic(config, new.topic, len(partitions))
-        producer = klamm.Producer(config | {"transactional.id": f"{group(old, 0)}→{new.topic}"})
+        partitions = partitions_with_messages(consumer, old.topic)
+        make_topic(configs["admin"], new.topic, len(partitions))
+        producer = klamm.Producer(configs["producer"] | {"transactional.id": f"{group(old, 0)}→{new.topic}"})
         with closing(producer):
             with producer.transaction():
                 pass  # ends an open transaction of an earlier run, before its offsets are read
-            offsets = start_offsets(config, old, new, consumer, partitions)
+            offsets = start_offsets(configs["consumer"], old, new, consumer, partitions)
             copied = Copied(offsets, {number: consumer.latest(old.topic, number) for number in partitions})
             total = sum(max(0, copied.ends[number] - offsets[number]) for number in partitions)
             with output.progress(f"mirror {old.topic}", None if args.follow else total) as advance:
@@ -145,8 +163,8 @@ def copy_once(
     for number, offset in copied.offsets.items():
         if not args.follow and offset >= copied.ends[number]:
             continue
-        fetched = consumer.fetch(old.topic, number, offset)
-        if fetched.next_offset == offset:
+        fetched = fetch(consumer, args, copied, number)
+        if fetched is None or fetched.next_offset == offset:
             continue
         any_arrived = True
         with producer.transaction() as tx:
@@ -165,20 +183,47 @@ def copy_once(
     return any_arrived
 
 
+def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied, number: int) -> legacy.Fetched | None:
+    """Fetch from an old partition. With `--follow`, return None while the old broker is away."""
+    try:
+        fetched = consumer.fetch(args.source.topic, number, copied.offsets[number])
+    except (NetworkError, KafkaTimeoutError) as error:
+        if not args.follow:
+            raise
+        if not copied.is_away:
+            print(
+                f"klamm: {error.message}; the copy continues when the old broker is back", file=sys.stderr, flush=True
+            )
+        copied.is_away = True
+        return None
+    copied.is_away = False
+    return fetched
+
+
+def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the configurations of the admin client, the producer and the consumer. Each has the keys of its client."""
+    configs: dict[str, dict[str, str]] = {"admin": {}, "producer": {}, "consumer": {}}
+    clients = {name: option.clients for option in options() for name in (option.name, *option.aliases)}
+    for name, value in config.items():
+        if name in OWN_KEYS:
+            raise ConfigError(f"option {name} cannot be set: {OWN_KEYS[name]}", hint="leave it out")
+        if configs.keys().isdisjoint(clients.get(name, ())):
+            hints = (known.hint for known in foreign() if name in known.names)
+            near = get_close_matches(
+                name, [each for each, its in clients.items() if not configs.keys().isdisjoint(its)], 1
+            )
+            hint = next(
+                hints, f"did you mean {near[0]}?" if near else "use the name of an option in docs/configuration.md"
+            )
+            raise ConfigError(f"unknown option {name}: no client of this command has it", hint=hint)
+        for client in configs.keys() & set(clients[name]):
+            configs[client][name] = value
+    return configs
+
+
 def group(old: Source, partition: int) -> str:
     """Return the group that stores the offset of an old partition."""
     return f"klamm-mirror/{old.broker}/{old.topic}/{partition}"
-
-
-def old_partitions(consumer: legacy.Consumer07, topic: str) -> list[int]:
-    """Return the broker's partitions of a topic; raise if all of them are empty."""
-    found = consumer.partitions(topic)
-    if not any(consumer.latest(topic, number) for number in found):
-        raise CommandError(
-            f"broker {consumer.broker} has no messages in topic {topic!r}",
-            "check the name of the topic: old brokers accept any name",
-        )
-    return found
 
 
 def make_topic(config: Mapping[str, str], topic: str, partitions: int) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from klamm.errors import ConfigError, OffsetOutOfRangeError
-from klamm.legacy.consumer import Consumer07, source_headers
+from klamm.legacy.consumer import Consumer07, partitions_with_messages, source_headers
 from klamm.spark.client_options import READ_DEFAULTS
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
@@ -45,10 +45,15 @@ class KlammLegacyReader(DataSourceReader):
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        """Plan one or more tasks for each partition with messages to read; tasks begin at segments."""
+        """Plan one or more tasks for each partition with messages to read; tasks begin at segments.
+
+        A topic that has never had a message is an error: brokers accept any name, so it may be mistyped.
+        """
         options = self._options
         with closing(_consumer(options)) as consumer:
-            tps = list(options.assigned) or [(t, n) for t in sorted(options.topics) for n in consumer.partitions(t)]
+            topics = sorted({topic for topic, _ in options.assigned} or options.topics)
+            found = [(topic, number) for topic in topics for number in partitions_with_messages(consumer, topic)]
+            tps = list(options.assigned) or found
             ranges = [
                 OffsetRange(*tp, _resolve(consumer, tp, options.start), _resolve(consumer, tp, options.end))
                 for tp in tps
