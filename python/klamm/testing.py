@@ -421,6 +421,9 @@ class DevBroker(DevBrokerCore):
 
         If more than one fault matches a request, the fault that was added first applies.
 
+        Brokers of Kafka 0.6 and 0.7 only support `delay` and `drop`, for requests of all APIs. With `delay`, they handle the request
+        late, so that a long delay makes a broker that accepts requests and never answers.
+
         Args:
             api: Kafka's name of the API, or None for every API.
             action: One of the actions above.
