@@ -325,27 +325,36 @@ def test_commit_waits_while_zookeeper_restarts(mortal):
     consumer.close()
 
 
-@pytest.mark.usefixtures("tree")
-def test_a_silent_broker_does_not_delay_the_messages_of_others(zookeeper, broker, topic, group):
-    sent = fill(zookeeper, topic)
-    broker.fault(None, "delay", seconds=3600, times=None, node=2)
-    try:
-        with member(zookeeper, group, topic, timeout=600) as consumer:
-            found = payloads(read([consumer], 20))
-            assert len(found) == 20
-            assert set(found) < set(sent)
-            with legacy.Producer07(broker.bootstrap_servers.split(",")[0]) as producer:
-                for number in range(5):
-                    producer.send(topic, b"more%d" % number, partition=0)
-                    assert payloads(read([consumer], 1)) == [b"more%d" % number]
-    finally:
-        broker.clear_faults()
+@pytest.fixture
+def silence(broker):
+    """Provide a function that makes node 2 accept requests and never answer, until the test ends."""
+
+    def change(silent=True):
+        if silent:
+            broker.fault(None, "delay", seconds=3600, times=None, node=2)
+        else:
+            broker.clear_faults()
+
+    yield change
+    change(False)
 
 
-@pytest.mark.usefixtures("tree")
-def test_a_silent_broker_is_reported_and_read_again_when_it_answers(zookeeper, broker, topic, group):
+def test_a_silent_broker_does_not_delay_the_messages_of_others(zookeeper, broker, topic, group, silence):
     sent = fill(zookeeper, topic)
-    broker.fault(None, "delay", seconds=3600, times=None, node=2)
+    silence()
+    with member(zookeeper, group, topic, timeout=600) as consumer:
+        found = payloads(read([consumer], 21))
+        assert len(found) == 21
+        assert set(found) < set(sent)
+        with legacy.Producer07(broker.bootstrap_servers.split(",")[0]) as producer:
+            for number in range(5):
+                producer.send(topic, b"more%d" % number, partition=0)
+                assert payloads(read([consumer], 1)) == [b"more%d" % number]
+
+
+def test_a_silent_broker_is_reported_and_read_again_when_it_answers(zookeeper, broker, topic, group, silence):
+    sent = fill(zookeeper, topic)
+    silence()
     with member(zookeeper, group, topic, timeout=0.5) as consumer:
         found, errors = [], []
 
@@ -354,12 +363,12 @@ def test_a_silent_broker_is_reported_and_read_again_when_it_answers(zookeeper, b
                 found.extend(consumer.poll(0.2))
             except KafkaTimeoutError as error:
                 errors.append(error)
-            return errors and len(found) == 20
+            return len(found)
 
-        eventually(poll)
+        eventually(lambda: poll() == 21 and errors)
         assert broker.bootstrap_servers.split(",")[1] in str(errors[0])
-        broker.clear_faults()
-        eventually(lambda: poll() or len(found) == 40)
+        silence(False)
+        eventually(lambda: poll() == 40)
         assert payloads(found) == sent
 
 

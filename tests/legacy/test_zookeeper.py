@@ -229,7 +229,7 @@ def test_a_producer_follows_new_partitions_and_dead_brokers(zookeeper, topic, tr
         broker.kill(1)
         eventually(lambda: producer._registry.partitions("t") == [(2, 0)])
         broker.start(1)
-        eventually(lambda: producer._registry.partitions("t") == [(1, 0), (1, 1), (1, 2)])
+        eventually(lambda: producer._registry.partitions("t") == [(1, 0), (1, 1), (1, 2), (2, 0)])
 
 
 def test_a_group_survives_a_restart_of_zookeeper_during_a_rebalance():
