@@ -51,13 +51,17 @@ class KlammLegacyReader(DataSourceReader):
         """
         options = self._options
         with closing(_consumer(options)) as consumer:
-            topics = sorted({topic for topic, _ in options.assigned} or options.topics)
-            found = [(topic, number) for topic in topics for number in partitions_with_messages(consumer, topic)]
-            tps = list(options.assigned) or found
+            tps = list(options.assigned) or [
+                (topic, number)
+                for topic in sorted(options.topics)
+                for number in partitions_with_messages(consumer, topic)
+            ]
             ranges = [
                 OffsetRange(*tp, _resolve(consumer, tp, options.start), _resolve(consumer, tp, options.end))
                 for tp in tps
             ]
+            for topic in sorted({topic for topic, _ in options.assigned}):
+                partitions_with_messages(consumer, topic)
             most = options.division.max_bytes
             return [InputPartition(part) for each in ranges for part in _cut(consumer, each, most)]
 
