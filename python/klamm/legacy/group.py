@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _CLAIM_BACKOFF = 0.2  # seconds between attempts to claim a partition whose former owner has not released it yet
 _MAX_WAIT = 0.5  # longest wait of the thread, in seconds
-_CLOSE_SECONDS = 2.0  # longest wait for the commit of a close after Ctrl+C, and for the thread
+_CLOSE_SECONDS = 2.0  # longest wait for the commit after an exception, and for the thread
 _PROBLEM_SECONDS = 10.0  # between two reports of the same problem, if `timeout` is None
 _DUPLICATE_AFTER = 1.5  # session timeouts after which a member with the same ID counts as alive
 
@@ -518,7 +518,7 @@ class GroupConsumer07(Closing):
             self._end(10.0, finish=True)
             return
         with suppress(KafkaError):  # the exception that ends the block matters more
-            self._end(10.0 if issubclass(kind, Exception) else _CLOSE_SECONDS, finish=False)
+            self._end(_CLOSE_SECONDS, finish=False)
 
     def _end(self, timeout: float | None, *, finish: bool, commit: bool = True) -> None:
         """Leave the group. `finish` says whether the application is done with the messages of the last `poll`."""

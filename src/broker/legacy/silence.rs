@@ -44,9 +44,11 @@ impl Brokers {
     pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
         let is_plain = fault.api.is_none() && fault.topic.is_none() && fault.probability >= 1.0;
         if !is_plain || !matches!(fault.action, Action::Delay(_) | Action::Drop) {
-            return Err("legacy brokers (Kafka 0.6 and 0.7) only support the faults delay and drop, without api, topic and \
+            return Err(
+                "legacy brokers (Kafka 0.6 and 0.7) only support the faults delay and drop, without api, topic and \
                         probability"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         self.silence.faults.push(fault);
         Ok(())
@@ -58,13 +60,7 @@ impl Brokers {
     }
 
     /// Returns a request to handle now. A request that is dropped or late is not returned.
-    pub(super) fn apply_faults(
-        &mut self,
-        now: Time,
-        connection: Connection,
-        node: i32,
-        frame: Bytes,
-    ) -> Option<Bytes> {
+    pub(super) fn apply_faults(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) -> Option<Bytes> {
         if let Some((_, frames)) = self.silence.held.get_mut(&connection) {
             frames.push_back(frame);
             return None;
