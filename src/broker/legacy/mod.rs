@@ -23,13 +23,13 @@ use super::ids::Connection;
 use super::request::Output;
 use super::request_log::{LoggedRequest, RequestLog};
 use super::version::{LegacyVersion, Version};
-use super::{Node, Options, Time};
+use super::{Fault, Node, Options, Time};
 use crate::legacy::{ErrorCode, Fetch, Offsets, Produce, Request, RequestType, Response};
 use crate::random::Random;
 use accept::SetCheck;
 use bytes::Bytes;
 use log::{EARLIEST, LATEST, Log, Slice};
-use silence::Silence;
+use silence::{Fate, Silence};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 pub use log::Settings;
@@ -128,10 +128,11 @@ impl Brokers {
         let Some(&node) = self.clients.get(&connection) else {
             return;
         };
-        let Some(frame) = self.apply_faults(now, connection, node, frame) else {
-            return;
-        };
-        self.handle_now(now, connection, node, frame);
+        match self.silence.apply(now, connection, node, frame) {
+            Fate::Handled(frame) => self.handle_now(now, connection, node, frame),
+            Fate::Held => {}
+            Fate::Dropped => self.close(connection),
+        }
     }
 
     fn handle_now(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) {
@@ -164,7 +165,24 @@ impl Brokers {
         let gone: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
         self.held = self.held.saturating_sub(gone);
         self.expire_draft(now);
-        self.handle_late(now);
+        for (connection, mut frames) in self.silence.take_due(now) {
+            if let (Some(first), Some(&node)) = (frames.pop_front(), self.clients.get(&connection)) {
+                self.handle_now(now, connection, node, first);
+            }
+            for frame in frames {
+                self.handle(now, connection, frame);
+            }
+        }
+    }
+
+    /// Adds a fault. Returns an error for what legacy brokers do not support.
+    pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
+        self.silence.add(fault)
+    }
+
+    /// Removes all faults. Requests that wait stay late.
+    pub fn clear_faults(&mut self) {
+        self.silence.clear();
     }
 
     /// Stops a node and closes its connections. Its logs stay.

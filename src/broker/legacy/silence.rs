@@ -3,8 +3,9 @@
 //! A request that is handled late holds up all later requests of its connection. The faults that change replies are left
 //! out, because most legacy requests get none.
 
+use super::super::clock::Time;
 use super::super::fault::{Action, Fault};
-use super::{Brokers, Connection, Time};
+use super::super::ids::Connection;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +17,16 @@ pub(super) struct Silence {
     held: BTreeMap<Connection, (Time, VecDeque<Bytes>)>,
 }
 
+/// What a fault does with a request.
+pub(super) enum Fate {
+    /// The broker handles it now.
+    Handled(Bytes),
+    /// The broker handles it later.
+    Held,
+    /// The broker closes the connection.
+    Dropped,
+}
+
 impl Silence {
     pub fn forget(&mut self, connection: Connection) {
         self.held.remove(&connection);
@@ -23,6 +34,45 @@ impl Silence {
 
     pub fn next_timeout(&self) -> Option<Time> {
         self.held.values().map(|(at, _)| *at).min()
+    }
+
+    /// Adds a fault. Returns an error for what legacy brokers do not support.
+    pub fn add(&mut self, fault: Fault) -> Result<(), String> {
+        let is_plain = fault.api.is_none() && fault.topic.is_none() && fault.probability >= 1.0;
+        if !is_plain || !matches!(fault.action, Action::Delay(_) | Action::Drop) {
+            let why = "legacy brokers (Kafka 0.6 and 0.7) only support the faults delay and drop, without api, topic and \
+                       probability";
+            return Err(why.to_owned());
+        }
+        self.faults.push(fault);
+        Ok(())
+    }
+
+    /// Removes all faults. Requests that wait stay late.
+    pub fn clear(&mut self) {
+        self.faults.clear();
+    }
+
+    /// Returns what to do with a request.
+    pub fn apply(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) -> Fate {
+        if let Some((_, frames)) = self.held.get_mut(&connection) {
+            frames.push_back(frame);
+            return Fate::Held;
+        }
+        match self.select(node) {
+            Some(Action::Delay(delay)) => {
+                self.held.insert(connection, (now + delay, [frame].into()));
+                Fate::Held
+            }
+            Some(_) => Fate::Dropped,
+            None => Fate::Handled(frame),
+        }
+    }
+
+    /// Removes and returns the late requests whose time has come, with those after them.
+    pub fn take_due(&mut self, now: Time) -> Vec<(Connection, VecDeque<Bytes>)> {
+        let due = self.held.extract_if(.., |_, (at, _)| *at <= now);
+        due.map(|(connection, (_, frames))| (connection, frames)).collect()
     }
 
     fn select(&mut self, node: i32) -> Option<Action> {
@@ -36,58 +86,5 @@ impl Silence {
             }
         }
         Some(action)
-    }
-}
-
-impl Brokers {
-    /// Adds a fault. Returns an error for what legacy brokers do not support.
-    pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
-        let is_plain = fault.api.is_none() && fault.topic.is_none() && fault.probability >= 1.0;
-        if !is_plain || !matches!(fault.action, Action::Delay(_) | Action::Drop) {
-            return Err(
-                "legacy brokers (Kafka 0.6 and 0.7) only support the faults delay and drop, without api, topic and \
-                        probability"
-                    .to_owned(),
-            );
-        }
-        self.silence.faults.push(fault);
-        Ok(())
-    }
-
-    /// Removes all faults. Requests that wait stay late.
-    pub fn clear_faults(&mut self) {
-        self.silence.faults.clear();
-    }
-
-    /// Returns a request to handle now. A request that is dropped or late is not returned.
-    pub(super) fn apply_faults(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) -> Option<Bytes> {
-        if let Some((_, frames)) = self.silence.held.get_mut(&connection) {
-            frames.push_back(frame);
-            return None;
-        }
-        match self.silence.select(node) {
-            Some(Action::Delay(delay)) => {
-                self.silence.held.insert(connection, (now + delay, [frame].into()));
-                None
-            }
-            Some(_) => {
-                self.close(connection);
-                None
-            }
-            None => Some(frame),
-        }
-    }
-
-    /// Handles late requests whose time has come, and the requests after them.
-    pub(super) fn handle_late(&mut self, now: Time) {
-        let due: Vec<_> = self.silence.held.extract_if(.., |_, (at, _)| *at <= now).collect();
-        for (connection, (_, mut frames)) in due {
-            if let (Some(first), Some(&node)) = (frames.pop_front(), self.clients.get(&connection)) {
-                self.handle_now(now, connection, node, first);
-            }
-            for frame in frames {
-                self.handle(now, connection, frame);
-            }
-        }
     }
 }
