@@ -182,3 +182,11 @@ def test_one_dict_of_options_serves_source_and_sink():
 def test_assigned_partitions_are_in_order():
     assigned = read_options(BOOTSTRAP | {"assign": '{"b":[10,2],"a":[0]}'}).assigned
     assert assigned == (("a", 0), ("b", 2), ("b", 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_odd"), [("0", False), ("1795675721", True), ("1795675721000", False), ("99999999999", True)]
+)
+def test_a_time_in_seconds_is_warned_of(caplog, text, is_odd):
+    assert read_options(TOPIC | {"startingTimestamp": text}).start.at.ms == int(text)
+    assert ("is it in seconds?" in caplog.text) == is_odd

@@ -7,6 +7,7 @@ If more than one option sets the start (or the end), the first in this order is 
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from klamm.spark.offsets import Offsets, Partition
+
+
+log = logging.getLogger("klamm.spark")
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ def _position(given: Mapping[str, str], side: str, default: str, or_latest: bool
     if (text := given.get(option.lower())) is not None:
         if not text.strip().isdecimal():
             raise ConfigError(f"option '{option}' must be milliseconds since 1970, got '{text}'")
+        if 0 < int(text) < SMALLEST_LIKELY_MS:
+            log.warning("option '%s' is %s ms, which is before 1973; is it in seconds?", option, text)
         return Position(option, Times(int(text), or_latest))
     option = f"{side}OffsetsByTimestamp"
     if (text := given.get(option.lower())) is not None:
@@ -127,3 +133,7 @@ def _object(text: str, form: str) -> dict[str, Any]:
 
 def _is_integer(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+# Times in seconds are smaller than this until the year 5138.
+SMALLEST_LIKELY_MS = 10**11
