@@ -213,6 +213,22 @@ def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_skipped(ka
     assert sorted(seen) == ([0, 0, 1, 1, 2, 2] if careful == "true" else [0, 0, 1, 1, 2, 2, 3, 4])
 
 
+def test_a_query_gets_past_a_timestamp_out_of_range_by_an_option(dev, topic, tmp_path):
+    with klamm.Admin(dev.bootstrap) as admin:
+        admin.create_topics({topic: klamm.NewTopic(configs={"message.timestamp.after.max.ms": str(2**63 - 1)})})
+    dev.produce(topic, *({"value": b"%d" % n, "timestamp_ms": 1 if n else 2**63 - 1} for n in range(3)))
+    seen = []
+    for more, end in (({}, StreamingQueryException), ({"failOnTimestampRange": "false"}, None)):
+        rows = dev.stream(subscribe=topic, startingOffsets="earliest", **more)
+        with running(rows, tmp_path, seen.extend) as query:
+            if end is None:
+                query.processAllAvailable()
+            else:
+                with pytest.raises(end, match=f"TimestampRangeError: .* of partition {topic}-0 at offset 0"):
+                    query.processAllAvailable()
+    assert seen == [0, 1, 2]
+
+
 @pytest.mark.parametrize("careful", ["true", "false"])
 def test_a_topic_that_is_unknown_for_a_moment_is_not_read_again(kafka_at, topic, tmp_path, careful):
     checkpoint, seen = tmp_path / "checkpoint", []
