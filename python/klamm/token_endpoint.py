@@ -29,6 +29,12 @@ def check_authorities(settings: Mapping[str, str]) -> None:
         raise ConfigError(
             "sasl.oauthbearer.ca.location and sasl.oauthbearer.ca.pem are both set", hint="set only one of them"
         )
+    for key in ("ca.location", "ca.pem"):
+        if key in settings and not settings["token.endpoint.url"].lower().startswith("https:"):
+            raise ConfigError(
+                f"sasl.oauthbearer.{key} has no effect without HTTPS",
+                hint="use an https:// URL in sasl.oauthbearer.token.endpoint.url, or leave the key out",
+            )
     try:
         _context(settings)
     except AuthenticationError as error:

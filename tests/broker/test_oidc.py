@@ -302,6 +302,7 @@ def test_each_status_has_its_hint(door, status, hint):
         ({"sasl.oauthbearer.ca.location": "/no/such/file"}, "/no/such/file: No such file"),
         ({"https.ca.pem": "no PEM"}, r"sasl\.oauthbearer\.ca\.pem: no valid certificate found"),
         ({"https.ca.pem": "x", "https.ca.location": "y"}, "are both set"),
+        ({"https.ca.pem": "x", "sasl.oauthbearer.token.endpoint.url": "http://h"}, "has no effect without HTTPS"),
         ({"sasl.oauthbearer.token.endpoint.url": "ftp://h/token"}, "use an https:// URL"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://me:pass@h/token"}, "URL without a user"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://h/token"}, "needs sasl.oauthbearer.client.secret"),
