@@ -152,3 +152,28 @@ const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const ANY_PURPOSE: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
 const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
+
+#[cfg(all(test, feature = "broker"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_certificate_has_no_facts_or_other_ones() {
+        let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap().cert;
+        let der = certificate.der();
+        let facts = Facts::of(der).unwrap();
+        assert_eq!((facts.version, facts.rsa_bits, facts.is_for_servers()), (3, None, true));
+        for end in 0..der.len() {
+            assert!(Facts::of(&der[..end]).is_none());
+            assert_eq!(split_trusted(&der[..end]), None);
+        }
+        for at in 0..der.len() {
+            let mut damaged = der.to_vec();
+            for bit in 0..8 {
+                damaged[at] ^= 1 << bit;
+                Facts::of(&damaged).map(|facts| facts.is_for_servers());
+                split_trusted(&damaged).map(|(_, settings)| vouches_for_servers(settings));
+            }
+        }
+    }
+}
