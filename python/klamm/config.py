@@ -28,6 +28,7 @@ class CommonConfig(TypedDict, total=False):
     """Configuration keys of every client."""
 
     client_id: str
+    connections_max_idle_ms: int
     default_api_timeout_ms: int
     metadata_max_age_ms: int
     metadata_recovery_strategy: Literal["rebootstrap"]
@@ -59,6 +60,7 @@ class CommonConfig(TypedDict, total=False):
     sasl_username: str
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     socket_connection_setup_timeout_ms: int
+    socket_keepalive_enable: bool
     ssl_ca_location: str
     ssl_ca_pem: str
     ssl_certificate_location: str

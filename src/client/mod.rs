@@ -46,7 +46,8 @@ pub use crate::engine::{Cluster, Error, ErrorKind, Time, TopicPartition};
 pub use admin::Admin;
 pub use completion::{Pending, Promise};
 pub use config::{
-    COMPATIBILITY_ALIASES, ClientType, CompatibilityAlias, Config, KEYS, Key, Kind, SAME_VALUES, Value, suggestion,
+    COMPATIBILITY_ALIASES, ClientType, CompatibilityAlias, Config, KEYS, Key, Kind, SAME_VALUES, Value, parse_address,
+    suggestion,
 };
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
 pub use dispatch::Waiting;

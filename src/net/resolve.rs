@@ -6,15 +6,53 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::thread;
 
-/// Resolves a host name and passes the addresses to `done`: at once for an IP address, otherwise from another thread.
+/// Resolves a host name and passes the addresses to `done`: at once for an IP address, otherwise from another thread. An
+/// IPv6 address may have brackets and a zone.
 pub fn resolve(host: &str, port: u16, done: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static) {
-    let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    if let Ok(ip) = bare.parse::<IpAddr>() {
+    let host = bare(host);
+    if let Ok(ip) = host.parse::<IpAddr>() {
         return done(Ok(vec![SocketAddr::new(ip, port)]));
     }
+    // The name may come from a peer, and the system's resolver reads it up to the first zero byte.
+    if host.is_empty() || host.contains(char::is_control) {
+        return done(Err(io::Error::new(io::ErrorKind::InvalidInput, "it is empty or has control characters")));
+    }
     let host = host.to_owned();
-    let name = format!("klamm-resolve-{host}");
     let look_up = move || done((host.as_str(), port).to_socket_addrs().map(Iterator::collect));
     // If the thread cannot be started, `done` is dropped, and the connection deadline of the caller ends the attempt.
-    let _ = thread::Builder::new().name(name).spawn(look_up);
+    let _ = thread::Builder::new().name("klamm-resolve".to_owned()).spawn(look_up);
+}
+
+/// Returns a host without the brackets around an IPv6 address.
+pub(super) fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn found(host: &str) -> io::Result<Vec<SocketAddr>> {
+        let (sender, receiver) = channel();
+        resolve(host, 1, move |result| sender.send(result).unwrap());
+        receiver.recv().unwrap()
+    }
+
+    #[test]
+    fn an_address_may_have_brackets_and_a_zone() {
+        assert_eq!(found("[::1]").unwrap(), ["[::1]:1".parse().unwrap()]);
+        assert_eq!(found("[127.0.0.1]").unwrap(), ["127.0.0.1:1".parse().unwrap()]);
+        #[cfg(target_os = "linux")]
+        for host in ["fe80::1%lo", "[fe80::1%lo]"] {
+            assert_eq!(found(host).unwrap(), ["[fe80::1%1]:1".parse().unwrap()], "{host}");
+        }
+    }
+
+    #[test]
+    fn a_host_with_odd_characters_is_an_error() {
+        for host in ["", "a\0b", "[a\nb]", "\u{1b}[0m"] {
+            assert_eq!(found(host).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{host:?}");
+        }
+    }
 }

@@ -19,6 +19,13 @@ const MAX_RESERVED: usize = 4 << 20;
 /// The number of pieces in one vectored write.
 const MAX_PIECES: usize = 64;
 
+/// How long a connection is idle before the kernel probes the peer, and the time between probes. Load balancers drop
+/// connections that are idle for some minutes.
+#[cfg(target_os = "linux")]
+const KEEP_ALIVE_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
+#[cfg(target_os = "linux")]
+const KEEP_ALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
@@ -53,6 +60,19 @@ impl Stream {
         let _ = tcp.set_nodelay(true);
         poller.registry.register(&mut tcp, Token(token), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None, usual: READ_SIZE })
+    }
+
+    /// Makes the kernel probe the peer while the connection is idle, so that it notices a peer that is gone, and devices in
+    /// between keep the connection. Without effect on systems other than Linux.
+    pub fn keep_alive(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::net::sockopt;
+            // A connection without keep-alive works as well.
+            let _ = sockopt::set_socket_keepalive(&self.tcp, true);
+            let _ = sockopt::set_tcp_keepidle(&self.tcp, KEEP_ALIVE_AFTER);
+            let _ = sockopt::set_tcp_keepintvl(&self.tcp, KEEP_ALIVE_INTERVAL);
+        }
     }
 
     /// Encrypts everything from now on.

@@ -54,6 +54,7 @@ pub(super) fn parse_with(
                     }
                     if is_function(&key) && value.is_callable() {
                         provider = Some((value.unbind(), key != PROVIDER));
+                        pairs.push((key, Value::Function));
                         continue;
                     }
                     let value = value_of(&key, &value)?;
@@ -71,6 +72,7 @@ pub(super) fn parse_with(
         }
         if is_function(&key) && value.is_callable() {
             provider = Some((value.unbind(), false));
+            pairs.push((key, Value::Function));
             continue;
         }
         let value = value_of(&keyword, &value)?;

@@ -67,7 +67,7 @@ mod _klamm {
     #[pymodule_export]
     use super::legacy::{
         Fetched07, LegacyConnection, Message07, ZooKeeperMember, ZooKeeperOperation, decode_fetched, decode_messages,
-        decode_request, decode_response, encode_messages, encode_request, encode_response,
+        decode_request, decode_response, encode_messages, encode_request, encode_response, parse_address,
     };
     #[pymodule_export]
     use super::login_mailbox::{LoginMailbox, LoginQuestion};

@@ -21,6 +21,7 @@ from klamm.spark.client_options import (
 )
 
 PARTITIONS = 4
+NOWHERE = "127.0.0.1:1"
 
 CLIENTS = {"consumer": klamm.Consumer, "producer": klamm.Producer}
 
@@ -130,3 +131,19 @@ def test_a_key_unknown_to_all_clients_is_rejected(role):
     config = client_config({"kafka.bootstrap.servers": "localhost:1", "kafka.ackz": "1"}, role, {})
     with pytest.raises(ConfigError, match='unknown configuration key "ackz"'):
         CLIENTS[role](config)
+
+
+@pytest.mark.parametrize("role", CLIENTS)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kafka.bootstrap.servers": f"SASL_SSL://{NOWHERE}"},
+        {"kafka.bootstrap.servers": f"me:secret@{NOWHERE}"},
+        {"kafka.bootstrap.servers": NOWHERE, "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.password": "secret"},
+        {"kafka.bootstrap.servers": NOWHERE, "kafka.ssl.truststore.location": "ca.pem"},
+    ],
+)
+def test_security_that_would_have_no_effect_is_refused(role, given):
+    with pytest.raises(ConfigError) as caught:
+        CLIENTS[role](client_config(given, role, {}))
+    assert "secret" not in str(caught.value)

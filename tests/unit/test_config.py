@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
 import klamm
+import klamm.legacy
 from klamm import config
 from klamm.errors import ConfigError, KafkaError
 
@@ -52,6 +54,68 @@ def test_keywords_alone_do():
 def test_what_is_wrong_with_a_keyword_is_said(options, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         klamm.Producer(NOWHERE, **options)
+
+
+PASSWORD = {"sasl_mechanism": "PLAIN", "sasl_username": "me", "sasl_password": "secret"}
+CLIENTS = {
+    "producer": klamm.Producer,
+    "async producer": klamm.AsyncProducer,
+    "consumer": klamm.Consumer,
+    "async consumer": klamm.AsyncConsumer,
+    "share consumer": partial(klamm.ShareConsumer, group_id="g"),
+    "async share consumer": partial(klamm.AsyncShareConsumer, group_id="g"),
+    "admin": klamm.Admin,
+    "async admin": klamm.AsyncAdmin,
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("servers", "options", "says"),
+    [
+        (f"SSL://{NOWHERE}", {}, "set security.protocol to SSL"),
+        (f"{NOWHERE},sasl_ssl://{NOWHERE}", {}, "set security.protocol to SASL_SSL"),
+        (f"SASL_SSL://{NOWHERE}", PASSWORD, "sasl.mechanism has no effect without security.protocol"),
+        (f"SASL_SSL://{NOWHERE}", PASSWORD | {"security_protocol": "SASL_PLAINTEXT"}, "is SASL_PLAINTEXT"),
+        (
+            f"PLAINTEXT://{NOWHERE}",
+            {"security_protocol": "SSL"},
+            "a PLAINTEXT:// address, but security.protocol is SSL",
+        ),
+        (f"https://{NOWHERE}", {}, 'begins with "https://"'),
+        (f"a://b://{NOWHERE}", {}, 'begins with "a://"'),
+        (f"://{NOWHERE}", {}, 'begins with "://"'),
+        (f"me:secret@{NOWHERE}", {}, "an address with a user name"),
+        (f"kafka://me:secret@{NOWHERE}", {}, 'begins with "kafka://"'),
+        (f"{NOWHERE}/?password=secret", {}, "write addresses as host:port"),
+        (NOWHERE, {"sasl_password": "secret"}, "sasl.password has no effect without security.protocol"),
+        (NOWHERE, {"sasl_oauth_token_provider": lambda: None}, "sasl.oauth.token.provider has no effect without"),
+        (NOWHERE, {"ssl_ca_location": "ca.pem"}, "ssl.ca.location has no effect without security.protocol"),
+        (NOWHERE, {"security_protocol": "SSL"} | PASSWORD, "has no effect with security.protocol=SSL"),
+        (NOWHERE, {"security_protocol": "PLAINTEXT", "ssl_ca_pem": "secret"}, "with security.protocol=PLAINTEXT"),
+        (NOWHERE, PASSWORD | {"security_protocol": "SASL_PLAINTEXT", "ssl_key_password": "secret"}, "ssl.key.password"),
+        ("a\0b:1", {}, "bootstrap.servers has"),
+        ("2001:db8::1:9092", {}, "write [2001:db8::1]:9092"),
+    ],
+)
+def test_security_that_would_have_no_effect_is_refused(client, servers, options, says):
+    with pytest.raises(ConfigError, match=re.escape(says)) as caught:
+        CLIENTS[client](servers, **options)
+    assert "secret" not in str(caught.value)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("servers", [f"PLAINTEXT://{NOWHERE}", "[localhost]:1", "::1", "[fe80::1%lo]:1"])
+def test_addresses_in_other_forms_are_accepted(servers):
+    klamm.Admin(servers, security_protocol=None, sasl_username="", ssl_ca_location=None).close()
+    klamm.Admin(servers.replace("PLAINTEXT", "SSL"), security_protocol="SSL").close()
+
+
+@pytest.mark.parametrize("servers", ["SSL://127.0.0.1:1", "me:secret@127.0.0.1:1", "a\0b:1", "2001:db8::1:9092"])
+def test_legacy_clients_refuse_the_same_addresses(servers):
+    with pytest.raises(ConfigError) as caught:
+        klamm.legacy.Consumer07(servers)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("option", ["group_id", "group_instance_id"])

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from klamm._klamm import LegacyConnection, encode_request
+from klamm._klamm import LegacyConnection, encode_request, parse_address
 from klamm.errors import ClosedError, ConfigError, KafkaError
 
 if TYPE_CHECKING:
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 
     from klamm.legacy.messages import Part
 
-PORT = 9092
 _HEADERS_SIZE = 1 << 20  # room for the headers of a response's parts, and for the longest list of offsets
 
 
 def address(text: str) -> tuple[str, int]:
     """Return host and port of `host[:port]`; the port is 9092 by default."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or host.endswith(":") or port.endswith("]"):
-        host, port = text.strip(), str(PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ConfigError(f"invalid broker address {text!r}", hint="write host:port, such as localhost:9092")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    if "://" in text:
+        # The message does not show the address, because it can contain a password.
+        raise ConfigError(
+            "the list of brokers has a URL", hint="write host:port; Kafka before 0.8 has neither TLS nor logins"
+        )
+    return parse_address(text.strip())
 
 
 def addresses(brokers: str | Iterable[str]) -> list[tuple[str, int]]:

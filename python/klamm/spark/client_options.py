@@ -135,7 +135,6 @@ IGNORED = frozenset(
         "buffer.memory.allocation.strategy",
         "client.dns.lookup",
         "compression.lz4.level",
-        "connections.max.idle.ms",
         "enable.metrics.push",
         "exclude.internal.topics",
         "metadata.cluster.check.enable",

@@ -161,14 +161,13 @@ alias! {
     "key.deserializer" "value.deserializer": READERS, "klamm runs no Java classes: pass functions as `key_deserializer` and `value_deserializer`";
     "interceptor.classes": READERS, "klamm has no consumer interceptors: do it where you handle records";
     "error.cb": ALL, "remove it: calls raise their errors, and a producer reports failures of send_nowait to `on_error`";
-    "connections.max.idle.ms": ALL, "remove it: klamm does not close idle connections";
     "enable.ssl.certificate.verification": ALL, "klamm always checks certificates: set {ssl.ca.location} to their authority";
     "sasl.kerberos.kinit.cmd": ALL, "klamm runs no kinit: use {sasl.kerberos.keytab}";
     "metadata.recovery.rebootstrap.trigger.ms": ALL, "remove it: klamm returns to {bootstrap.servers} as soon as no broker of the cluster answers";
     "socket.timeout.ms": ALL, "use {request.timeout.ms}, in milliseconds";
     "topic.metadata.refresh.fast.interval.ms": ALL, "use {retry.backoff.ms}, in milliseconds";
     "statistics.interval.ms" "stats.cb" "metric.reporters" "metrics.num.samples" "metrics.recording.level" "metrics.sample.window.ms" "enable.metrics.push": ALL, "klamm reports no metrics by itself: call `metrics()` of the producer";
-    "socket.send.buffer.bytes" "socket.receive.buffer.bytes" "send.buffer.bytes" "receive.buffer.bytes" "socket.keepalive.enable" "socket.nagle.disable": ALL, "remove it: the operating system sizes socket buffers, and klamm disables Nagle's algorithm";
+    "socket.send.buffer.bytes" "socket.receive.buffer.bytes" "send.buffer.bytes" "receive.buffer.bytes" "socket.nagle.disable": ALL, "remove it: the operating system sizes socket buffers, and klamm disables Nagle's algorithm";
     "api.version.request" "api.version.fallback.ms" "api.version": ALL, "use {broker.version.fallback}, which is needed only before Kafka 0.10";
     "api.version.auto.timeout.ms": ALL, "use {api.version.request.timeout.ms}, in milliseconds";
     "sasl.plain.username" "sasl.plain.password": ALL, "use {sasl.username} and {sasl.password}";

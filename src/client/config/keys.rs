@@ -207,6 +207,11 @@ keys! {
          after Ctrl+C, `SystemExit` or the cancellation of its task. After another exception it waits for all of them.";
     "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL,
         "How long setting up a connection may take.";
+    "socket.keepalive.enable": Kind::Bool, "true", ALL,
+        "Whether the operating system probes idle connections (TCP keep-alive), from 60 seconds on.";
+    "connections.max.idle.ms": Kind::Int(-1, i32::MAX as i64), "540000", ALL,
+        "How long a connection may be idle before the client closes it. `0` and `-1` never close it. Whatever the value, \
+         the client checks a connection that was idle for some seconds before it sends a request on it.";
     "broker.version.fallback": Kind::Text, "auto", ALL,
         "The release that klamm assumes for brokers before 0.10, which do not report their versions. `auto` finds \
          it out with harmless requests. Otherwise set a release from 0.8.0 on.";

@@ -1,10 +1,12 @@
 //! The configuration of a client: from keys and values to the settings of the state machines and of the sockets.
 
+mod addresses;
 pub(super) mod aliases;
 pub(super) mod keys;
 mod security;
 mod values;
 
+pub use addresses::parse_address;
 pub use aliases::{COMPATIBILITY_ALIASES, CompatibilityAlias, SAME_VALUES, suggestion};
 pub use keys::{ClientType, KEYS, Key, Kind};
 pub use values::Value;
@@ -60,6 +62,7 @@ impl Config {
         assignors: Vec<Arc<dyn CustomAssignor>>,
     ) -> Result<Self, Error> {
         let this = Self { values: Values::parse(client, pairs)?, assignors };
+        security::check_effect(&this.values)?;
         this.connecting()?;
         match client {
             ClientType::Producer => this.producer().map(|_| ())?,
@@ -109,23 +112,8 @@ impl Config {
                 "set at least one broker as host:port".to_owned(),
             ));
         };
-        let parse = |server: &String| {
-            let wrong =
-                || invalid(format!("bootstrap.servers has {server:?}"), "write addresses as host:port".to_owned());
-            let address = server.rsplit_once("://").map_or(server.as_str(), |(_, address)| address);
-            let (host, port) = match address.rsplit_once(':') {
-                // The last colon of a bare IPv6 address does not separate a port.
-                Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                    (host, port.parse().ok().filter(|p| *p > 0).ok_or_else(wrong)?)
-                }
-                _ => (address, 9092),
-            };
-            if host.is_empty() || host.contains(char::is_whitespace) {
-                Err(wrong())
-            } else {
-                Ok((host.to_owned(), port))
-            }
-        };
+        let protocol = self.values.optional("security.protocol").filter(|_| self.values.is_set("security.protocol"));
+        let parse = |server: &String| parse_address("bootstrap.servers", server, protocol.as_deref());
         let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(invalid(
@@ -156,6 +144,10 @@ impl Config {
             bootstrap: self.bootstrap()?,
             client_id: self.values.text("client.id"),
             request_timeout: self.values.ms("request.timeout.ms"),
+            keep_alive: self.values.bool("socket.keepalive.enable"),
+            max_idle: Some(self.values.int("connections.max.idle.ms"))
+                .filter(|ms| *ms > 0)
+                .map(|ms| Duration::from_millis(ms.unsigned_abs())),
             setup_timeout: self.values.ms("socket.connection.setup.timeout.ms"),
             reconnect_backoff: (self.values.ms("reconnect.backoff.ms"), self.values.ms("reconnect.backoff.max.ms")),
             retry_backoff: self.retry_backoff(),
@@ -415,7 +407,6 @@ fn seed() -> u64 {
 mod tests {
     use super::values::check;
     use super::*;
-    use crate::engine::ErrorKind;
 
     fn parse(client: ClientType, name: &str, value: &str) -> Result<Config, Error> {
         let pair = |k: &str, v: &str| (k.to_owned(), Value::String(v.to_owned()));
@@ -508,18 +499,5 @@ mod tests {
         assert_eq!(java("RoundRobinPartitioner"), Partitioner::RoundRobin);
         assert_eq!(java("UniformStickyPartitioner"), Partitioner::Uniform);
         assert!(of("murmur2").unwrap_err().hint().unwrap().contains("murmur2_random"));
-    }
-
-    #[test]
-    fn addresses_may_have_a_port() {
-        let of = |s: &str| {
-            Config::parse(ClientType::Admin, [("bootstrap.servers".to_owned(), Value::String(s.to_owned()))])
-                .and_then(|c| c.bootstrap())
-        };
-        let expected = [("a".to_owned(), 1), ("b".to_owned(), 9092), ("[::1]".to_owned(), 2)];
-        assert_eq!(of("a:1, b,PLAINTEXT://[::1]:2").unwrap(), expected);
-        for invalid in ["a:x", ":1", "", "a:0"] {
-            assert_eq!(of(invalid).unwrap_err().kind(), ErrorKind::Config);
-        }
     }
 }

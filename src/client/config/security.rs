@@ -1,19 +1,44 @@
 //! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Every error that shows without a broker is
 //! raised here, when the configuration is parsed.
 
-use super::keys::KEYS;
+use super::keys::{KEYS, Key};
 use super::values::{HOST_CHECK, Value, Values, invalid};
 use crate::client::Error;
 use crate::engine::sasl::{Credentials, scram};
 use crate::net::tls;
 use std::sync::Arc;
 
+const PROTOCOL: &str = "security.protocol";
 const CA: (&str, &str) = ("ssl.ca.location", "ssl.ca.pem");
 const CERTIFICATE: (&str, &str) = ("ssl.certificate.location", "ssl.certificate.pem");
 const KEY: (&str, &str) = ("ssl.key.location", "ssl.key.pem");
 
 fn protocol(values: &Values) -> String {
-    values.text("security.protocol")
+    values.text(PROTOCOL)
+}
+
+/// Fails if a key `sasl.*` or `ssl.*` is set that the protocol does not use: the program would send in the clear what the
+/// user meant to protect.
+pub(super) fn check_effect(values: &Values) -> Result<(), Error> {
+    let protocol = protocol(values);
+    let unused = |key: &&Key| match key.name.split_once('.') {
+        Some(("sasl", _)) => !protocol.starts_with("SASL"),
+        Some(("ssl", _)) => !protocol.ends_with("SSL"),
+        _ => false,
+    };
+    let is_given = |key: &&Key| values.get(key.name).is_some_and(|v| *v != Value::String(String::new()));
+    let Some(key) = KEYS.iter().filter(unused).find(is_given) else { return Ok(()) };
+    let message = match values.is_set(PROTOCOL) {
+        true => format!("{} has no effect with {PROTOCOL}={protocol}", key.name),
+        false => format!("{} has no effect without {PROTOCOL}", key.name),
+    };
+    let hint = match key.name.starts_with("sasl.") {
+        true => {
+            "set security.protocol to SASL_SSL, or to SASL_PLAINTEXT if the brokers do not use TLS; or leave sasl.* out"
+        }
+        false => "set security.protocol to SSL, or to SASL_SSL if the brokers require a login; or leave ssl.* out",
+    };
+    Err(invalid(message, hint.to_owned()))
 }
 
 /// Returns whether a broker may show a certificate for another host name.

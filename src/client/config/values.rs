@@ -20,6 +20,8 @@ pub enum Value {
     Bool(bool),
     /// A list of texts.
     List(Vec<String>),
+    /// A function, which the caller keeps.
+    Function,
     /// No value: the default applies.
     Null,
 }
@@ -167,6 +169,7 @@ fn unknown(client: ClientType, name: &str) -> Error {
 fn show(key: Option<&Key>, value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
+        Value::Function => "a function".to_owned(),
         _ if key.is_none_or(|k| k.kind == Kind::Secret) => "(secret)".to_owned(),
         Value::String(s) => format!("{s:?}"),
         Value::Int(n) => n.to_string(),
@@ -182,6 +185,7 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
     let wrong = || invalid(format!("{} cannot be {shown}", key.name), format!("allowed: {}", key.allowed()));
     match (key.kind, value) {
         (Kind::Text | Kind::Secret, Value::String(s)) => Ok(Value::String(s)),
+        (Kind::Function, Value::Function) => Ok(Value::Function),
         (Kind::List, Value::String(s)) => {
             let items = s.split(',').map(|i| i.trim().to_owned()).filter(|i| !i.is_empty());
             Ok(Value::List(items.collect()))

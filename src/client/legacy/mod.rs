@@ -6,6 +6,7 @@
 
 use crate::client::fork::Birth;
 use crate::client::{Error, ErrorKind};
+use crate::engine::address;
 use crate::frame::Frames;
 use crate::net::{Poller, Received, Stream, resolve};
 use bytes::Bytes;
@@ -54,7 +55,7 @@ impl LegacyConnection {
 
     /// Returns the broker's address, `host:port`.
     pub fn address(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        address(&self.host, self.port)
     }
 
     /// Queues a frame, including its length prefix, and starts to connect if necessary.

@@ -2,6 +2,7 @@
 
 use super::reason::{self, Reason};
 use super::{Failure, Settings, Version, pem, trust};
+use crate::net::resolve::bare;
 use bytes::{Buf, Bytes, BytesMut};
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
@@ -61,9 +62,14 @@ impl Client {
 
     /// Creates a session with a host, before its handshake.
     pub fn session(&self, host: &str) -> Result<Session, Failure> {
-        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host).trim_end_matches('.');
+        let bare = bare(host).trim_end_matches('.');
+        // A zone is no part of the address that a certificate names.
+        let bare = bare.split_once('%').map_or(bare, |(address, _)| address);
         let name = ServerName::try_from(bare.to_owned());
-        let name = name.map_err(|_| Failure::new(format!("{host:?} is not a valid host name"), "check the address"))?;
+        let name = name.map_err(|_| {
+            let failure = Failure::new(format!("{host:?} is not a valid host name"), "check the address");
+            Failure { is_final: false, ..failure }
+        })?;
         let connection = ClientConnection::new(self.config(), name);
         let connection = connection.map_err(|e| explain(&e))?;
         Ok(Session::new(connection.into()))

@@ -10,6 +10,12 @@ use pyo3::types::PyBytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Returns host and port of `host[:port]`.
+#[pyfunction]
+pub(in crate::py) fn parse_address(text: &str) -> PyResult<(String, u16)> {
+    Ok(client::parse_address("the list of brokers", text, None)?)
+}
+
 /// A connection to a broker. One thread at a time may use it.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(in crate::py) struct LegacyConnection(Mutex<client::LegacyConnection>);

@@ -8,6 +8,6 @@ mod messages;
 mod zookeeper;
 
 pub(super) use codec::{decode_request, decode_response, encode_request, encode_response};
-pub(super) use connection::LegacyConnection;
+pub(super) use connection::{LegacyConnection, parse_address};
 pub(super) use messages::{Fetched07, Message07, decode_fetched, decode_messages, encode_messages};
 pub(super) use zookeeper::{ZooKeeperMember, ZooKeeperOperation};
