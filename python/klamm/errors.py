@@ -18,7 +18,9 @@ KafkaError                      base class; .hint says what to do
 ├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
 ├── BufferFullError             the producer's buffer is full, and the call does not wait
 ├── ClosedError                 the client is closed
-└── ForkedClientError           the client was created before a fork
+├── ForkedClientError           the client was created before a fork
+├── OtherClusterError           another cluster answers at the address of the client's cluster
+└── InternalError               the client stopped because of a defect of klamm
 ```
 
 The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`. Each
@@ -46,7 +48,13 @@ class KafkaError(Exception):
     Attributes:
         message: What klamm tried, and what happened.
         hint: What to do, or None.
+        topic: Topic that the error is about, or None. The same applies to `partition`.
+        broker: Address of the broker, or None.
     """
+
+    topic: str | None = None
+    partition: int | None = None
+    broker: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -195,6 +203,14 @@ class ClosedError(KafkaError):
 
 class ForkedClientError(KafkaError):
     """The client was created before a fork, so its connections belong to the parent process."""
+
+
+class OtherClusterError(KafkaError):
+    """Another cluster answers at an address of the client's cluster. The client neither writes to it nor reads from it."""
+
+
+class InternalError(KafkaError):
+    """The client stopped because of a defect of klamm. The message has the text of the panic."""
 
 
 class InsecureWarning(UserWarning):

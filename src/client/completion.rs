@@ -1,6 +1,8 @@
 //! The completion object of all calls: [`Pending`] is what the caller waits for, [`Promise`] is what completes it.
 
 use super::{Error, ErrorKind};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -36,18 +38,24 @@ impl<T> Clone for Pending<T> {
 
 /// The other end of a [`Pending`]. If it is dropped without a result, the result is that the client was closed.
 #[derive(Debug)]
-pub struct Promise<T>(Arc<Shared<T>>);
+pub struct Promise<T: 'static>(Arc<Shared<T>>);
 
 impl<T> Pending<T> {
     /// Creates a pending result, and the promise that completes it.
-    pub fn new() -> (Promise<T>, Self) {
+    pub fn new() -> (Promise<T>, Self)
+    where
+        T: 'static,
+    {
         let slot = Mutex::new(Slot { result: None, waiting: 0, wakers: Vec::new() });
         let shared = Arc::new(Shared { slot, done: Condvar::new() });
         (Promise(shared.clone()), Self(shared))
     }
 
     /// Creates a result that is there already.
-    pub fn ready(result: Result<T, Error>) -> Self {
+    pub fn ready(result: Result<T, Error>) -> Self
+    where
+        T: 'static,
+    {
         let (promise, pending) = Self::new();
         promise.complete(result);
         pending
@@ -93,14 +101,9 @@ impl<T: Clone> Pending<T> {
     }
 }
 
-impl<T> Promise<T> {
-    /// Sets the result and wakes the callers that wait for it.
-    pub fn complete(self, result: Result<T, Error>) {
-        self.set(|| result);
-    }
-
-    fn set(&self, result: impl FnOnce() -> Result<T, Error>) {
-        let mut slot = self.0.lock();
+impl<T> Shared<T> {
+    fn complete(&self, result: impl FnOnce() -> Result<T, Error>) {
+        let mut slot = self.lock();
         if slot.result.is_some() {
             return;
         }
@@ -109,16 +112,59 @@ impl<T> Promise<T> {
         let waiting = slot.waiting > 0;
         drop(slot);
         if waiting {
-            self.0.done.notify_all();
+            self.done.notify_all();
         }
         wakers.into_iter().for_each(Waker::wake);
     }
 }
 
-impl<T> Drop for Promise<T> {
-    fn drop(&mut self) {
-        self.set(|| Err(closed()));
+impl<T: 'static> Promise<T> {
+    /// Sets the result and wakes the callers that wait for it.
+    pub fn complete(self, result: Result<T, Error>) {
+        self.0.complete(|| result);
     }
+
+    /// Leaves the result to [`catch`], which knows the text of the panic. Returns whether it runs in this thread.
+    fn defer(&self) -> bool {
+        let shared = self.0.clone();
+        let orphan: Orphan = Box::new(move |error| shared.complete(|| Err(error.clone())));
+        let deferred = ORPHANS.try_with(|orphans| {
+            let Ok(mut orphans) = orphans.try_borrow_mut() else { return false };
+            orphans.as_mut().map(|list| list.push(orphan)).is_some()
+        });
+        deferred.unwrap_or(false)
+    }
+}
+
+impl<T: 'static> Drop for Promise<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.defer() {
+            return;
+        }
+        self.0.complete(|| Err(closed()));
+    }
+}
+
+/// Completes a call whose promise was dropped by a panic.
+type Orphan = Box<dyn FnOnce(&Error)>;
+
+thread_local! {
+    static ORPHANS: RefCell<Option<Vec<Orphan>>> = const { RefCell::new(None) };
+}
+
+/// Runs code that may panic. After a panic, the calls whose promises it dropped end with the error that `explain` makes of the
+/// panic's text.
+pub(super) fn catch<T>(f: impl FnOnce() -> T, explain: impl FnOnce(&str) -> Error) -> Result<T, Error> {
+    let outer = ORPHANS.replace(Some(Vec::new()));
+    let result = catch_unwind(AssertUnwindSafe(f));
+    let orphans = ORPHANS.replace(outer).unwrap_or_default();
+    result.map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let error = explain(text.unwrap_or("a panic without a text"));
+        orphans.into_iter().for_each(|complete| complete(&error));
+        error
+    })
 }
 
 /// Returns the error of calls on a closed client, and of calls that the close interrupted.

@@ -124,7 +124,12 @@ impl<R: ClientRole> Client<R> {
 
     /// Changes the state machine, and wakes the I/O thread for what follows from that.
     pub(super) fn change<T>(&self, f: impl FnOnce(Time, &mut State<R>) -> Result<T, Error>) -> Result<T, Error> {
-        let result = f(self.now(), &mut *self.open()?)?;
+        let state = self.open()?;
+        let result = self.core.shared.guarded(move || {
+            let mut state = state;
+            f(self.now(), &mut state)
+        });
+        let result = result.unwrap_or_else(|| Err(self.core.shared.why_closed()))?;
         R::on_call(self.unlocked());
         self.wake()?;
         Ok(result)
@@ -309,7 +314,15 @@ impl<R: ClientRole> Core<R> {
         }
         *self.driver() = Some(Driver::new(self.network.clone(), self.tls.clone(), poller.clone()));
         let core = self.clone();
-        *thread = Some(Builder::new().name("klamm-io".to_owned()).spawn(move || run(&core, &poller))?);
+        let run = move || {
+            core.shared.guarded(|| run(&core, &poller));
+            core.shared.set_closed();
+            core.shared.guarded(|| {
+                drop(core.driver().take());
+                core.shared.fail_all();
+            });
+        };
+        *thread = Some(Builder::new().name("klamm-io".to_owned()).spawn(run)?);
         self.is_started.store(true, SeqCst);
         Ok(())
     }
@@ -330,7 +343,11 @@ impl<R: ClientRole> Core<R> {
 
     /// Does the I/O thread's work in the thread of a caller, and handles what happened to the sockets. Returns whether
     /// results were dispatched. Wakes the I/O thread only if it would sleep too long.
-    fn work(&self, mut guard: MutexGuard<'_, Option<Driver<R>>>, events: &mut Vec<Event>) -> bool {
+    fn work(&self, guard: MutexGuard<'_, Option<Driver<R>>>, events: &mut Vec<Event>) -> bool {
+        self.shared.guarded(|| self.work_once(guard, events)).unwrap_or(true)
+    }
+
+    fn work_once(&self, mut guard: MutexGuard<'_, Option<Driver<R>>>, events: &mut Vec<Event>) -> bool {
         let Some(driver) = guard.as_mut() else { return false };
         let mut done = Vec::new();
         driver.handle(&self.shared, events);
@@ -437,19 +454,8 @@ impl<R: ClientRole> Core<R> {
     }
 }
 
-/// Ends the client with its I/O thread, even if that thread panics: no caller may wait for a thread that is gone.
-struct EndOnDrop<R: ClientRole>(Arc<Core<R>>);
-
-impl<R: ClientRole> Drop for EndOnDrop<R> {
-    fn drop(&mut self) {
-        self.0.shared.set_closed();
-        self.0.shared.fail_all();
-    }
-}
-
 /// Runs the I/O thread.
 fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
-    let _end = EndOnDrop(core.clone());
     let shared = &core.shared;
     let (mut events, mut done) = (Vec::new(), Vec::new());
     loop {
@@ -488,6 +494,91 @@ fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
         if let Err(e) = poller.wait(timeout, &mut events) {
             let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
             return shared.set_network_error(Some(error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Admin, ClientType, Config, Value};
+    use super::*;
+    use crate::engine::Reply;
+    use crate::engine::ops::OpContext;
+
+    /// An operation that panics after so many steps.
+    struct Broken(u32);
+
+    impl Op for Broken {
+        fn name(&self) -> &'static str {
+            "break"
+        }
+
+        fn step(&mut self, _cx: &mut OpContext<'_>) -> Result<(), Error> {
+            assert!(self.0 > 0, "a defect of {}", self.name());
+            self.0 -= 1;
+            Ok(())
+        }
+
+        fn take(&mut self, _cx: &mut OpContext<'_>, _part: u32, _node: i32, _reply: Reply) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn output(&mut self) -> Option<Output> {
+            None
+        }
+    }
+
+    /// Drops its promise when it is asked for a result, and panics.
+    struct Dropping(Option<super::super::Promise<()>>);
+
+    impl Op for Dropping {
+        fn name(&self) -> &'static str {
+            "drop"
+        }
+
+        fn step(&mut self, _cx: &mut OpContext<'_>) -> Result<(), Error> {
+            let _promise = self.0.take();
+            panic!("a defect of {}", "drop")
+        }
+
+        fn take(&mut self, _cx: &mut OpContext<'_>, _part: u32, _node: i32, _reply: Reply) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn output(&mut self) -> Option<Output> {
+            None
+        }
+    }
+
+    fn admin() -> Admin {
+        let servers = ("bootstrap.servers".to_owned(), Value::String("127.0.0.1:1".to_owned()));
+        Admin::new(&Config::parse(ClientType::Admin, [servers]).unwrap()).unwrap()
+    }
+
+    fn check(error: &Error) {
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+        assert!(error.message().contains("a defect of"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_of_the_io_thread_is_the_error_of_every_call() {
+        let admin = admin();
+        let pending = admin.op(Broken(2), None, |_| Some(())).unwrap();
+        assert!(pending.wait(Duration::from_secs(20)));
+        check(&pending.get().unwrap().unwrap_err());
+        check(&admin.delete_topics(vec!["t".to_owned()], None).unwrap_err());
+        check(&admin.check().unwrap_err());
+    }
+
+    #[test]
+    fn a_panic_in_a_call_is_the_error_of_that_call_and_of_those_that_wait() {
+        let admin = admin();
+        let waiting = admin.op(Broken(u32::MAX), None, |_| Some(())).unwrap();
+        let (promise, dropped) = Pending::new();
+        check(&admin.op(Dropping(Some(promise)), None, |_| Some(())).unwrap_err());
+        for pending in [waiting, dropped] {
+            assert!(pending.wait(Duration::from_secs(20)));
+            check(&pending.get().unwrap().unwrap_err());
         }
     }
 }

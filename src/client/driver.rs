@@ -8,7 +8,7 @@ use super::shared::{ClientRole, Shared};
 use super::{Error, ErrorKind};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Time, earliest};
 use crate::net::{Event, Poller, Received, Stream, resolve, tls};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,10 @@ type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 struct Socket {
     stream: Stream,
     connected: bool,
+    /// Whether the broker has proved to be one.
+    proved: bool,
     host: String,
+    address: SocketAddr,
     /// The addresses to try if this one fails.
     others: Vec<SocketAddr>,
 }
@@ -42,6 +45,9 @@ pub(super) struct Driver<R: ClientRole> {
     sockets: BTreeMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
     resolving: Vec<(ConnectionId, String)>,
+    /// Addresses whose last connection failed before the broker proved to be one.
+    failed: BTreeSet<SocketAddr>,
+    keep_alive: bool,
     unread: Vec<ConnectionId>,
     scratch: Box<[u8]>,
     /// When the client last sent something.
@@ -54,11 +60,13 @@ impl<R: ClientRole> Driver<R> {
         Self {
             poller,
             tls,
+            keep_alive: config.keep_alive,
             network: Network::new(config),
             in_flight: RequestsInFlight::default(),
             sockets: BTreeMap::new(),
             resolved: Arc::default(),
             resolving: Vec::new(),
+            failed: BTreeSet::new(),
             unread: Vec::new(),
             scratch: Stream::scratch(),
             active: Time(0),
@@ -143,7 +151,7 @@ impl<R: ClientRole> Driver<R> {
         let now = shared.now();
         if let Some(mailbox) = &shared.login_mailbox {
             if let Some(token) = mailbox.take_token() {
-                self.network.handle_token(now, token);
+                self.network.handle_token(now, token.map(|(token, lasts)| token.expiring(now + lasts)));
             }
             for (connection, answer) in mailbox.take_answers() {
                 self.network.handle_library_result(now, connection, answer);
@@ -153,6 +161,9 @@ impl<R: ClientRole> Driver<R> {
             }
         }
         self.network.handle_timeout(now);
+        if let Some(mailbox) = shared.login_mailbox.as_ref().filter(|_| self.network.poll_token_demand()) {
+            mailbox.refuse_token();
+        }
         let answers = std::iter::from_fn(|| self.network.poll_response()).filter_map(|a| self.in_flight.end(a));
         let prepared: Vec<R::Prepared> = answers.map(R::prepare).collect();
         let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
@@ -243,7 +254,11 @@ impl<R: ClientRole> Driver<R> {
             };
             let (_, host) = self.resolving.swap_remove(at);
             match result {
-                Ok(addresses) => {
+                Ok(mut addresses) => {
+                    if addresses.iter().all(|address| self.failed.contains(address)) {
+                        self.failed.retain(|address| !addresses.contains(address));
+                    }
+                    addresses.retain(|address| !self.failed.contains(address));
                     self.connect(shared, connection, host, addresses, "host name has no address".to_owned())
                 }
                 Err(e) => self.lost(shared, connection, Some(format!("host name cannot be resolved: {e}"))),
@@ -261,18 +276,27 @@ impl<R: ClientRole> Driver<R> {
     ) {
         while !addresses.is_empty() {
             let address = addresses.remove(0);
+            let shown = (host.parse() != Ok(address.ip())).then(|| address.to_string());
+            self.network.note_address(connection, shown, !addresses.is_empty());
             match Stream::connect(&self.poller, connection.0, address) {
                 Ok(mut stream) => {
+                    if self.keep_alive {
+                        stream.keep_alive();
+                    }
                     if let Some(tls) = &self.tls {
                         match tls.session(&host) {
                             Ok(session) => stream.secure(session),
                             Err(failure) => return self.fail(shared, connection, &failure),
                         }
                     }
-                    self.sockets.insert(connection, Socket { stream, connected: false, host, others: addresses });
+                    let (connected, proved, others) = (false, false, addresses);
+                    self.sockets.insert(connection, Socket { stream, connected, proved, host, address, others });
                     return;
                 }
-                Err(e) => why = e.to_string(),
+                Err(e) => {
+                    self.failed.insert(address);
+                    why = e.to_string();
+                }
             }
         }
         self.lost(shared, connection, Some(why));
@@ -291,7 +315,9 @@ impl<R: ClientRole> Driver<R> {
                     self.network.handle_connected(shared.now(), connection);
                     self.act(shared);
                 }
-                Err(e) if tls::Failure::of(&e).is_some() => return self.lost_to(shared, connection, &e),
+                Err(e) if tls::Failure::of(&e).is_some() && socket.others.is_empty() => {
+                    return self.lost_to(shared, connection, &e);
+                }
                 Err(e) => {
                     let (host, others) = (std::mem::take(&mut socket.host), std::mem::take(&mut socket.others));
                     self.close(connection);
@@ -334,6 +360,12 @@ impl<R: ClientRole> Driver<R> {
         let result = socket.stream.receive(&mut self.scratch, buffer, to_end, missing);
         if buffer.len() > before {
             self.network.handle_received(shared.now(), connection);
+            if let Some(socket) = self.sockets.get_mut(&connection).filter(|s| !s.proved)
+                && self.network.is_proved(connection)
+            {
+                socket.proved = true;
+                self.failed.remove(&socket.address);
+            }
         }
         match result {
             Ok(Received::Drained) => {}
@@ -364,6 +396,9 @@ impl<R: ClientRole> Driver<R> {
 
     fn close(&mut self, connection: ConnectionId) {
         if let Some(socket) = self.sockets.remove(&connection) {
+            if !socket.proved {
+                self.failed.insert(socket.address);
+            }
             socket.stream.close(&self.poller);
         }
     }

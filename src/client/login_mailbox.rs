@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// A question of a login, with its connection and the broker's host name.
 pub type Asked = (ConnectionId, String, gssapi::LibraryCall);
 
+/// A token, and when it expires.
+type Lasting = (BearerToken, Instant);
+
 /// The mailbox of one client. Clones share it.
 #[derive(Clone, Default)]
 pub struct LoginMailbox(Arc<Shared>);
@@ -24,7 +27,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Mail {
-    token: Option<Result<BearerToken, Error>>,
+    token: Option<Result<Lasting, Error>>,
+    /// Whether a broker refused the last token.
+    is_refused: bool,
     questions: VecDeque<Asked>,
     answers: Vec<(ConnectionId, Result<gssapi::LibraryResult, Error>)>,
     wake: Option<Wake>,
@@ -37,17 +42,31 @@ impl LoginMailbox {
     }
 
     /// Sets the token for logins from now on, or why there is none. Connections that wait for a token continue at once.
-    pub fn put(&self, token: Result<BearerToken, Error>) {
+    pub fn put(&self, token: Result<BearerToken, Error>, lifetime: Duration) {
+        // The client may take the token much later, at its first use.
+        let expires_at = Instant::now() + lifetime.min(Duration::from_secs(1 << 30));
         let mut mail = self.mail();
-        mail.token = Some(token);
+        mail.token = Some(token.map(|token| (token, expires_at)));
         if let Some(wake) = &mail.wake {
             wake.wake();
         }
     }
 
-    /// Waits until the client is closed, for `timeout` at most. Returns whether it is still open.
+    /// Waits until the client is closed or a broker refuses the last token, for `timeout` at most. Returns whether the client
+    /// is still open.
     pub fn wait(&self, timeout: Duration) -> bool {
-        !self.wait_until(timeout, |_| false).is_closed
+        !self.wait_until(timeout, |mail| mail.is_refused).is_closed
+    }
+
+    /// Returns whether a broker refused a token since the last call.
+    pub fn take_refusal(&self) -> bool {
+        std::mem::take(&mut self.mail().is_refused)
+    }
+
+    /// Asks for another token, because a broker refused the last one.
+    pub(super) fn refuse_token(&self) {
+        self.mail().is_refused = true;
+        self.0.changed.notify_all();
     }
 
     /// Waits for a question, for `timeout` at most or until the client is closed.
@@ -86,8 +105,10 @@ impl LoginMailbox {
         std::mem::take(&mut self.mail().answers)
     }
 
-    pub(super) fn take_token(&self) -> Option<Result<BearerToken, Error>> {
-        self.mail().token.take()
+    /// Returns the new token with the rest of its lifetime, or why there is none.
+    pub(super) fn take_token(&self) -> Option<Result<(BearerToken, Duration), Error>> {
+        let token = self.mail().token.take()?;
+        Some(token.map(|(token, expires_at)| (token, expires_at.saturating_duration_since(Instant::now()))))
     }
 
     pub(super) fn attach(&self, wake: Wake) {

@@ -5,11 +5,11 @@
 //!
 //! Locks are taken in the order driver, state. Results are dispatched while neither lock is held.
 
-use super::completion::closed;
+use super::completion::{catch, closed};
 use super::event_loop::ExternalPollers;
 use super::fork::Birth;
 use super::inline_polling::InlinePolling;
-use super::{Error, LoginMailbox, dispatch};
+use super::{Error, ErrorKind, LoginMailbox, dispatch};
 use crate::engine::{Role, Time};
 use crate::net::Poller;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -99,6 +99,8 @@ pub struct Shared<R: ClientRole> {
     start: Instant,
     birth: Birth,
     is_closed: AtomicBool,
+    /// Why the client ended by itself.
+    failure: OnceLock<Error>,
     last_network_error: Mutex<Option<Error>>,
     /// There from the start of the I/O thread.
     poller: OnceLock<Arc<Poller>>,
@@ -120,6 +122,7 @@ impl<R: ClientRole> Shared<R> {
             start: Instant::now(),
             birth: Birth::now(),
             is_closed: AtomicBool::new(false),
+            failure: OnceLock::new(),
             last_network_error: Mutex::new(Some(not_connected)),
             poller: OnceLock::new(),
             inline: InlinePolling::default(),
@@ -150,7 +153,36 @@ impl<R: ClientRole> Shared<R> {
     /// Fails if the client is closed or was created before a fork.
     pub fn check(&self) -> Result<(), Error> {
         self.check_birth()?;
-        if self.is_closed() { Err(closed()) } else { Ok(()) }
+        if self.is_closed() { Err(self.why_closed()) } else { Ok(()) }
+    }
+
+    /// Returns the error of calls on the client once it is closed.
+    pub fn why_closed(&self) -> Error {
+        self.failure.get().cloned().unwrap_or_else(closed)
+    }
+
+    /// Runs code of the client. If the code panics, ends the client with the text of the panic, and returns `None`.
+    pub fn guarded<T>(&self, f: impl FnOnce() -> T) -> Option<T> {
+        let explain = |text: &str| {
+            let message = format!("the client stopped because of an internal error: {text}");
+            let error = Error::new(ErrorKind::Internal, message);
+            error.with_hint("this is a defect of klamm: report it, and create a new client")
+        };
+        match catch(f, explain) {
+            Ok(result) => Some(result),
+            Err(error) => {
+                // The first failure explains more than those that follow from it.
+                let error = self.failure.get_or_init(|| error);
+                self.set_closed();
+                if let Some(mailbox) = &self.login_mailbox {
+                    mailbox.close();
+                }
+                // The state may be inconsistent, so this may panic, too.
+                let _ = catch(|| self.fail_all(), |_| error.clone());
+                self.nudge();
+                None
+            }
+        }
     }
 
     /// Fails in the child of a fork, where the state may stay locked for ever.
@@ -271,7 +303,7 @@ impl<R: ClientRole> Shared<R> {
     /// Fails everything that has no result yet, because the client is closed.
     pub fn fail_all(&self) {
         let mut state = self.state();
-        R::fail_all(&mut state, &closed());
+        R::fail_all(&mut state, &self.why_closed());
         self.after_change(&mut state);
         drop(state);
         loop {

@@ -58,18 +58,28 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
     }
     let class = match kind {
         ErrorKind::Broker => "BrokerError",
-        ErrorKind::Network => "NetworkError",
+        ErrorKind::Network | ErrorKind::Oversized => "NetworkError",
         ErrorKind::Timeout => "KafkaTimeoutError",
         ErrorKind::Config => "ConfigError",
         ErrorKind::Decode => "DecodeError",
-        ErrorKind::Authentication => "AuthenticationError",
+        ErrorKind::Authentication | ErrorKind::NoToken => "AuthenticationError",
         ErrorKind::Fenced => "FencedError",
         ErrorKind::Aborted => "TransactionAbortedError",
         ErrorKind::Closed => "ClosedError",
         ErrorKind::BufferFull => "BufferFullError",
         ErrorKind::Forked => "ForkedClientError",
+        ErrorKind::OtherCluster => "OtherClusterError",
+        ErrorKind::Internal => "InternalError",
     };
-    Ok(PyErr::from_value(errors(py)?.getattr(class)?.call((error.placed(),), Some(&fields))?))
+    let raised = errors(py)?.getattr(class)?.call((error.placed(),), Some(&fields))?;
+    if let Some(broker) = error.broker() {
+        raised.setattr("broker", broker)?;
+    }
+    if let Some(topic) = error.topic() {
+        raised.setattr("topic", topic)?;
+        raised.setattr("partition", error.partition())?;
+    }
+    Ok(PyErr::from_value(raised))
 }
 
 /// Returns an exception of a class of `klamm.errors`, for errors of the Python edge itself.
