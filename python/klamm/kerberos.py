@@ -23,7 +23,7 @@ from klamm.errors import AuthenticationError, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from klamm._klamm import LoginMailbox
+    from klamm._klamm import LoginMailbox, LoginQuestion
 
 __all__: list[str] = []
 
@@ -91,23 +91,30 @@ def _run(mailbox: LoginMailbox, settings: Mapping[str, str]) -> None:
         question = mailbox.question(IDLE_S)
         if question is None:
             continue
-        connection, step = question.connection, question.kind
+        connection = question.connection
         try:
-            if step == "step" and not question.token:
-                contexts = {number: each for number, each in contexts.items() if each.is_recent()}
-                contexts[connection] = _Context(f"{settings['service.name']}@{question.host}", settings)
-            context = contexts[connection]
-            answer = getattr(context, step)(question.token)
-            mailbox.answer(connection, answer, context.is_established)
+            _answer(mailbox, settings, contexts, question)
         except AuthenticationError as error:
             contexts.pop(connection, None)
             mailbox.refuse(connection, error.message, error.hint or "")
-        except Exception as error:  # noqa: BLE001 - the login fails with it
+        except BaseException as error:  # noqa: BLE001 - the login fails with it, and the thread answers the next one
             contexts.pop(connection, None)
             mailbox.refuse(connection, f"GSSAPI: {type(error).__name__}: {error}", "")
-        else:
-            if step == "wrap":  # the last step of a login
-                del contexts[connection]
+
+
+def _answer(
+    mailbox: LoginMailbox, settings: Mapping[str, str], contexts: dict[int, _Context], question: LoginQuestion
+) -> None:
+    connection, step = question.connection, question.kind
+    if step == "step" and not question.token:
+        for number in [number for number, each in contexts.items() if not each.is_recent()]:
+            del contexts[number]
+        contexts[connection] = _Context(f"{settings['service.name']}@{question.host}", settings)
+    context = contexts[connection]
+    answer = getattr(context, step)(question.token)
+    mailbox.answer(connection, answer, context.is_established)
+    if step == "wrap":  # the last step of a login
+        del contexts[connection]
 
 
 class _Context:

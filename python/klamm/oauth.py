@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import random
 import threading
 import time
@@ -21,6 +22,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,8 @@ RETRY_S = 1.0, 30.0
 """First and longest wait before the next attempt after a failure, in seconds."""
 TIMEOUT_S = 10.0
 """Timeout of a request to a token endpoint, in seconds."""
+LATEST = 1e11
+"""Latest expiry time of a token, in seconds since 1970. Later times are in milliseconds."""
 MAX_RESPONSE = 1 << 20
 """Maximum size of a response of a token endpoint, in bytes."""
 
@@ -109,23 +113,37 @@ def _extensions(text: str) -> dict[str, str]:
 
 
 def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
-    first, longest = RETRY_S
-    wait, failures = 0.0, 0
+    wait, failures, refusals = 0.0, 0, 0
     while mailbox.wait(wait):
+        refusals = refusals + 1 if mailbox.take_refusal() else 0
+        if refusals > 1 and not mailbox.wait(_backoff(refusals - 2)):
+            return
         try:
             token = fetch()
-            mailbox.put(token.value, list(token.extensions.items()))
-        except AuthenticationError as error:
-            mailbox.fail(error.message, error.hint or _HINT)
-        except Exception as error:  # noqa: BLE001 - the logins that wait for a token raise it
+            left = token.expires_at - time.time()
+            mailbox.put(token.value, list(token.extensions.items()), left)
+            wait, failures = max(REFRESH_AT * left, RETRY_S[0]), 0
+        except BaseException as error:  # noqa: BLE001 - the logins that wait for a token raise it
             # klamm itself adds nothing of the token to this message.
-            mailbox.fail(f"no token: the provider raised {type(error).__name__}: {error}", _HINT)
-        else:
-            failures = 0
-            wait = max(REFRESH_AT * (token.expires_at - time.time()), first)
-            continue
-        wait = min(first * 2**failures, longest) * random.uniform(0.8, 1.2)
-        failures += 1
+            mailbox.fail(*_explain(error))
+            wait, failures = _backoff(failures), failures + 1
+
+
+def _backoff(failures: int) -> float:
+    first, longest = RETRY_S
+    # Far more failures than the exponent of a float can hold are a matter of hours.
+    return min(first * 2 ** min(failures, 16), longest) * random.uniform(0.8, 1.2)
+
+
+def _explain(error: BaseException) -> tuple[str, str]:
+    """Return message and hint of an error, also of one that cannot be converted to a string."""
+    if isinstance(error, AuthenticationError):
+        return error.message, error.hint or _HINT
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - `__str__` is code of the application
+        text = ""
+    return f"no token: the provider raised {type(error).__name__}: {text}", _HINT
 
 
 _HINT = "every OAUTHBEARER login needs a token; klamm keeps trying to get one in the background"
@@ -142,11 +160,30 @@ def _call(function: Callable[[], Any], extensions: Mapping[str, str]) -> Token:
             f"no token: the provider returned a value of type {type(returned).__name__}",
             hint="return a klamm.oauth.Token, or a tuple of token and expiry",
         )
-    if returned.expires_at <= time.time():
+    expires_at = _checked(returned.expires_at, "the provider returned")
+    return Token(returned.value, expires_at, {**extensions, **returned.extensions})
+
+
+def _checked(expires_at: object, found: str) -> float:
+    """Return an expiry time that can be one."""
+    hint = "return the expiry time as a number of seconds since 1970"
+    if not isinstance(expires_at, Real) or isinstance(expires_at, bool):
+        kind = type(expires_at).__name__
+        raise AuthenticationError(f"no token: {found} an expiry time of type {kind}, not seconds since 1970", hint=hint)
+    try:
+        seconds = float(expires_at)
+    except OverflowError:
+        seconds = math.inf
+    if not seconds <= LATEST:
+        unit = " (are these milliseconds?)" if LATEST < seconds < 1000 * LATEST else ""
         raise AuthenticationError(
-            "no token: the provider returned an expired token", hint="expires_at is in seconds since 1970"
+            f"no token: {found} the expiry time {seconds:g}, which is not in seconds since 1970{unit}", hint=hint
         )
-    return Token(returned.value, returned.expires_at, {**extensions, **returned.extensions})
+    if seconds <= time.time():
+        raise AuthenticationError(
+            f"no token: {found} an expired token", hint="expires_at is in seconds since 1970; check the clocks"
+        )
+    return seconds
 
 
 def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
@@ -162,7 +199,8 @@ def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str])
         raise token_endpoint.rejection(shown, error.code, text) from None
     except (OSError, ValueError) as error:
         raise token_endpoint.unreachable(url, shown, error, TIMEOUT_S) from None
-    return Token(*_token(shown, body), extensions)
+    value, expires_at = _token(shown, body)
+    return Token(value, _checked(expires_at, f"{shown} returned"), extensions)
 
 
 def _request(url: str, settings: Mapping[str, str]) -> urllib.request.Request:
@@ -201,6 +239,8 @@ def _token(shown: str, body: bytes) -> tuple[str, float]:
         fields = json.loads(body)
         token = fields["access_token"]
         expires_at = time.time() + float(fields["expires_in"]) if "expires_in" in fields else _expiry(token)
+    except OverflowError:
+        expires_at = math.inf
     except (ValueError, LookupError, TypeError):
         raise AuthenticationError(
             f"no token: the response of {shown} has no token",

@@ -9,6 +9,7 @@ use crate::client::gssapi::{LibraryCall, LibraryResult};
 use crate::client::{self, BearerToken, ConnectionId, Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::time::Duration;
 
 /// The mailbox of one client, where Python leaves tokens and answers logins.
 #[pyclass(frozen, module = "klamm._klamm")]
@@ -18,16 +19,16 @@ pub(super) struct LoginMailbox {
 
 #[pymethods]
 impl LoginMailbox {
-    /// Sets the token and its SASL extensions for all later logins.
-    fn put(&self, token: String, extensions: Vec<(String, String)>) -> PyResult<()> {
+    /// Sets the token and its SASL extensions for all later logins. The token expires in that many seconds.
+    fn put(&self, token: String, extensions: Vec<(String, String)>, seconds: f64) -> PyResult<()> {
         let token = BearerToken::new(token, extensions)?;
-        self.mailbox.put(Ok(token));
+        self.mailbox.put(Ok(token), bounded(Some(seconds)));
         Ok(())
     }
 
     /// Sets the error for logins that need a token.
     fn fail(&self, message: &str, hint: &str) {
-        self.mailbox.put(Err(Error::new(ErrorKind::Authentication, message).with_hint(hint)));
+        self.mailbox.put(Err(Error::new(ErrorKind::NoToken, message).with_hint(hint)), Duration::ZERO);
     }
 
     /// Waits that many seconds for a question of a login.
@@ -52,7 +53,12 @@ impl LoginMailbox {
         self.mailbox.answer(ConnectionId(connection), Err(error));
     }
 
-    /// Waits that many seconds. Returns whether the client is still open.
+    /// Returns whether a broker refused a token since the last call.
+    fn take_refusal(&self) -> bool {
+        self.mailbox.take_refusal()
+    }
+
+    /// Waits that many seconds, or until a broker refuses the last token. Returns whether the client is still open.
     fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
         py.detach(|| self.mailbox.wait(bounded(Some(seconds))))
     }

@@ -85,11 +85,11 @@ def door():
         }
 
 
-def refusal(config, seconds=20.0):
+def refusal(config, seconds=1.5):
     began = time.monotonic()
     with klamm.Admin(config) as admin, pytest.raises(AuthenticationError) as caught:
         admin.list_topics(timeout=seconds)
-    assert time.monotonic() - began < seconds
+    assert time.monotonic() - began < seconds + 5
     assert SECRET not in str(caught.value)
     return str(caught.value)
 
@@ -172,7 +172,7 @@ def test_an_endpoint_that_hangs_does_not_block_the_client(door, monkeypatch):
         return 500, {}, b""
 
     with Endpoint(hang) as endpoint:
-        said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}, seconds=10)
+        said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}, seconds=2)
         over.set()
     assert "no token" in said
     assert "0 s" in said

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import math
 import pickle
 import threading
 import time
+from decimal import Decimal
 
 import pytest
 
 import klamm
-from klamm.errors import AuthenticationError, BrokerError, ConfigError, KafkaError, NetworkError
+from klamm import oauth
+from klamm.errors import AuthenticationError, BrokerError, ConfigError, KafkaError, KafkaTimeoutError, NetworkError
 from klamm.oauth import Token
 from klamm.testing import DevBroker
 from secured import PASSWORD, PASSWORDS, USER, unsecured_token
@@ -183,6 +187,21 @@ def test_a_token_that_the_broker_refuses(secured, topic):
     assert "eyJ" not in str(caught.value)
 
 
+def list_topics(config):
+    with klamm.Admin(config) as admin:
+        admin.list_topics(timeout=0.5)
+
+
+def send(config):
+    with klamm.Producer(config, delivery_timeout_ms=500) as producer:
+        producer.send("t", b"v").result(20)
+
+
+def end_offsets(config):
+    with klamm.Consumer(config) as consumer:
+        consumer.end_offsets([klamm.TopicPartition("t", 0)], timeout=0.5)
+
+
 @pytest.mark.parametrize(
     ("provider", "says"),
     [
@@ -190,13 +209,137 @@ def test_a_token_that_the_broker_refuses(secured, topic):
         (lambda: ("token", time.time() - 1), "returned an expired token"),
         (lambda: None, "returned a value of type NoneType"),
         (lambda: ("to ken", time.time() + 60), "printable ASCII"),
+        (lambda: ("token", (time.time() + 60) * 1000), "seconds since 1970.*milliseconds"),
+        (lambda: ("token", math.inf), "inf, which is not in seconds since 1970"),
+        (lambda: ("token", math.nan), "nan, which is not in seconds since 1970"),
+        (lambda: ("token", 1e300), r"1e\+300, which is not in seconds since 1970"),
+        (lambda: ("token", 10**400), "expiry time inf, which is not in seconds since 1970"),
+        (lambda: ("token", Decimal(10**10)), "type Decimal, not seconds since 1970"),
+        (lambda: Token("token", "soon"), "type str, not seconds since 1970"),
     ],
 )
-def test_a_provider_without_a_token_is_reported_at_once(provider, says):
+@pytest.mark.parametrize("call", [list_topics, send, end_offsets])
+def test_a_provider_without_a_token_is_named_at_the_end_of_the_timeout(provider, says, call):
     with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
         config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
-        with klamm.Admin(config) as admin, pytest.raises(AuthenticationError, match=says):
-            admin.list_topics(timeout=20)
+        with pytest.raises((AuthenticationError, KafkaTimeoutError), match=says) as caught:
+            call(config)
+        assert caught.value.hint
+
+
+def raises(error):
+    raise error
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        1100 * [OSError("identity provider is down")],
+        [asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit(), UnspeakableError()],
+    ],
+    ids=["often", "odd"],
+)
+def test_the_thread_for_tokens_lives_through_any_failure(failures, monkeypatch):
+    monkeypatch.setattr(oauth, "RETRY_S", (0.0005, 0.0005))
+    left = list(failures)
+
+    def provider():
+        return raises(left.pop()) if left else tokens()
+
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with klamm.Producer(config) as producer:
+            assert producer.send("t", b"v").result(20).offset == 0
+    assert not left
+
+
+def test_after_a_refused_token_the_provider_is_asked_again(style):
+    asked = []
+
+    def provider():
+        asked.append(time.monotonic())
+        return unsecured_token(lasts=3600 if len(asked) > 1 else -10), time.time() + 3600
+
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with style.producer(config) as producer:
+            assert producer.send("t", b"v").offset == 0
+    assert len(asked) == 2
+
+
+def test_tokens_that_are_always_refused_are_asked_for_ever_less_often():
+    asked = []
+
+    def provider():
+        asked.append(time.monotonic())
+        return unsecured_token(lasts=-10), time.time() + 3600
+
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with klamm.Producer(config) as producer:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                assert isinstance(producer.send("t", b"v").exception(20), AuthenticationError)
+    assert 2 <= len(asked) <= 5
+
+
+def test_a_token_that_is_refused_at_a_renewal_costs_no_record():
+    """KIP-368: the connection authenticates again each second."""
+    given = []
+
+    def provider():
+        given.append(unsecured_token(lasts=-10 if len(given) == 1 else 60))
+        return given[-1], time.time() + (1.5 if len(given) == 1 else 60)
+
+    with DevBroker(sasl={"OAUTHBEARER": None}, sasl_session=1) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with klamm.Producer(config) as producer:
+            end = time.monotonic() + 20
+            while len(given) < 3 and time.monotonic() < end:
+                producer.send("t", b"v").result(20)
+            producer.send("t", b"v").result(20)
+    assert len(given) >= 3
+
+
+def test_records_wait_while_the_token_provider_is_down():
+    is_down = threading.Event()
+    asked = threading.Event()
+
+    def provider():
+        if is_down.is_set():
+            asked.set()
+            raise OSError("identity provider is down")
+        return unsecured_token(lasts=2), time.time() + 2
+
+    with DevBroker(sasl={"OAUTHBEARER": None}, sasl_session=1) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with klamm.Producer(config) as producer, klamm.Producer(config, delivery_timeout_ms=4_000) as hasty:
+            producer.send("t", b"v").result(20)
+            hasty.send("t", b"v").result(20)
+            is_down.set()
+            assert asked.wait(20)
+            error, deliveries = None, []
+            while error is None:
+                deliveries.append(producer.send("t", b"v"))
+                error = hasty.send("t", b"v").exception(20)
+            assert "the provider raised OSError: identity provider is down" in str(error)
+            assert any(not delivery.done() for delivery in deliveries)
+            is_down.clear()
+            assert [delivery.exception(60) for delivery in deliveries] == [None] * len(deliveries)
+
+
+def test_an_answer_of_the_endpoint_may_be_absurd():
+    for expires_in in ("1e300", "NaN", "Infinity", "1" + 400 * "0"):
+        body = f'{{"access_token": "t", "expires_in": {expires_in}}}'.encode()
+        value, expires_at = oauth._token("https://endpoint", body)
+        with pytest.raises(AuthenticationError, match="seconds since 1970"):
+            oauth._checked(expires_at, "https://endpoint returned")
+        assert value == "t"
 
 
 def test_who_waits_for_the_first_token_gets_it():

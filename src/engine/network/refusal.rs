@@ -1,15 +1,16 @@
 //! Handles authentication that fails or lacks a token: requests that wait for a connection fail at once.
 
-use super::peer::{Link, Peer, PeerId, is_refusal};
+use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network, NetworkConfig};
+use crate::api::ErrorCode;
 use crate::engine::sasl::{self, Credentials, gssapi};
-use crate::engine::{ClientResponse, ConnectionId, Error, ErrorKind, Time};
+use crate::engine::{ClientResponse, ConnectionId, Error, ErrorKind, Time, address};
 use std::sync::Arc;
 
 impl NetworkConfig {
     /// Returns the error for a call that times out before any broker has responded or failed.
     pub fn no_response_yet(&self) -> Error {
-        let list: Vec<String> = self.bootstrap.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        let list: Vec<String> = self.bootstrap.iter().map(|(host, port)| address(host, *port)).collect();
         Error::new(
             ErrorKind::Timeout,
             format!("no broker of bootstrap.servers has responded yet ({})", list.join(", ")),
@@ -21,11 +22,11 @@ impl NetworkConfig {
 impl Network {
     /// Fails all waiting requests if brokers refused the client and no other broker is left to try.
     pub(super) fn fail_if_refused(&mut self) {
-        if !self.peers.values().any(|p| p.error.as_ref().is_some_and(is_refusal)) {
+        if !self.peers.values().any(|p| p.error.as_ref().is_some_and(Error::is_refusal)) {
             return;
         }
         self.note_unreachable();
-        if let Some(error) = self.unreachable.clone().filter(is_refusal) {
+        if let Some(error) = self.unreachable.clone().filter(Error::is_refusal) {
             self.fail_waiting(&error);
         }
         let again = self.peers.values().filter_map(|p| match p.link {
@@ -45,39 +46,93 @@ impl Network {
         self.responses.extend(failed.map(|o| ClientResponse { token: o.token, node: -1, result: Err(error.clone()) }));
     }
 
-    pub(super) fn is_complete(&self) -> bool {
-        self.config.credentials.as_ref().is_none_or(|c| c.is_complete())
+    /// Returns why no login can start, if there is no valid token.
+    pub(super) fn missing_token(&self, now: Time) -> Option<Error> {
+        let credentials = self.config.credentials.as_deref().filter(|c| !c.is_valid(now))?;
+        let message = match credentials {
+            Credentials::Bearer(Some(_)) => "the OAUTHBEARER token expired, and there is no new one yet",
+            _ => "there is no token to authenticate with yet",
+        };
+        let error = || {
+            let hint = "sasl.oauth.token.provider, or the token endpoint, has not responded";
+            Error::new(ErrorKind::NoToken, message).with_hint(hint)
+        };
+        Some(self.no_token.clone().unwrap_or_else(error))
     }
 
     /// Takes in the bearer token for the next logins, or why there is none.
     pub fn handle_token(&mut self, now: Time, token: Result<sasl::BearerToken, Error>) {
-        match token {
-            Ok(token) => {
-                let credentials = Arc::new(Credentials::Bearer(Some(Arc::new(token))));
-                self.config.credentials = Some(credentials.clone());
-                self.no_token = None;
-                for peer in self.peers.values_mut() {
-                    if let Link::Up(_, c) = &mut peer.link {
-                        c.set_credentials(&credentials);
-                    }
-                }
-                let wanted = |p: &Peer| matches!(p.link, Link::Idle) && !p.queue.is_empty();
-                let wanted: Vec<PeerId> = self.peers.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect();
-                for id in wanted {
-                    self.connect(now, id);
-                }
-                if !self.waiting.is_empty() || self.metadata_due_at().is_some() {
-                    self.reach_any(now);
-                }
-            }
-            // The previous token may still be valid.
-            Err(_) if self.is_complete() => {}
+        let token = match token {
+            Ok(token) => token,
             Err(error) => {
-                self.fail_waiting(&error);
-                self.unreachable = Some(error.clone());
                 self.no_token = Some(error);
+                // The previous token may still be valid.
+                if let Some(error) = self.missing_token(now) {
+                    self.unreachable = Some(error);
+                }
+                return;
+            }
+        };
+        self.no_token = None;
+        self.set_credentials(now, Some(Arc::new(token)));
+        let is_wanted = |p: &Peer| matches!(p.link, Link::Idle) && !p.queue.is_empty();
+        let mut wanted = Vec::new();
+        for (id, peer) in &mut self.peers {
+            if matches!(peer.link, Link::Waiting(_)) && peer.error.as_ref().is_some_and(Error::is_refusal) {
+                // The broker refused another token.
+                peer.link = Link::Idle;
+            }
+            wanted.extend(is_wanted(peer).then_some(*id));
+        }
+        for id in wanted {
+            self.connect(now, id);
+        }
+        if !self.waiting.is_empty() || self.metadata_due_at().is_some() {
+            self.reach_any(now);
+        }
+    }
+
+    fn set_credentials(&mut self, now: Time, token: Option<Arc<sasl::BearerToken>>) {
+        let credentials = Arc::new(Credentials::Bearer(token));
+        self.config.credentials = Some(credentials.clone());
+        for peer in self.peers.values_mut() {
+            if let Link::Up(_, c) = &mut peer.link {
+                c.set_credentials(now, &credentials);
             }
         }
+    }
+
+    /// Handles a refused bearer token: demands another one, for which requests wait. Returns false for any other error, and if
+    /// the broker refused the token before as well: then the next one will hardly be better.
+    pub(super) fn handle_refused_token(&mut self, now: Time, id: PeerId, error: &Error) -> bool {
+        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return false };
+        let is_of_token = matches!(error.code(), None | Some(ErrorCode::SASL_AUTHENTICATION_FAILED));
+        let Some(used) = c.logs_in_with().filter(|c| c.mechanism() == "OAUTHBEARER").cloned() else { return false };
+        if !error.is_refusal() || !is_of_token {
+            return false;
+        }
+        let retriable = error.clone().as_kind(ErrorKind::NoToken);
+        // A newer token may have arrived during the login.
+        if self.config.credentials.as_ref().is_some_and(|current| Arc::ptr_eq(current, &used)) {
+            self.refused_tokens += 1;
+            self.demands_token = true;
+            self.no_token = Some(retriable.clone());
+            self.set_credentials(now, None);
+            if self.refused_tokens > 1 {
+                return false;
+            }
+        }
+        let queue = self.peers.get_mut(&id).map(|peer| std::mem::take(&mut peer.queue));
+        self.lose(now, id, &retriable);
+        if let (Some(peer), Some(queue)) = (self.peers.get_mut(&id), queue) {
+            peer.queue = queue;
+        }
+        true
+    }
+
+    /// Returns whether the token provider has to be asked again, because a broker refused the last token.
+    pub fn poll_token_demand(&mut self) -> bool {
+        std::mem::take(&mut self.demands_token)
     }
 
     /// Returns a call that a login needs from the Kerberos library, with its connection and the broker's host.
@@ -117,7 +172,7 @@ impl Network {
         }
         let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();
         errors.dedup_by_key(|e| e.to_string());
-        let Some(first) = errors.iter().find(|e| is_refusal(e)).or(errors.first()) else { return };
+        let Some(first) = errors.iter().find(|e| e.is_refusal()).or(errors.first()) else { return };
         // Brokers of a cluster mostly fail with the same error.
         let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
         for error in &errors {
@@ -127,8 +182,16 @@ impl Network {
                 None => list.push((error.message(), vec![broker])),
             }
         }
-        let list: Vec<String> = list.iter().map(|(why, brokers)| format!("{why} ({})", brokers.join(", "))).collect();
-        let error = Error::new(first.kind(), format!("no broker can be reached: {}", list.join(", ")));
+        let error = match &list[..] {
+            [(why, brokers)] => {
+                Error::new(first.kind(), format!("no broker can be reached: {why}")).from_broker(brokers.join(", "))
+            }
+            _ => {
+                let each = list.iter().map(|(why, brokers)| format!("{why} ({})", brokers.join(", ")));
+                let each: Vec<String> = each.collect();
+                Error::new(first.kind(), format!("no broker can be reached: {}", each.join(", ")))
+            }
+        };
         self.unreachable = Some(match first.hint() {
             Some(hint) => error.with_hint(hint),
             None => error,

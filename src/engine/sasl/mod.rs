@@ -11,7 +11,7 @@ pub mod scram;
 use gssapi::Next;
 pub(super) use login::{Login, Message};
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, Time};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
@@ -27,6 +27,7 @@ const MAX_WORDS: usize = 300;
 pub struct BearerToken {
     value: String,
     extensions: Vec<(String, String)>,
+    expires_at: Time,
 }
 
 impl BearerToken {
@@ -44,7 +45,12 @@ impl BearerToken {
                 )));
             }
         }
-        Ok(Self { value, extensions })
+        Ok(Self { value, extensions, expires_at: Time::NEVER })
+    }
+
+    /// Sets when the token expires.
+    pub fn expiring(self, expires_at: Time) -> Self {
+        Self { expires_at, ..self }
     }
 }
 
@@ -145,9 +151,12 @@ impl Credentials {
         }
     }
 
-    /// Returns whether a login can start. A bearer token may still be missing.
-    pub fn is_complete(&self) -> bool {
-        !matches!(self, Self::Bearer(None))
+    /// Returns whether a login can start. A bearer token may be missing or expired.
+    pub fn is_valid(&self, now: Time) -> bool {
+        match self {
+            Self::Bearer(token) => token.as_ref().is_some_and(|token| now < token.expires_at),
+            _ => true,
+        }
     }
 
     /// Returns whether a login needs the driver: for bearer tokens, or for calls to the Kerberos library.
@@ -157,7 +166,7 @@ impl Credentials {
 
     /// Returns an error if the credentials cannot be encoded.
     pub fn check(&self) -> Result<(), Error> {
-        if self.is_complete() { self.start("any").map(|_| ()) } else { Ok(()) }
+        if matches!(self, Self::Bearer(None)) { Ok(()) } else { self.start("any").map(|_| ()) }
     }
 
     /// Starts an exchange. Returns its first step.
