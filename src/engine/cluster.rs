@@ -1,6 +1,6 @@
 //! The state of the cluster as metadata describes it: its brokers, topics and partition leaders.
 
-use super::{Call, Time};
+use super::{Call, Time, address};
 use crate::api::{ErrorCode, Info, metadata};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +30,21 @@ pub struct Partition {
     pub replicas: Vec<i32>,
     /// The IDs of the in-sync replicas.
     pub isr: Vec<i32>,
+    /// How often in a row brokers named an older epoch than the leader's.
+    pub older: u32,
+}
+
+/// How often in a row brokers may name an older leader's epoch than the known one before it counts. A broker that lags catches up
+/// within a few requests. A topic that was made anew, in a cluster without topic IDs, begins at epoch 0 for good.
+const MAX_OLDER: u32 = 5;
+
+impl Partition {
+    /// Notes that a broker named another epoch. Returns whether it is older, and does not count yet.
+    fn keeps_leader(&mut self, epoch: i32) -> bool {
+        let is_older = epoch >= 0 && epoch < self.leader_epoch;
+        self.older = if is_older { self.older + 1 } else { 0 };
+        is_older && self.older < MAX_OLDER
+    }
 }
 
 /// A topic, or the error of asking for it.
@@ -100,7 +115,7 @@ impl Cluster {
         for t in response.topics {
             let Some(name) = t.name else { continue };
             let count = t.partitions.iter().map(|p| p.partition_index).max().map_or(0, |n| n.max(-1) as usize + 1);
-            let unknown = Partition { leader: -1, leader_epoch: -1, replicas: Vec::new(), isr: Vec::new() };
+            let unknown = Partition { leader: -1, leader_epoch: -1, replicas: Vec::new(), isr: Vec::new(), older: 0 };
             // A partition's number is below the number of partitions, unless the peer is malicious.
             let mut partitions = vec![unknown; count.min(t.partitions.len())];
             for p in t.partitions {
@@ -112,6 +127,7 @@ impl Cluster {
                     leader_epoch: p.leader_epoch,
                     replicas: p.replica_nodes,
                     isr: p.isr_nodes,
+                    older: 0,
                 };
             }
             let topic = Topic { id: t.topic_id, error: t.error_code, internal: t.is_internal, partitions };
@@ -124,15 +140,19 @@ impl Cluster {
         next
     }
 
-    /// Returns the state after leader changes. Changes older than the known leaders have no effect.
+    /// Returns the state after leader changes. Changes older than the known leaders have no effect, unless brokers insist.
     pub fn with_leader_changes(&self, changes: &[LeaderChange]) -> Self {
         let mut next = self.clone();
         for m in changes {
             let topic = next.topics.get_mut(&m.topic);
             let partition = topic.and_then(|t| t.partitions.get_mut(usize::try_from(m.partition).ok()?));
-            let Some(p) = partition.filter(|p| p.leader_epoch < m.leader_epoch) else {
+            let Some(p) = partition.filter(|p| p.leader_epoch != m.leader_epoch) else {
                 continue;
             };
+            if p.keeps_leader(m.leader_epoch) {
+                continue;
+            }
+            p.older = 0;
             p.leader = m.leader;
             p.leader_epoch = m.leader_epoch;
             if let Some(b) = &m.broker {
@@ -170,7 +190,7 @@ impl Cluster {
 
     /// Returns the `host:port` of a broker, for messages.
     pub fn address(&self, node: i32) -> String {
-        self.brokers.get(&node).map_or_else(|| format!("id {node}"), |b| format!("{}:{}", b.host, b.port))
+        self.brokers.get(&node).map_or_else(|| format!("id {node}"), |b| address(&b.host, b.port))
     }
 }
 
@@ -211,11 +231,59 @@ impl Topic {
     fn keep_newer_leaders(mut self, old: &Self) -> Self {
         if self.id == old.id {
             for (new, old) in self.partitions.iter_mut().zip(&old.partitions) {
-                if new.leader_epoch >= 0 && new.leader_epoch < old.leader_epoch {
-                    *new = old.clone();
+                let mut old = old.clone();
+                if old.keeps_leader(new.leader_epoch) {
+                    *new = old;
                 }
             }
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(leader_id: i32, leader_epoch: i32) -> metadata::Response {
+        let partition = metadata::Partition { leader_id, leader_epoch, ..Default::default() };
+        let topic = metadata::Topic { name: Some("t".to_owned()), partitions: vec![partition], ..Default::default() };
+        let broker = |node_id| metadata::Broker { node_id, host: "h".to_owned(), port: node_id, rack: None };
+        metadata::Response { brokers: vec![broker(1), broker(2)], topics: vec![topic], ..Default::default() }
+    }
+
+    fn leader(cluster: &Cluster) -> (i32, i32) {
+        cluster.leader("t", 0).unwrap()
+    }
+
+    #[test]
+    fn a_broker_that_lags_does_not_change_the_leader_but_a_topic_made_anew_does() {
+        let mut cluster = Cluster::default().updated(Time(0), named(1, 6), false);
+        for _ in 1..MAX_OLDER {
+            cluster = cluster.updated(Time(0), named(2, 0), false);
+            assert_eq!(leader(&cluster), (1, 6));
+        }
+        // The broker has caught up.
+        cluster = cluster.updated(Time(0), named(1, 6), false);
+        for _ in 1..MAX_OLDER {
+            cluster = cluster.updated(Time(0), named(2, 0), false);
+            assert_eq!(leader(&cluster), (1, 6));
+        }
+        cluster = cluster.updated(Time(0), named(2, 0), false);
+        assert_eq!(leader(&cluster), (2, 0));
+        assert_eq!(leader(&cluster.updated(Time(0), named(1, 1), false)), (1, 1));
+    }
+
+    #[test]
+    fn so_does_a_refusal_that_names_the_leader() {
+        let mut cluster = Cluster::default().updated(Time(0), named(1, 6), false);
+        let topic = Arc::from("t");
+        let broker = Some(Broker { id: 2, host: "h".to_owned(), port: 2, rack: None });
+        let change = LeaderChange { topic, partition: 0, leader: 2, leader_epoch: 0, broker };
+        for _ in 1..MAX_OLDER {
+            cluster = cluster.with_leader_changes(std::slice::from_ref(&change));
+            assert_eq!(leader(&cluster), (1, 6));
+        }
+        assert_eq!(leader(&cluster.with_leader_changes(&[change])), (2, 0));
     }
 }

@@ -10,7 +10,13 @@ import pytest
 import klamm
 from by_hand import Line
 from java_tools import java_tool
-from klamm.errors import BrokerError, ConfigError, GroupAuthorizationFailedError, TopicAuthorizationFailedError
+from klamm.errors import (
+    BrokerError,
+    ClusterAuthorizationFailedError,
+    ConfigError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+)
 from klamm.testing import DevBroker
 from secured import ADMIN, USER
 from settled import until
@@ -258,3 +264,31 @@ def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(r
         until(lambda: poll() == "" and values)
     assert values == [b"v"]
     assert len(rules.remove(rules.find(name=rules.topic))) == 2
+
+
+@pytest.mark.parametrize("release", ["2.4", "2.8"])
+def test_idempotence_that_nobody_asked_for_needs_no_rule_of_its_own(release):
+    """Before 2.8 (KIP-679), idempotence needs IDEMPOTENT_WRITE on the cluster."""
+    users = {"PLAIN": {"admin": "secret", "alice": "secret"}}
+    with DevBroker(as_version=release, sasl=users, super_users=["admin"]) as broker:
+        with klamm.Admin(broker.client_config("admin")) as admin:
+            admin.create_topics({"t": klamm.NewTopic()})
+        acls = confluent_admin.AdminClient({**broker.client_config("admin"), "log_level": 0})
+        bindings = [rule(TOPIC, "t", WRITE), rule(TOPIC, "t", confluent_admin.AclOperation.DESCRIBE)]
+        for made in acls.create_acls(bindings, request_timeout=20).values():
+            made.result(20)
+        for given, is_refused in (({}, False), ({"enable_idempotence": True}, release == "2.4")):
+            with klamm.Producer(broker.client_config("alice"), **given) as producer:
+                error = producer.send("t", b"v").exception(20)
+            assert isinstance(error, ClusterAuthorizationFailedError) == is_refused, error
+            assert not is_refused or "enable.idempotence=false" in error.hint
+
+
+@pytest.mark.parametrize("name", ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
+def test_a_refused_producer_hears_which_rule_it_needs(name):
+    with DevBroker() as broker:
+        broker.fail_next("InitProducerId", error=name, times=None)
+        producer = klamm.Producer(broker.bootstrap_servers, transactional_id="x")
+        with producer, pytest.raises(BrokerError, match=name) as caught:
+            producer.init_transactions()
+        assert "ACL" in caught.value.hint

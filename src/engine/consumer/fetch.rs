@@ -432,7 +432,7 @@ mod tests {
 
     /// Creates a consumer of three partitions with the same leader.
     fn three_partitions() -> Consumer<u32> {
-        let led = Led { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1] };
+        let led = Led { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1], older: 0 };
         let topic = Topic { id: Uuid::ZERO, error: ErrorCode::NONE, internal: false, partitions: vec![led; 3] };
         let node = Broker { id: 1, host: "h".to_owned(), port: 9092, rack: None };
         let cluster =

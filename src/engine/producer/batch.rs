@@ -49,6 +49,8 @@ pub struct Batch<D> {
     pub producer: Option<Producer>,
     /// The number of failed attempts.
     pub attempts: u32,
+    /// How often in a row a broker closed the connection at this batch, which is large.
+    pub closings: u32,
     /// Whether a broker may have written it: an attempt ended without a definite refusal.
     pub may_be_written: bool,
     /// Why the last attempt failed.
@@ -69,6 +71,7 @@ impl<D> Batch<D> {
             has_timestamps: false,
             producer: None,
             attempts: 0,
+            closings: 0,
             may_be_written: false,
             error: None,
         }
@@ -154,6 +157,7 @@ impl<D> Batch<D> {
             has_timestamps: self.has_timestamps,
             producer,
             attempts: self.attempts,
+            closings: 0,
             may_be_written: self.may_be_written,
             error: self.error.clone(),
         };

@@ -120,7 +120,7 @@ mod tests {
         });
         producer.topic("t").unwrap();
         if is_known {
-            let one = cluster::Partition { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1] };
+            let one = cluster::Partition { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1], older: 0 };
             let partitions = vec![one; PARTITIONS];
             let topic =
                 cluster::Topic { id: Default::default(), error: Default::default(), internal: false, partitions };

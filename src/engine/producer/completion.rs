@@ -9,7 +9,7 @@ use super::transaction::{MARKERS_WAIT, Step};
 use super::{Flight, Producer, Sent};
 use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
-use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Reply, Time, wait_after};
+use crate::engine::{Broker, Error, ErrorKind, LARGE_REQUEST, LeaderChange, Reply, Time, wait_after};
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -31,6 +31,13 @@ fn by_partition(response: &produce::Response) -> ByPartition<'_> {
     }
     found
 }
+
+/// How often in a row a broker may close the connection at a large batch before the batch fails.
+const MAX_CLOSINGS: u32 = 3;
+
+/// What a producer needs on the cluster, or else does without.
+const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEMPOTENT_WRITE on the cluster, or WRITE on any topic from \
+                                Kafka 2.8 on; or set enable.idempotence=false";
 
 impl<D> Producer<D> {
     /// Fails a batch for good. If it had a sequence number, that leaves a gap and the producer needs a new epoch.
@@ -280,6 +287,10 @@ impl<D> Producer<D> {
             error.code(),
             None | Some(ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         );
+        let is_oversized = error.kind() == ErrorKind::Oversized && batch.bytes >= LARGE_REQUEST;
+        batch.closings = if is_oversized { batch.closings + 1 } else { 0 };
+        // The records after it must not wait for a batch that no broker will take.
+        let again = again && batch.closings < MAX_CLOSINGS;
         if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
             return self.fail(topic, partition, batch, error);
         }
@@ -355,11 +366,21 @@ impl<D> Producer<D> {
             .and_then(|r| r.error_code.check().map(|()| r).map_err(|code| Error::refused(code, tried)));
         match result {
             Ok(r) => self.producer_id.set(r.producer_id, r.producer_epoch),
-            Err(e) if e.code() == Some(ErrorCode::UNSUPPORTED_VERSION) && !self.config.idempotence_required => {
+            // Brokers before 2.8 demand an ACL of its own for idempotence, which is klamm's default and not theirs.
+            Err(e)
+                if matches!(
+                    e.code(),
+                    Some(ErrorCode::UNSUPPORTED_VERSION | ErrorCode::CLUSTER_AUTHORIZATION_FAILED)
+                ) && !self.config.idempotence_required =>
+            {
                 self.producer_id.renounce();
             }
             Err(e) => {
                 self.producer_id.refused(now);
+                let e = match e.code() {
+                    Some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED) => e.with_hint(IDEMPOTENT_WRITE),
+                    _ => e,
+                };
                 if !e.is_retriable() && e.kind() != ErrorKind::Decode {
                     self.fail_all(&e);
                 }
@@ -374,7 +395,7 @@ impl<D> Producer<D> {
             // The response still tells whether the broker wrote it. Until then the batch keeps its sequence number and
             // memory.
             let ((_, topic, partition, _), reports) = first.remove_entry();
-            let error = self.timed_out("delivery.timeout.ms", limit, reports.error);
+            let error = self.timed_out(topic, Some(partition), limit, reports.error);
             if let Some(t) = self.topics.get_mut(topic) {
                 t.metrics.errors += u64::from(reports.count.unsigned_abs());
             }
@@ -410,7 +431,7 @@ impl<D> Producer<D> {
                 let Some(batch) = p.queue.pop_front_if(|b| b.created + limit <= now) else {
                     break;
                 };
-                let error = self.timed_out("delivery.timeout.ms", limit, batch.error.clone());
+                let error = self.timed_out(topic, Some(partition), limit, batch.error.clone());
                 self.fail(topic, partition, batch, error);
             }
             let Some(p) = self.partition(topic, partition) else {
@@ -446,12 +467,25 @@ impl<D> Producer<D> {
         }
     }
 
-    fn timed_out(&self, bound: &str, limit: Duration, why: Option<Error>) -> Error {
-        let message = format!("record was not acknowledged within {bound} ({} ms)", limit.as_millis());
-        match why.or_else(|| self.unreachable.clone()) {
-            Some(e) => Error::new(ErrorKind::Timeout, format!("{message}: {}", e.message()))
-                .with_hint(e.hint().unwrap_or("check the brokers and the network")),
-            None => Error::new(ErrorKind::Timeout, message).with_hint("check the brokers and the network"),
+    /// Returns the error of a record that timed out: in its partition, or while its topic had no metadata.
+    fn timed_out(&self, topic: usize, partition: Option<usize>, limit: Duration, why: Option<Error>) -> Error {
+        let bound = if partition.is_some() { "delivery.timeout.ms" } else { "max.block.ms" };
+        let place = match (self.topics.get(topic), partition) {
+            (Some(t), Some(partition)) => format!(" of {}-{partition}", t.name),
+            (Some(t), None) => format!(" of {}", t.name),
+            (None, _) => String::new(),
+        };
+        let message = format!("record{place} was not acknowledged within {bound} ({} ms)", limit.as_millis());
+        let hint = "check the brokers and the network";
+        // Without a token, nothing was tried since the last error.
+        let missing = self.unreachable.as_ref().filter(|e| e.kind() == ErrorKind::NoToken).cloned();
+        let error = match missing.or(why).or_else(|| self.unreachable.clone()) {
+            Some(why) => Error::because(ErrorKind::Timeout, message, &why).with_hint(why.hint().unwrap_or(hint)),
+            None => Error::new(ErrorKind::Timeout, message).with_hint(hint),
+        };
+        match self.topics.get(topic) {
+            Some(t) => error.at(&t.name, partition.and_then(|p| i32::try_from(p).ok())),
+            None => error,
         }
     }
 
@@ -477,7 +511,7 @@ impl<D> Producer<D> {
                 has_failed = true;
             } else if now >= since + limit {
                 let why = Some(code).filter(|c| c.is_error()).map(|c| Error::refused(c, format!("topic {:?}", t.name)));
-                let error = self.timed_out("max.block.ms", limit, why);
+                let error = self.timed_out(topic, None, limit, why);
                 self.fail_waiting(topic, &error);
                 has_failed = true;
             }
@@ -522,7 +556,7 @@ mod tests {
             seed: 7,
         });
         producer.topic("t").unwrap();
-        let one = cluster::Partition { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1] };
+        let one = cluster::Partition { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1], older: 0 };
         let (id, error) = (Uuid::ZERO, ErrorCode::NONE);
         let topic = cluster::Topic { id, error, internal: false, partitions: vec![one] };
         let broker = Broker { id: 1, host: "h".to_owned(), port: 1, rack: None };

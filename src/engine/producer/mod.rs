@@ -569,7 +569,7 @@ impl<D: Send> Role for Producer<D> {
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
-        if error.kind() == ErrorKind::Authentication {
+        if error.is_refusal() {
             self.handle_refusal(error);
         }
         self.unreachable = Some(error.clone());

@@ -353,7 +353,7 @@ impl Transactions {
     }
 
     fn abort(&mut self, why: Option<Error>) {
-        let reason = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
+        let reason = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.placed()));
         self.give_up(&aborted(&reason));
         self.state = State::Aborting(why);
     }
@@ -431,10 +431,14 @@ impl Transactions {
         if matches!(self.state, State::Fatal(_)) {
             return;
         }
+        let is_search = matches!(step, Step::Coordinator | Step::GroupCoordinator);
         let result = result.and_then(|reply| self.read(&step, reply));
         let Err(error) = result else {
             self.backoff.reset();
-            self.error = None;
+            // That a coordinator is known says nothing about whether it can be reached.
+            if !is_search {
+                self.error = None;
+            }
             return;
         };
         let code = error.code().unwrap_or(ErrorCode::NONE);
@@ -473,7 +477,7 @@ impl Transactions {
     fn finish(&mut self) {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
-                let error = aborted(&format!(": {}", why.message())).caused_by(&why);
+                let error = aborted(&format!(": {}", why.placed())).caused_by(&why);
                 Err(error.with_hint(why.hint().unwrap_or("retry it; read_committed consumers do not see its records")))
             }
             _ => Ok(()),
@@ -512,12 +516,14 @@ impl Transactions {
 
     /// Fails calls and commits whose deadline is over.
     pub fn handle_timeout(&mut self, now: Time, unreachable: Option<&Error>) {
-        let because = self.error.as_ref().or(unreachable).map_or_else(String::new, |e| format!(": {}", e.message()));
+        let why = self.error.as_ref().or(unreachable).cloned();
+        let timed_out = |message: &str| match &why {
+            Some(why) => Error::because(ErrorKind::Timeout, message, why),
+            None => Error::new(ErrorKind::Timeout, message),
+        };
         if self.commits.front().is_some_and(|c| c.deadline <= now) {
-            let message = format!("timed out while committing offsets in the transaction{because}");
-            self.fail(
-                &Error::new(ErrorKind::Timeout, message).with_hint("abort the transaction, and check the brokers"),
-            );
+            let error = timed_out("timed out while committing offsets in the transaction");
+            self.fail(&error.with_hint("abort the transaction, and check the brokers"));
         }
         let Some((call, _)) = self.call.filter(|(_, deadline)| *deadline <= now) else {
             return;
@@ -527,16 +533,16 @@ impl Transactions {
                 self.call = None;
                 self.state = State::Unready;
                 let ms = self.settings.init_timeout.as_millis();
-                let message =
-                    format!("transactional producer was not initialized within max.block.ms ({ms} ms){because}");
+                let error =
+                    timed_out(&format!("transactional producer was not initialized within max.block.ms ({ms} ms)"));
                 let hint = "check the brokers; a transaction left open by another producer may have to time out first";
-                self.done.push_back((call, Err(Error::new(ErrorKind::Timeout, message).with_hint(hint))));
+                self.done.push_back((call, Err(error.with_hint(hint))));
             }
             _ => {
-                let message = format!("timed out while ending the transaction{because}");
+                let error = timed_out("timed out while ending the transaction");
                 let hint = "it is unknown whether the transaction was committed: create a new producer with the same \
                             transactional.id, which completes or aborts it, and read the topics with read_committed";
-                self.fail_fatally(&Error::new(ErrorKind::Timeout, message).with_hint(hint));
+                self.fail_fatally(&error.with_hint(hint));
             }
         }
     }
