@@ -8,6 +8,9 @@
 //! Brokers respond in the order of the requests. So the requests in flight are a queue, and a response out of order
 //! means that the stream is damaged.
 
+mod cluster_id;
+mod idle;
+
 use super::call::{Call, Reply, malformed};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
 use super::timers::Timers;
@@ -33,6 +36,9 @@ const RENEW_AT: u32 = 85;
 /// The largest frame before authentication has completed, in bytes.
 const MAX_LOGIN_FRAME: usize = 1 << 20;
 
+/// The size of a request, in bytes, that may exceed the limit of a broker. Smaller limits are not in use.
+pub const LARGE_REQUEST: usize = 1 << 20;
+
 /// Identifies a connection, from the attempt to make it to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub usize);
@@ -42,6 +48,8 @@ struct InFlight<T> {
     api: &'static Info,
     version: i16,
     deadline: Time,
+    /// The size of the request, in bytes.
+    size: usize,
     owner: Owner<T>,
 }
 
@@ -82,7 +90,11 @@ enum ConnectionState {
     /// The newest release that the broker has proved to be.
     Probing(Option<Release>),
     Authenticating,
+    /// The broker has to show that it is of the client's cluster.
+    Verifying,
     Ready,
+    /// The connection was idle, and may be dead.
+    Checking,
     Failed,
 }
 
@@ -114,6 +126,15 @@ pub struct Connection<T> {
     has_answered: bool,
     /// How long a broker may be silent before it is probed.
     patience: Duration,
+    /// When the broker was heard last, and the longest silence after which it was heard again.
+    heard_at: Time,
+    survived: Duration,
+    /// When the connection was used last, also for requests without a response.
+    used_at: Time,
+    /// Whether the connection was ready before.
+    is_proved: bool,
+    /// The ID of the client's cluster, if the broker has to show that it is of this cluster.
+    cluster: Option<String>,
     max_frame: usize,
 }
 
@@ -128,6 +149,7 @@ impl<T> Connection<T> {
         proof: Option<Proof>,
     ) -> Self {
         let mut this = Self::unasked(address, client_id, max_frame, proof);
+        (this.heard_at, this.used_at) = (now, now);
         this.ask_versions(FIRST_API_VERSIONS, now + timeout);
         this
     }
@@ -144,12 +166,14 @@ impl<T> Connection<T> {
         patience: Duration,
     ) -> Self {
         let mut this = Self::unasked(address, client_id, max_frame, None);
+        (this.heard_at, this.used_at) = (now, now);
         match probe {
             VersionProbe::Known(release) => {
                 let of = |entry: &api::Entry| Some((entry.info.key, release.versions(entry.info)?));
                 this.versions = api::APIS.iter().filter_map(of).collect();
                 this.release = Some(release);
                 this.state = ConnectionState::Ready;
+                this.is_proved = true;
             }
             VersionProbe::Probe | VersionProbe::Confirm(..) => {
                 this.state = ConnectionState::Probing(None);
@@ -187,6 +211,11 @@ impl<T> Connection<T> {
             timers: Timers::default(),
             has_answered: false,
             patience: Duration::MAX,
+            heard_at: Time(0),
+            used_at: Time(0),
+            survived: Duration::ZERO,
+            is_proved: false,
+            cluster: None,
             max_frame,
         }
     }
@@ -240,6 +269,7 @@ impl<T> Connection<T> {
             api: call.api(),
             version,
             deadline,
+            size: 0,
             owner: Owner::Connection,
         });
         Ok(())
@@ -248,6 +278,11 @@ impl<T> Connection<T> {
     /// Returns whether callers may send requests.
     pub fn is_ready(&self) -> bool {
         self.state == ConnectionState::Ready
+    }
+
+    /// Returns whether the connection was ready for requests at some time.
+    pub fn is_proved(&self) -> bool {
+        self.is_proved
     }
 
     /// Returns the epoch of the cluster's features and the level of `transaction.version`, if the broker told them.
@@ -309,10 +344,11 @@ impl<T> Connection<T> {
             Ok(encoded) => encoded,
             Err(e) => return Err((token, e)),
         };
+        let size = parts.iter().map(Bytes::len).sum();
         self.outbox.extend(parts);
         if call.is_answered() {
-            let api = call.api();
-            self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, owner: Owner::Caller(token) });
+            let (api, owner) = (call.api(), Owner::Caller(token));
+            self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, size, owner });
         } else {
             self.unanswered.push((token, version, deadline));
             self.is_unconfirmed = true;
@@ -331,17 +367,6 @@ impl<T> Connection<T> {
         self.is_unconfirmed
     }
 
-    /// Sends a request whose response shows that the broker has read all earlier ones, for [`Connection::is_unconfirmed`].
-    pub fn ask_confirmation(&mut self) {
-        if self.is_ready() {
-            match self.release {
-                // A request this small can always be encoded.
-                Some(_) => drop(self.ask(&*probe_request(Release::V0_8_0), 0, Time::NEVER)),
-                None => self.ask_versions(0, Time::NEVER),
-            }
-        }
-    }
-
     /// Returns the buffer for received bytes, which [`Connection::handle_received`] reads.
     pub fn frames(&mut self) -> &mut Frames {
         &mut self.frames
@@ -349,6 +374,10 @@ impl<T> Connection<T> {
 
     /// Handles the received bytes. After an error, the caller has to close the connection.
     pub fn handle_received(&mut self, now: Time) -> Result<(), Error> {
+        if self.state == ConnectionState::Checking {
+            self.survived = self.survived.max(now.since(self.heard_at));
+        }
+        (self.heard_at, self.used_at) = (now, now);
         loop {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => self.handle_frame(now, frame)?,
@@ -387,6 +416,12 @@ impl<T> Connection<T> {
                 self.responses.push_back((token, Ok(reply)));
                 Ok(())
             }
+            _ if self.state == ConnectionState::Verifying => self.handle_cluster_id(reply),
+            _ if self.state == ConnectionState::Checking => {
+                self.state = ConnectionState::Ready;
+                self.is_unconfirmed = false;
+                Ok(())
+            }
             _ if self.is_ready() && api.key != sasl_handshake::API.key && api.key != sasl_authenticate::API.key => {
                 self.is_unconfirmed = false;
                 Ok(())
@@ -419,24 +454,30 @@ impl<T> Connection<T> {
         let feature = response.finalized_features.iter().find(|f| f.name == "transaction.version");
         self.transaction_version = feature.map(|f| (response.finalized_features_epoch, f.max_version_level));
         if self.proof.is_some() {
-            return self.log_in(deadline);
+            return self.log_in(now, deadline);
         }
-        self.be_ready(now, None);
+        self.be_ready(now, deadline, None);
         Ok(())
     }
 
-    fn be_ready(&mut self, now: Time, session: Option<Duration>) {
+    fn be_ready(&mut self, now: Time, deadline: Time, session: Option<Duration>) {
         self.frames.allow(self.max_frame);
         self.login = None;
         if let Some(lifetime) = session {
             self.timers.set(ConnectionTimer::Renewal, now + lifetime * RENEW_AT / 100);
         }
-        self.state = ConnectionState::Ready;
+        if !self.verifies_cluster(deadline) {
+            self.state = ConnectionState::Ready;
+            self.is_proved = true;
+        }
     }
 
     /// Starts to authenticate, for the first time or again.
-    fn log_in(&mut self, deadline: Time) -> Result<(), Error> {
+    fn log_in(&mut self, now: Time, deadline: Time) -> Result<(), Error> {
         let Some(Proof { credentials, nonces, .. }) = &mut self.proof else { return Ok(()) };
+        if !credentials.is_valid(now) {
+            return Err(Error::new(ErrorKind::NoToken, "the OAUTHBEARER token expired before the login"));
+        }
         let (login, message) = Login::start(credentials, &nonces.next(), &self.versions)?;
         self.login = Some(login);
         self.timers.stop(ConnectionTimer::Renewal);
@@ -452,7 +493,7 @@ impl<T> Connection<T> {
                 let length = u32::try_from(token.len()).unwrap_or(u32::MAX).to_be_bytes();
                 self.outbox.extend([Bytes::copy_from_slice(&length), token]);
                 let (api, owner) = (&sasl_authenticate::API, Owner::ConnectionBare);
-                self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, owner });
+                self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, size: 0, owner });
                 Ok(())
             }
             Message::Ask(call) => {
@@ -478,7 +519,7 @@ impl<T> Connection<T> {
         match self.login()?.handle_authenticate(reply.decode()?)? {
             Ok(message) => self.say(message, deadline),
             Err(session) => {
-                self.be_ready(now, session);
+                self.be_ready(now, deadline, session);
                 Ok(())
             }
         }
@@ -488,7 +529,7 @@ impl<T> Connection<T> {
         match self.login()?.handle_token(token)? {
             Some(message) => self.say(message, deadline),
             None => {
-                self.be_ready(now, None);
+                self.be_ready(now, deadline, None);
                 Ok(())
             }
         }
@@ -507,11 +548,19 @@ impl<T> Connection<T> {
         self.say(message, deadline)
     }
 
-    /// Replaces the credentials for the next login.
-    pub fn set_credentials(&mut self, credentials: &Arc<Credentials>) {
-        if let Some(proof) = &mut self.proof {
-            proof.credentials = credentials.clone();
+    /// Replaces the credentials for the next login, and starts a renewal that waited for them.
+    pub fn set_credentials(&mut self, now: Time, credentials: &Arc<Credentials>) {
+        let Some(proof) = &mut self.proof else { return };
+        proof.credentials = credentials.clone();
+        if self.timers.get(ConnectionTimer::Renewal) == Some(Time::NEVER) && credentials.is_valid(now) {
+            self.timers.set(ConnectionTimer::Renewal, now);
         }
+    }
+
+    /// Returns the credentials of a login that is in progress.
+    pub fn logs_in_with(&self) -> Option<&Arc<Credentials>> {
+        let proof = self.proof.as_ref().filter(|_| self.state == ConnectionState::Authenticating);
+        proof.map(|proof| &proof.credentials)
     }
 
     fn not_kafka(&self, bad: BadLength) -> Error {
@@ -534,12 +583,26 @@ impl<T> Connection<T> {
         self.outbox.clear();
         self.timers.clear();
         let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
+        let unanswered = unanswered.map(|token| (token, error.clone()));
+        let largest = self.in_flight.iter().map(|f| f.size).max();
         let asked = self.in_flight.drain(..).filter_map(|f| match f.owner {
-            Owner::Caller(token) => Some(token),
+            Owner::Caller(token) if error.kind() == ErrorKind::Oversized && Some(f.size) != largest => {
+                Some((token, error.clone().as_kind(ErrorKind::Network)))
+            }
+            Owner::Caller(token) => Some((token, error.clone())),
             Owner::Connection | Owner::ConnectionBare => None,
         });
-        let tokens = unanswered.chain(asked);
-        self.responses.extend(tokens.map(|token| (token, Err(error.clone()))));
+        self.responses.extend(unanswered.chain(asked).map(|(token, error)| (token, Err(error))));
+    }
+
+    /// Returns the error for a connection that was lost during a large request: brokers close the connection if a request
+    /// exceeds their limit.
+    pub fn lost_with_large_request(&self) -> Option<Error> {
+        let size = self.in_flight.iter().map(|f| f.size).max().filter(|size| *size >= LARGE_REQUEST)?;
+        let message = format!("connection closed by the broker during a request of {size} bytes");
+        let hint = "if this happens again, the request exceeds socket.request.max.bytes of the broker: reduce \
+                    max.request.size and batch.size, or increase the broker's limit";
+        Some(Error::new(ErrorKind::Oversized, message).with_hint(hint))
     }
 
     /// Returns the error for a connection that the peer closed in this state.
@@ -585,8 +648,13 @@ impl<T> Connection<T> {
         if let Some(proof) = &self.proof
             && self.timers.has_passed(ConnectionTimer::Renewal, now)
         {
-            let deadline = now + proof.renewal_timeout;
-            self.log_in(deadline)?;
+            if proof.credentials.is_valid(now) {
+                let deadline = now + proof.renewal_timeout;
+                self.log_in(now, deadline)?;
+            } else {
+                // The session has not ended yet, and the next token may come in time.
+                self.timers.set(ConnectionTimer::Renewal, Time::NEVER);
+            }
         }
         if self.timers.has_passed(ConnectionTimer::Silence, now) && !self.frames.buffer().is_empty() {
             // The broker is slow, not silent.

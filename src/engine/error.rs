@@ -12,6 +12,8 @@ pub enum ErrorKind {
     Broker,
     /// A connection could not be made or was lost.
     Network,
+    /// A connection was lost during a large request, which may exceed a limit of the broker.
+    Oversized,
     /// The timeout passed before there was a result.
     Timeout,
     /// The configuration, or an argument of a call, is wrong.
@@ -20,6 +22,8 @@ pub enum ErrorKind {
     Decode,
     /// TLS or SASL authentication failed.
     Authentication,
+    /// There is no valid token to authenticate with, until the token provider returns the next one.
+    NoToken,
     /// Another client has the same transactional ID or group instance ID now.
     Fenced,
     /// The transaction was aborted.
@@ -30,6 +34,10 @@ pub enum ErrorKind {
     BufferFull,
     /// The client was created before a fork, and cannot be used in the child process.
     Forked,
+    /// Another cluster answers at an address of the client's cluster.
+    OtherCluster,
+    /// The client stopped because of a defect of its own.
+    Internal,
 }
 
 /// An error of a client.
@@ -86,8 +94,24 @@ impl Error {
     pub fn in_vain(tried: impl fmt::Display, time: Duration, why: &Self, hint: &str) -> Self {
         // If no broker was ever reached, the user has to know that and not that the time has passed.
         let kind = if why.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { why.kind() };
-        let message = format!("{tried} did not succeed in {} s: {}", time.as_secs_f64(), why.placed());
-        Self::new(kind, message).with_hint(why.hint().unwrap_or(hint)).caused_by(why)
+        let tried = format!("{tried} did not succeed in {} s", time.as_secs_f64());
+        Self::because(kind, tried, why).with_hint(why.hint().unwrap_or(hint))
+    }
+
+    /// Creates an error whose cause is known. It ends with the cause's message, and is about the same broker and partition.
+    pub fn because(kind: ErrorKind, tried: impl fmt::Display, why: &Self) -> Self {
+        let mut error = Self::new(kind, format!("{tried}: {}", why.message())).caused_by(why);
+        let Inner { topic, partition, broker, .. } = &*why.0;
+        let inner = error.inner();
+        (inner.topic, inner.partition, inner.broker) = (topic.clone(), *partition, broker.clone());
+        error
+    }
+
+    /// Returns the error with another kind, and without its code.
+    pub fn as_kind(mut self, kind: ErrorKind) -> Self {
+        let inner = self.inner();
+        (inner.kind, inner.code) = (kind, None);
+        self
     }
 
     fn inner(&mut self) -> &mut Inner {
@@ -97,6 +121,12 @@ impl Error {
     /// Adds a hint: what the user can do.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner().hint = Some(hint.into());
+        self
+    }
+
+    /// Adds where it happened to the message.
+    pub fn with_place(mut self, place: &str) -> Self {
+        self.inner().message.push_str(place);
         self
     }
 
@@ -168,10 +198,22 @@ impl Error {
         self.0.broker.as_deref()
     }
 
+    /// Returns whether the broker refused the client or is of another cluster, so that the next attempt would end the same way.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Authentication | ErrorKind::OtherCluster)
+    }
+
+    /// Creates the error for a broker of another cluster.
+    pub fn other_cluster(found: &str, expected: &str) -> Self {
+        let message = format!("the address belongs to cluster {found:?} now, but the client uses cluster {expected:?}");
+        Self::new(ErrorKind::OtherCluster, message)
+            .with_hint("check bootstrap.servers and DNS; to use the other cluster, create a new client")
+    }
+
     /// Returns whether a retry may succeed.
     pub fn is_retriable(&self) -> bool {
         match self.0.kind {
-            ErrorKind::Network | ErrorKind::Timeout => true,
+            ErrorKind::Network | ErrorKind::Oversized | ErrorKind::Timeout | ErrorKind::NoToken => true,
             ErrorKind::Broker => self.0.code.is_some_and(ErrorCode::is_retriable),
             _ => false,
         }
@@ -190,6 +232,23 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::TOPIC_AUTHORIZATION_FAILED | ErrorCode::GROUP_AUTHORIZATION_FAILED => {
             "ask an administrator for an ACL that allows this operation"
         }
+        ErrorCode::CLUSTER_AUTHORIZATION_FAILED => {
+            "ask an administrator for an ACL that allows this operation on the cluster"
+        }
+        ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => {
+            "ask an administrator for an ACL that allows WRITE and DESCRIBE on the transactional.id"
+        }
+        ErrorCode::DELEGATION_TOKEN_AUTH_DISABLED => "set delegation.token.secret.key of the brokers",
+        ErrorCode::DELEGATION_TOKEN_NOT_FOUND | ErrorCode::DELEGATION_TOKEN_EXPIRED => {
+            "create a new delegation token, or renew it before it expires"
+        }
+        ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED => {
+            "use a connection that authenticates with SASL, but not with a delegation token"
+        }
+        ErrorCode::DELEGATION_TOKEN_AUTHORIZATION_FAILED => {
+            "ask an administrator for an ACL that allows DESCRIBE on the delegation token"
+        }
+        ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH => "use an owner or a renewer of the delegation token",
         ErrorCode::OFFSET_OUT_OF_RANGE => {
             "the offset was deleted or never written; seek, or set auto.offset.reset to earliest or latest"
         }

@@ -35,7 +35,7 @@ pub mod version_probe;
 pub use backoff::{Backoff, wait_after};
 pub use call::{Call, Reply};
 pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic};
-pub use connection::{Connection, ConnectionId, Proof};
+pub use connection::{Connection, ConnectionId, LARGE_REQUEST, Proof};
 pub use error::{Error, ErrorKind};
 pub use in_flight::RequestsInFlight;
 pub use network::{Action, Network, NetworkConfig};
@@ -78,6 +78,12 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06} s", self.0 / 1_000_000, self.0 % 1_000_000)
     }
+}
+
+/// Returns `host:port` for messages: with brackets around an IPv6 address, and with control characters escaped.
+pub fn address(host: &str, port: u16) -> String {
+    let shown: String = if host.contains(char::is_control) { host.escape_debug().collect() } else { host.to_owned() };
+    if shown.contains(':') && !shown.starts_with('[') { format!("[{shown}]:{port}") } else { format!("{shown}:{port}") }
 }
 
 /// Returns the earlier of two deadlines, either of which may be missing.

@@ -9,13 +9,14 @@
 //! A broker that refuses the client, by TLS or SASL, will refuse it again. So requests fail at once when no other
 //! broker is left to try, and for [`REFUSED_WAIT`] after that. Then the next request starts a new attempt.
 
+mod attempts;
 mod brokers;
 mod metadata_requests;
 mod peer;
 mod refusal;
 mod version_probes;
 
-use self::peer::{Link, Peer, PeerId, PeerToken, is_refusal};
+use self::peer::{Attempt, Link, Peer, PeerId, PeerToken};
 use super::sasl::{Credentials, Nonces};
 use super::version_probe::VersionProbe;
 use super::{
@@ -42,6 +43,10 @@ pub struct NetworkConfig {
     pub client_id: String,
     /// How long a broker may take to respond.
     pub request_timeout: Duration,
+    /// Whether the operating system probes idle connections.
+    pub keep_alive: bool,
+    /// How long a connection may be idle before it is closed.
+    pub max_idle: Option<Duration>,
     /// How long it may take to make a connection.
     pub setup_timeout: Duration,
     /// The shortest and the longest wait before connecting again.
@@ -108,8 +113,12 @@ pub struct Network {
     responses: VecDeque<ClientResponse<usize>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
-    /// Why there is no bearer token to authenticate with.
+    /// Why there is no newer bearer token to authenticate with.
     no_token: Option<Error>,
+    /// How many tokens in a row brokers refused.
+    refused_tokens: u32,
+    /// Whether the token provider has to be asked again.
+    demands_token: bool,
 }
 
 impl Network {
@@ -139,6 +148,8 @@ impl Network {
             cluster_changed: false,
             unreachable: None,
             no_token: None,
+            refused_tokens: 0,
+            demands_token: false,
             config,
         };
         for (i, (host, port)) in this.config.bootstrap.clone().into_iter().enumerate() {
@@ -150,7 +161,15 @@ impl Network {
     fn add_peer(&mut self, id: PeerId, host: String, port: u16) {
         let (first, max) = self.config.reconnect_backoff;
         let backoff = Backoff::new(first, max, self.config.seed ^ self.peers.len() as u64);
-        let peer = Peer { host, port, link: Link::Idle, backoff, queue: VecDeque::new(), error: None };
+        let peer = Peer {
+            host,
+            port,
+            link: Link::Idle,
+            backoff,
+            queue: VecDeque::new(),
+            error: None,
+            attempt: Attempt::default(),
+        };
         self.peers.insert(id, peer);
     }
 
@@ -189,16 +208,9 @@ impl Network {
     }
 
     fn connect(&mut self, now: Time, id: PeerId) {
-        if !self.is_complete() {
-            // Requests wait until there is a token.
-            if let Some(error) = &self.no_token {
-                self.fail_waiting(&error.clone());
-            }
-            let missing = || {
-                Error::new(ErrorKind::Network, "there is no token to authenticate with yet")
-                    .with_hint("sasl.oauth.token.provider, or the token endpoint, has not responded")
-            };
-            self.unreachable = Some(self.no_token.clone().unwrap_or_else(missing));
+        if let Some(error) = self.missing_token(now) {
+            // Requests wait for the token until their deadline.
+            self.unreachable = Some(error);
             return;
         }
         let Some(peer) = self.peers.get_mut(&id) else {
@@ -259,11 +271,12 @@ impl Network {
             self.responses.push_back(ClientResponse { token: outgoing.token, node: id.node(), result: Err(error) });
             return;
         };
-        if peer.is_ready() {
+        if peer.is_ready() && !self.checks_first(now, id) {
             let Outgoing { call, token, deadline, max_version, .. } = outgoing;
             return self.send(now, id, call, max_version, deadline, PeerToken::Role(token));
         }
-        if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(|e| is_refusal(e))) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(|e| e.is_refusal())) {
             let result = Err(error.clone());
             return self.responses.push_back(ClientResponse { token: outgoing.token, node: id.node(), result });
         }
@@ -291,6 +304,7 @@ impl Network {
             Deadline::ToSend(_) => longest,
             Deadline::ToAnswer(time) => time.min(longest),
         };
+        c.note_use(now);
         let refused = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
@@ -320,15 +334,19 @@ impl Network {
             renewal_timeout: self.config.request_timeout,
         });
         let (address, max_frame) = (peer.address(), self.config.max_frame);
+        let key = (peer.host.clone(), peer.port);
         let mut c = if proof.is_some() {
             Connection::new(now, address, client_id, max_frame, timeout, proof)
         } else {
-            let key = (peer.host.clone(), peer.port);
             let probe = self.version_probes.get(&key).copied().unwrap_or_default();
             let probe = if self.said_versions.contains(&key) { VersionProbe::Wait } else { probe };
             let patience = self.config.versions_timeout;
             Connection::with_version_probe(now, address, client_id, max_frame, timeout, probe, patience)
         };
+        // Another cluster may have taken over the address since the last connection.
+        if let Some(id) = self.cluster.id.as_ref().filter(|_| self.said_versions.contains(&key)) {
+            c.expect_cluster(id);
+        }
         let is_ready = c.is_ready();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
@@ -399,7 +417,9 @@ impl Network {
         if let Err(error) = result {
             self.actions.push_back(Action::Close(connection));
             let error = self.retriable_if_known(id, error);
-            self.lose(now, id, &error);
+            if !self.handle_refused_token(now, id, &error) {
+                self.lose(now, id, &error);
+            }
         } else if became_ready {
             self.handle_ready(now, id);
         }
@@ -409,7 +429,7 @@ impl Network {
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
         let is_known = |p: &Peer| self.said_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
-            true => Error::new(ErrorKind::Network, error.message()),
+            true => error.as_kind(ErrorKind::Network),
             false => error,
         }
     }
@@ -420,6 +440,7 @@ impl Network {
         };
         peer.backoff.reset();
         peer.error = None;
+        self.refused_tokens = 0;
         let address = (peer.host.clone(), peer.port);
         if !matches!(self.version_probes.get(&address), Some(VersionProbe::Known(_))) {
             self.version_probes.remove(&address);
@@ -454,15 +475,17 @@ impl Network {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
         };
-        if self.reconnects(now, id, true) {
+        if self.tries_again(now, id) || self.reconnects(now, id, true) {
             return;
         }
         let Some(peer) = self.peers.get(&id) else {
             return;
         };
         let error = match (&peer.link, error) {
-            (Link::Up(_, c), None) => c.closed_by_peer(),
-            (Link::Up(..), Some(why)) => Error::new(ErrorKind::Network, format!("connection lost: {why}")),
+            (Link::Up(_, c), why) => c.lost_with_large_request().unwrap_or_else(|| match why {
+                None => c.closed_by_peer(),
+                Some(why) => Error::new(ErrorKind::Network, format!("connection lost: {why}")),
+            }),
             (_, why) => {
                 let why = why.unwrap_or_else(|| "closed".to_owned());
                 let error = Error::new(ErrorKind::Network, format!("cannot connect: {why}"));
@@ -482,8 +505,8 @@ impl Network {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        let error = error.clone().from_broker(peer.address());
-        let wait = if is_refusal(&error) { REFUSED_WAIT } else { Duration::ZERO }.max(peer.backoff.next_wait());
+        let error = peer.attempt.name_address(error.clone()).from_broker(peer.address());
+        let wait = if error.is_refusal() { REFUSED_WAIT } else { Duration::ZERO }.max(peer.backoff.next_wait());
         match std::mem::replace(&mut peer.link, Link::Waiting(now + wait)) {
             Link::Connecting(connection, _) => {
                 self.connections.remove(&connection);
@@ -567,12 +590,14 @@ impl Network {
         // A metadata request that is due waits for a broker that can be reached.
         let metadata = self.metadata_due_at().filter(|at| *at > now && !self.metadata_in_flight);
         let waiting = self.waiting.iter().map(|o| o.deadline.time());
-        self.peers.values().filter_map(Peer::next_timeout).chain(waiting).chain(metadata).min()
+        let max_idle = self.config.max_idle;
+        self.peers.values().filter_map(|peer| peer.next_timeout(max_idle)).chain(waiting).chain(metadata).min()
     }
 
     /// Handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        let is_due = |peer: &Peer| peer.next_timeout().is_some_and(|at| at <= now);
+        let max_idle = self.config.max_idle;
+        let is_due = |peer: &Peer| peer.next_timeout(max_idle).is_some_and(|at| at <= now);
         // Mostly empty, so nothing is allocated.
         let due: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_due(peer)).map(|(id, _)| *id).collect();
         for id in due {
@@ -598,9 +623,13 @@ impl Network {
                     while let Some(bytes) = c.poll_send() {
                         self.actions.push_back(Action::Send(connection, bytes));
                     }
-                    if let Err(error) = result {
+                    if c.is_idle_since(now, self.config.max_idle) {
                         self.actions.push_back(Action::Close(connection));
-                        if !self.reconnects(now, id, false) {
+                        self.connections.remove(&connection);
+                        peer.link = Link::Idle;
+                    } else if let Err(error) = result {
+                        self.actions.push_back(Action::Close(connection));
+                        if !self.tries_again(now, id) && !self.reconnects(now, id, false) {
                             self.lose(now, id, &error);
                         }
                     }
@@ -613,7 +642,7 @@ impl Network {
         if self.waiting.iter().any(is_late) {
             let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(is_late);
             self.waiting = waiting;
-            self.give_up(late, None);
+            self.give_up(now, late, None);
         }
         self.refresh_if_due(now);
         if !self.waiting.is_empty() {
@@ -628,15 +657,15 @@ impl Network {
         if peer.queue.iter().any(|o| o.deadline.time() <= now) {
             let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline.time() <= now);
             peer.queue = queue;
-            self.give_up(late, Some(id));
+            self.give_up(now, late, Some(id));
         }
     }
 
     /// Fails requests that waited too long for a peer, or for any. The cause is an error of these peers only.
-    fn give_up(&mut self, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
+    fn give_up(&mut self, now: Time, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
         let is_awaited = |id: &PeerId| awaited.map_or(!id.is_apart(), |awaited| *id == awaited);
-        let why = self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());
-        let why = why.or_else(|| self.no_token.clone());
+        let of_peer = || self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());
+        let why = self.missing_token(now).or_else(of_peer);
         let node = awaited.map_or(-1, PeerId::node);
         for outgoing in late {
             let error = why.clone().unwrap_or_else(|| {

@@ -97,10 +97,10 @@ impl ProducerCore {
         let message = format!("no room in the buffer within {} s", self.client.max_block().as_secs_f64());
         let (message, hint) = match (self.client.last_network_error(), self.client.last_refusal()) {
             (Some(e), _) => {
-                (format!("{message}; last network error: {}", e.message()), "check that the brokers are reachable")
+                (format!("{message}; last network error: {}", e.placed()), "check that the brokers are reachable")
             }
             (None, Some(e)) => (
-                format!("{message}; last error of a broker: {}", e.message()),
+                format!("{message}; last error of a broker: {}", e.placed()),
                 "the producer retries until the broker accepts the records",
             ),
             (None, None) => {

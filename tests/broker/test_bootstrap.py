@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
+
+import pytest
 
 import klamm
+from klamm.errors import KafkaError, OtherClusterError
 from klamm.testing import DevBroker
 from settled import until
 
@@ -50,3 +54,45 @@ def test_a_cluster_may_send_its_clients_back_to_the_bootstrap_list(style):
             until(lambda: len(broker.requests("Metadata")) > asked + 2)
             for partition in range(4):
                 assert producer.send("t", b"after", partition=partition).offset == 1
+
+
+def test_another_cluster_at_the_same_address_gets_nothing_and_gives_nothing(style):
+    with DevBroker() as before:
+        servers, port = before.bootstrap_servers, int(before.bootstrap_servers.rsplit(":", 1)[1])
+        producer, transactional = style.producer(servers), style.producer(servers, transactional_id="x")
+        reader, member = style.consumer(servers), style.consumer(servers, "g", ["t"], auto_offset_reset="earliest")
+        admin = style.admin(servers)
+        assert producer.send("t", b"before").offset == 0
+        transactional.init_transactions()
+        reader.assign([klamm.TopicPartition("t", 0, 0)])
+        assert [record.value for record in reader.poll(timeout=20)] == [b"before"]
+        assert [record.value for record in member.poll(timeout=20)] == [b"before"]
+        assert admin.list_topics() == ["t"]
+    with DevBroker(port=port) as after:
+        with klamm.Producer(after.bootstrap_servers) as own:
+            for _ in range(100):
+                own.send_nowait("t", b"after")
+        with pytest.raises(OtherClusterError, match="belongs to cluster"):
+            producer.send("t", b"stray")
+        with pytest.raises(OtherClusterError, match="belongs to cluster"):
+            admin.list_topics(timeout=20)
+        for consumer in (reader, member):
+            with pytest.raises(OtherClusterError, match="belongs to cluster"):
+                until(lambda consumer=consumer: consumer.poll(timeout=1))
+        for client in (producer, transactional, reader, member):
+            with suppress(KafkaError):  # a member cannot commit any more
+                client.close(0)
+        admin.close()
+        with klamm.Consumer(after.bootstrap_servers) as consumer, klamm.Admin(after.bootstrap_servers) as own:
+            end = consumer.end_offsets([klamm.TopicPartition("t", 0)])
+            assert [*end.values()] == [100]
+            assert not own.list_groups()
+
+
+def test_the_same_cluster_at_the_same_address_is_taken_up_again(style, tmp_path):
+    with DevBroker(data_dir=tmp_path) as before:
+        servers, port = before.bootstrap_servers, int(before.bootstrap_servers.rsplit(":", 1)[1])
+        producer = style.producer(servers)
+        assert producer.send("t", b"before").offset == 0
+    with DevBroker(data_dir=tmp_path, port=port), producer:
+        assert producer.send("t", b"after").offset == 1

@@ -10,6 +10,7 @@ import faults
 import klamm
 from klamm.errors import DecodeError, KafkaError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
 from klamm.testing import DevBroker
+from settled import until
 
 QUICK = {"default_api_timeout_ms": 1_500, "socket_connection_setup_timeout_ms": 500, "request_timeout_ms": 700}
 
@@ -90,6 +91,89 @@ def test_a_host_that_does_not_resolve(style, attempt):
     assert "no-such-host.invalid" in str(error)
     assert "resolve" in str(error)
     assert seconds < 6
+
+
+def test_an_advertised_host_with_odd_bytes_is_an_error_of_that_broker(style):
+    """A relay damages one byte of what the broker advertises, and repairs it later."""
+    is_damaged = [True]
+
+    def damage(data):
+        return data.replace(b"127.0.0.1", b"127.0\x000.1") if is_damaged[0] else data
+
+    with DevBroker() as broker, faults.Proxy(broker.bootstrap_servers, damage) as proxy:
+        servers = proxy.bootstrap_servers
+        with style.producer(servers, delivery_timeout_ms=1_500, metadata_max_age_ms=200) as producer:
+            with pytest.raises(KafkaError, match="control characters") as caught:
+                producer.send("t", b"v")
+            assert isinstance(caught.value, (NetworkError, KafkaTimeoutError))
+            is_damaged[0] = False
+
+            def is_delivered():
+                try:
+                    return producer.send("t", b"v").offset >= 0
+                except KafkaError:
+                    return False
+
+            until(is_delivered)
+        with style.consumer(servers) as consumer:
+            consumer.assign([klamm.TopicPartition("t", 0, 0)])
+            assert consumer.poll(timeout=20)[0].value == b"v"
+
+
+def test_every_error_about_an_advertised_address_names_it(style):
+    """The cluster advertises an address that this machine cannot reach."""
+
+    def advertise(data):
+        return data.replace(b"127.0.0.1", b"127.0.0.2")
+
+    quick = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 700, "max_block_ms": 1_000}
+    errors = {}
+
+    def note(name, call):
+        with pytest.raises(KafkaError) as caught:
+            call()
+        errors[name] = caught.value
+
+    with DevBroker() as broker, faults.Proxy(broker.bootstrap_servers, advertise) as proxy:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic()})
+        servers = proxy.bootstrap_servers
+        with style.producer(servers, **quick) as producer:
+            note("send", lambda: producer.send("t", b"v"))
+        producer = style.producer(servers, **quick | {"buffer_memory": 40_000, "delivery_timeout_ms": 60_000})
+        note("buffer", lambda: [producer.send_nowait("t", b"v" * 15_000, partition=0) for _ in range(5)])
+        note("close", lambda: producer.close(0))
+        transactional = style.producer(servers, transactional_id="x", **quick)
+        note("transactions", transactional.init_transactions)
+        transactional.close()
+        with style.consumer(servers, "g", default_api_timeout_ms=1_000) as consumer:
+            note("offsets", lambda: consumer.end_offsets([klamm.TopicPartition("t", 0)]))
+            note("committed", lambda: consumer.committed([klamm.TopicPartition("t", 0)]))
+        with style.admin(servers, default_api_timeout_ms=1_000) as admin:
+            note("admin", lambda: admin.create_topics({"v": klamm.NewTopic()}))
+    del errors["close"]  # it says that records were in flight
+    address = f"127.0.0.2:{proxy.port}"
+    for name, error in errors.items():
+        assert str(error).count(address) == 1, (name, error)
+        assert name == "buffer" or error.broker == address, name
+    assert (errors["send"].topic, errors["send"].partition) == ("t", 0)
+    assert "t-0" in str(errors["send"])
+
+
+def test_a_request_above_the_limit_of_the_broker_is_named_and_the_next_records_are_written():
+    with DevBroker() as broker, faults.Proxy(broker.bootstrap_servers, max_request=2 << 20) as proxy:
+        with klamm.Producer(proxy.bootstrap_servers, max_request_size=8 << 20) as producer:
+            values = [b"v" * (3 << 20), b"second", b"v" * (3 << 20), b"fourth"]
+            deliveries = [producer.send("t", value) for value in values]
+            errors = [delivery.exception(30) for delivery in deliveries]
+        assert [error is None for error in errors] == [False, True, False, True]
+        for error in errors[::2]:
+            assert isinstance(error, NetworkError)
+            assert "during a request of 3" in str(error)
+            assert "socket.request.max.bytes" in error.hint
+        with klamm.Consumer(broker.bootstrap_servers) as consumer:
+            consumer.assign([klamm.TopicPartition("t", 0, 0)])
+            assert [record.value for record in consumer.poll(timeout=20)] == [b"second", b"fourth"]
 
 
 def test_garbage(style, attempt):
@@ -232,8 +316,8 @@ def test_a_broker_that_dies_for_good_is_an_error_within_the_delivery_timeout(sty
             producer.send("t", b"v")
 
 
-def test_a_reader_of_a_dead_broker_polls_empty_and_goes_on_when_it_is_back(style):
-    with DevBroker() as broker:
+def test_a_reader_of_a_dead_broker_polls_empty_and_goes_on_when_it_is_back(style, tmp_path):
+    with DevBroker(data_dir=tmp_path) as broker:
         address = broker.bootstrap_servers
         with klamm.Producer(address) as producer:
             producer.send("t", b"before").result(10)
@@ -241,7 +325,9 @@ def test_a_reader_of_a_dead_broker_polls_empty_and_goes_on_when_it_is_back(style
         consumer.assign([klamm.TopicPartition("t", 0, 0)])
         assert len(consumer.poll(timeout=10)) == 1
     assert len(consumer.poll(timeout=0.2)) == 0
-    with DevBroker(port=int(address.rsplit(":", 1)[1])) as broker:
+    with DevBroker(port=int(address.rsplit(":", 1)[1]), data_dir=tmp_path) as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.delete_topics(["t"])
         with klamm.Producer(address) as producer:
             producer.send("t", b"replaced").result(10)
             producer.send("t", b"after").result(10)

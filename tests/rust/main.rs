@@ -5,6 +5,7 @@ mod bootstrap;
 mod broker;
 mod conversion;
 mod hostile;
+mod idle;
 mod layers;
 mod legacy;
 mod murmur2;

@@ -20,6 +20,8 @@ pub fn network_config(host: &str, port: u16) -> NetworkConfig {
         bootstrap: vec![(host.to_owned(), port)],
         client_id: "test".to_owned(),
         request_timeout: Duration::from_secs(30),
+        keep_alive: true,
+        max_idle: None,
         setup_timeout: Duration::from_secs(10),
         reconnect_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
         retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
@@ -52,18 +54,23 @@ pub struct World {
     /// Existing topics, and the requests about topics.
     pub topics: BTreeMap<String, Uuid>,
     pub asked: Vec<metadata::Request>,
+    /// Number of ApiVersions requests.
+    pub probes: usize,
     /// Number of requests about topics that close their connection instead.
     pub loses: usize,
 }
 
 impl World {
     pub fn new() -> Self {
-        let network = network_config("cluster", BOOTSTRAP);
+        Self::with(network_config("cluster", BOOTSTRAP))
+    }
+
+    pub fn with(network: NetworkConfig) -> Self {
         let (says, sends_away, connections) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let network = Network::new(network);
         let (silent, tried, asked, topics) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
-        let (now, most, loses) = (Time(0), usize::MAX, 0);
-        Self { now, network, says, silent, sends_away, connections, tried, most, topics, asked, loses }
+        let (now, most, loses, probes) = (Time(0), usize::MAX, 0, 0);
+        Self { now, network, says, silent, sends_away, connections, tried, most, topics, asked, probes, loses }
     }
 
     /// Makes only these brokers reachable. The bootstrap address leads to one of them.
@@ -145,6 +152,7 @@ impl World {
         put_response_header(entry.info, version, header.correlation_id, &mut w);
         let mut bytes = w.parts().unwrap().concat();
         bytes.extend(if key == api_versions::API.key {
+            self.probes += 1;
             let all = |e: &api::Entry| api_versions::ApiVersion {
                 api_key: e.info.key,
                 min_version: e.info.min,

@@ -56,13 +56,15 @@ def nobody() -> Iterator[str]:
 
 class Proxy:
     """A proxy between clients and a broker with one node. It replaces the broker's port by its own and passes all
-    responses through `fault`, which may change them or raise `Cut`.
+    responses through `fault`, which may change them or raise `Cut`. Like a broker, it closes the connection at a request
+    of more than `max_request` bytes.
     """
 
-    def __init__(self, broker: str, fault: Callable[[bytes], bytes] = bytes) -> None:
+    def __init__(self, broker: str, fault: Callable[[bytes], bytes] = bytes, *, max_request: int | None = None) -> None:
         host, port = broker.rsplit(":", 1)
         self._broker = (host, int(port))
         self.fault = fault
+        self._max_request = max_request
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
@@ -89,8 +91,25 @@ class Proxy:
                 client, _ = self._listener.accept()
                 broker = socket.create_connection(self._broker)
                 self._pairs += [client, broker]
-                threading.Thread(target=self._pump, args=(client, broker, bytes), daemon=True).start()
+                threading.Thread(target=self._pump, args=(client, broker, self._limit()), daemon=True).start()
                 threading.Thread(target=self._pump, args=(broker, client, self._damage), daemon=True).start()
+
+    def _limit(self) -> Callable[[bytes], bytes]:
+        left = 0
+
+        def admit(data: bytes) -> bytes:
+            nonlocal left
+            at = 0
+            while at < len(data):
+                if left == 0:
+                    left = 4 + int.from_bytes(data[at : at + 4], "big")
+                    if self._max_request is not None and left > self._max_request:
+                        raise Cut(b"")
+                step = min(left, len(data) - at)
+                left, at = left - step, at + step
+            return data
+
+        return admit
 
     def _damage(self, data: bytes) -> bytes:
         named = self._broker[1].to_bytes(4, "big")

@@ -456,7 +456,7 @@ impl<T: Send> Role for Consumer<T> {
         if let Some(group) = &mut self.group {
             group.handle_unreachable(now, error);
         }
-        if error.kind() == ErrorKind::Authentication {
+        if error.is_refusal() {
             self.handle_done(now);
             if self.partitions.is_empty() {
                 // Without partitions, no fetch reports the error.

@@ -201,7 +201,7 @@ impl CoordinatorClient {
         match result {
             Err(error) if error.kind() == ErrorKind::Decode => {
                 *malformed += 1;
-                Err(if *malformed < MAX_MALFORMED { Error::new(ErrorKind::Network, error.message()) } else { error })
+                Err(if *malformed < MAX_MALFORMED { error.as_kind(ErrorKind::Network) } else { error })
             }
             result => {
                 *malformed = 0;

@@ -191,7 +191,7 @@ impl Group {
                 }
             };
         };
-        let what = format!("commit for group {group:?}, which the consumer could not join ({})", why.message());
+        let what = format!("commit for group {group:?}, which the consumer could not join ({})", why.placed());
         let hint = why.hint().unwrap_or(STILL_JOINING);
         Error::refused(code, what).with_hint(hint).caused_by(why)
     }

@@ -26,6 +26,13 @@ impl Network {
                 self.ask_again(now, all, ids);
                 self.begin_at_bootstrap(now);
             }
+            Ok(metadata::Response { cluster_id: Some(found), .. })
+                if self.cluster.id.as_ref().is_some_and(|expected| *expected != found) =>
+            {
+                let error = Error::other_cluster(&found, self.cluster.id.as_deref().unwrap_or_default());
+                self.ask_again(now, all, ids);
+                self.hang_up(now, id, &error);
+            }
             Ok(mut response) => {
                 if !all && ids.is_empty() {
                     // The role may need some topics no longer.
@@ -130,7 +137,9 @@ impl Network {
     pub(super) fn begin_at_bootstrap(&mut self, now: Time) {
         let error =
             Error::new(ErrorKind::Network, "the cluster asked the client to bootstrap again (REBOOTSTRAP_REQUIRED)");
-        self.cluster = Arc::new(Cluster { brokers: BTreeMap::new(), controller: -1, ..(*self.cluster).clone() });
+        // The cluster may lead the client to another one.
+        let cluster = Cluster { id: None, brokers: BTreeMap::new(), controller: -1, ..(*self.cluster).clone() };
+        self.cluster = Arc::new(cluster);
         self.cluster_changed = true;
         // The epoch says nothing about another cluster.
         self.features = -1;

@@ -84,6 +84,10 @@ impl Network {
             self.reach_any(now);
             return;
         };
+        if self.checks_first(now, id) {
+            // The request follows once the connection is ready again.
+            return;
+        }
         self.metadata_in_flight = true;
         let refresh = self.refresh_at.is_some_and(|at| at <= now);
         let all = refresh && (std::mem::take(&mut self.all_topics) || self.watches_all);

@@ -1,9 +1,10 @@
 //! A broker, or an address of the bootstrap list, with its connection and the requests that wait for it.
 
 use crate::engine::connection::{Connection, ConnectionId};
-use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Time, earliest};
+use crate::engine::{Backoff, Error, Outgoing, Time, address, earliest};
 use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// Identifies a peer and the use of its connection. The order is the preference for requests to any broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,11 +65,32 @@ pub struct Peer {
     pub queue: VecDeque<Outgoing<usize>>,
     /// Why the last connection failed or ended.
     pub error: Option<Error>,
+    /// Where the driver connects to.
+    pub attempt: Attempt,
+}
+
+/// An address of a host.
+#[derive(Default)]
+pub struct Attempt {
+    /// The address, if it differs from the host.
+    pub address: Option<String>,
+    /// Whether the host has another address that has not failed.
+    pub has_other: bool,
+}
+
+impl Attempt {
+    /// Adds the address to an error.
+    pub fn name_address(&self, error: Error) -> Error {
+        match &self.address {
+            Some(address) => error.with_place(&format!(" at {address}")),
+            None => error,
+        }
+    }
 }
 
 impl Peer {
     pub fn address(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        address(&self.host, self.port)
     }
 
     pub fn is_ready(&self) -> bool {
@@ -76,17 +98,12 @@ impl Peer {
     }
 
     /// Returns the earliest deadline of the connection and of the requests that wait for it.
-    pub fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self, max_idle: Option<Duration>) -> Option<Time> {
         let link = match &self.link {
             Link::Idle => None,
             Link::Waiting(at) | Link::Connecting(_, at) => Some(*at),
-            Link::Up(_, c) => c.next_timeout(),
+            Link::Up(_, c) => earliest(c.next_timeout(), max_idle.and_then(|max| c.idle_at(max))),
         };
         earliest(link, self.queue.iter().map(|o| o.deadline.time()).min())
     }
-}
-
-/// Returns whether the broker refused the client, so that the next attempt would end the same way.
-pub fn is_refusal(error: &Error) -> bool {
-    error.kind() == ErrorKind::Authentication
 }

@@ -399,7 +399,7 @@ impl<T: Send> Role for Ops<T> {
     }
 
     fn handle_unreachable(&mut self, _now: Time, error: &Error) {
-        if error.kind() == ErrorKind::Authentication {
+        if error.is_refusal() {
             // A retry would fail in the same way.
             return self.fail_all(error);
         }

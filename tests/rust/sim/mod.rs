@@ -286,6 +286,8 @@ impl World {
         let network = NetworkConfig {
             bootstrap: vec![("sim".to_owned(), 9001), ("sim".to_owned(), 9002)],
             request_timeout: Duration::from_secs(5),
+            keep_alive: true,
+            max_idle: None,
             setup_timeout: Duration::from_secs(2),
             metadata_max_age: self.metadata_max_age,
             allow_auto_topic_creation: self.makes_topics,

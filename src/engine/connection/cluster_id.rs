@@ -1,0 +1,46 @@
+//! Verifies that a broker still is of the client's cluster. Another cluster may have taken over its address while there was
+//! no connection. A metadata request without topics tells the ID of the cluster, from Kafka 0.10.1 on.
+
+use super::{Connection, ConnectionState};
+use crate::api::metadata;
+use crate::engine::call::Reply;
+use crate::engine::{Error, Time};
+
+/// The first version of Metadata that tells the ID of the cluster.
+const TELLS_CLUSTER: i16 = 2;
+
+impl<T> Connection<T> {
+    /// Sets the ID that the broker's cluster must have.
+    pub fn expect_cluster(&mut self, id: &str) {
+        self.cluster = Some(id.to_owned());
+    }
+
+    /// Starts to verify the cluster once. Returns whether requests have to wait for that.
+    pub(super) fn verifies_cluster(&mut self, deadline: Time) -> bool {
+        let newest =
+            self.versions.get(&metadata::API.key).map_or(-1, |(_, high)| (*high).min(metadata::API.max_stable));
+        if self.is_proved || self.cluster.is_none() || newest < TELLS_CLUSTER {
+            return false;
+        }
+        let request = metadata::Request { topics: Some(Vec::new()), ..Default::default() };
+        // A request this small can always be encoded.
+        if self.ask(&request, newest, deadline).is_err() {
+            return false;
+        }
+        self.state = ConnectionState::Verifying;
+        true
+    }
+
+    /// Takes in the response of the broker.
+    pub(super) fn handle_cluster_id(&mut self, reply: Reply) -> Result<(), Error> {
+        let found = reply.decode::<metadata::Response>()?.cluster_id;
+        if let (Some(expected), Some(found)) = (&self.cluster, &found)
+            && expected != found
+        {
+            return Err(Error::other_cluster(found, expected));
+        }
+        self.state = ConnectionState::Ready;
+        self.is_proved = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! Attempts to reach a broker: the other addresses of its host, and connections that may have died while they were idle.
+//!
+//! The driver resolves host names, so it also remembers which addresses failed. A connection is checked with a small request
+//! if it was idle for longer than it is known to survive.
+
+use super::peer::{Link, Peer, PeerId};
+use super::{Action, Network};
+use crate::engine::{ConnectionId, Time};
+
+impl Network {
+    /// Notes to which address of a host the driver connects, and whether it knows another one that has not failed.
+    pub fn note_address(&mut self, connection: ConnectionId, address: Option<String>, has_other: bool) {
+        let id = self.connections.get(&connection).copied();
+        if let Some(peer) = id.and_then(|id| self.peers.get_mut(&id)) {
+            peer.attempt.address = address;
+            peer.attempt.has_other = has_other;
+        }
+    }
+
+    /// Returns whether the connection is ready for requests, or is in the middle of a later login or check.
+    pub fn is_proved(&self, connection: ConnectionId) -> bool {
+        let peer = self.connections.get(&connection).and_then(|id| self.peers.get(id));
+        matches!(peer.map(|peer| &peer.link), Some(Link::Up(_, c)) if c.is_proved())
+    }
+
+    /// Connects again, without failing a request, if the connection died while it was idle, or if the host has another
+    /// address. The driver then tries that address.
+    pub(super) fn tries_again(&mut self, now: Time, id: PeerId) -> bool {
+        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        let Link::Up(connection, c) = &peer.link else { return false };
+        if !c.is_checking() && (c.is_proved() || !peer.attempt.has_other) {
+            return false;
+        }
+        self.connections.remove(connection);
+        peer.link = Link::Idle;
+        self.connect(now, id);
+        true
+    }
+
+    /// Checks the connection first if it was idle for long. Returns whether requests have to wait for that.
+    pub(super) fn checks_first(&mut self, now: Time, id: PeerId) -> bool {
+        let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
+            return false;
+        };
+        if !c.check_if_idle(now) {
+            return false;
+        }
+        let bytes = std::iter::from_fn(|| c.poll_send());
+        self.actions.extend(bytes.map(|bytes| Action::Send(*connection, bytes)));
+        true
+    }
+}
