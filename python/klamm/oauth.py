@@ -132,7 +132,7 @@ def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
 def _backoff(failures: int) -> float:
     first, longest = RETRY_S
     # Far more failures than the exponent of a float can hold are a matter of hours.
-    return min(first * 2 ** min(failures, 16), longest) * random.uniform(0.8, 1.2)
+    return min(first * 2.0 ** min(failures, 16), longest) * random.uniform(0.8, 1.2)
 
 
 def _explain(error: BaseException) -> tuple[str, str]:
@@ -164,10 +164,10 @@ def _call(function: Callable[[], Any], extensions: Mapping[str, str]) -> Token:
     return Token(returned.value, expires_at, {**extensions, **returned.extensions})
 
 
-def _checked(expires_at: object, found: str) -> float:
+def _checked(expires_at: Any, found: str) -> float:
     """Return an expiry time that can be one."""
     hint = "return the expiry time as a number of seconds since 1970"
-    if not isinstance(expires_at, Real) or isinstance(expires_at, bool):
+    if isinstance(expires_at, bool) or not isinstance(expires_at, Real):
         kind = type(expires_at).__name__
         raise AuthenticationError(f"no token: {found} an expiry time of type {kind}, not seconds since 1970", hint=hint)
     try:

@@ -143,6 +143,8 @@ def test_every_error_about_an_advertised_address_names_it(style):
         producer = style.producer(servers, **quick | {"buffer_memory": 40_000, "delivery_timeout_ms": 60_000})
         note("buffer", lambda: [producer.send_nowait("t", b"v" * 15_000, partition=0) for _ in range(5)])
         note("close", lambda: producer.close(0))
+        if style.name == "async":
+            del errors["buffer"]  # it does not wait for room
         transactional = style.producer(servers, transactional_id="x", **quick)
         note("transactions", transactional.init_transactions)
         transactional.close()
