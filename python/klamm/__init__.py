@@ -12,6 +12,7 @@ Each name is imported when it is first used, so that `import klamm` is fast.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 # Importing `typing` for this would take longer than importing this whole module.
@@ -123,6 +124,25 @@ _MODULES = {
     "registry",
     "testing",
 }
+
+
+def _check_interpreter() -> None:
+    """Raise ImportError in a sub-interpreter: classes of the core belong to one interpreter of the process."""
+    try:
+        if sys.version_info >= (3, 13):
+            import _interpreters as interpreters
+        else:
+            import _xxsubinterpreters as interpreters  # type: ignore[import-not-found]
+    except ImportError:  # this Python has no sub-interpreters
+        return
+    if interpreters.get_current() != interpreters.get_main():
+        raise ImportError(
+            "klamm cannot be imported in a sub-interpreter of Python; import klamm in the main interpreter instead"
+            " (mod_wsgi: set WSGIApplicationGroup %{GLOBAL}; uWSGI: set single-interpreter)"
+        )
+
+
+_check_interpreter()
 
 
 # With this function in sight, a type checker would accept any name.

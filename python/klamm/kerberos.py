@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import threading
 import time
 from contextlib import suppress
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
@@ -19,6 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import AuthenticationError, ConfigError
+from klamm.threads import start_daemon
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +82,7 @@ def start(mailbox: LoginMailbox, settings: list[tuple[str, str]]) -> None:
             hint="run apt install libgssapi-krb5-2, dnf install krb5-libs, or brew install krb5",
         )
     chosen = {key.removeprefix("sasl.kerberos."): value for key, value in settings}
-    threading.Thread(target=_run, args=(mailbox, chosen), name="klamm-kerberos", daemon=True).start()
+    start_daemon("klamm-kerberos", _run, mailbox, chosen)
 
 
 def _run(mailbox: LoginMailbox, settings: Mapping[str, str]) -> None:

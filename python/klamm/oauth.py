@@ -16,7 +16,6 @@ import base64
 import json
 import math
 import random
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from klamm import token_endpoint
 from klamm.errors import AuthenticationError, ConfigError
+from klamm.threads import start_daemon
 from klamm.tokens import Token, TokenProvider
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def start(
 ) -> None:
     """Start the thread that fetches tokens for a client until the client is closed."""
     fetch = _source(provider, {key.removeprefix("sasl.oauthbearer."): value for key, value in settings})
-    threading.Thread(target=_run, args=(mailbox, fetch), name="klamm-tokens", daemon=True).start()
+    start_daemon("klamm-tokens", _run, mailbox, fetch)
 
 
 def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[str, str]) -> Callable[[], Token]:

@@ -3,6 +3,7 @@
 //! A wait wakes up every [`SLICE`] to check for signals, so that Ctrl+C interrupts it.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,10 @@ pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// How long a close waits even with a timeout of zero: long enough for healthy brokers to take a commit, and to remove the
 /// member from its group.
 pub(super) const LEAST_CLOSE: Duration = Duration::from_millis(100);
+
+/// First and longest pause of a greenlet between two looks for a result.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The time at which a wait times out, or never.
 #[derive(Clone, Copy)]
@@ -59,6 +64,9 @@ pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) ->
     if wait(Duration::ZERO) {
         return Ok(true);
     }
+    if let Some(sleep) = greenlet_sleep(py)? {
+        return wait_in_greenlet(&sleep, end, wait);
+    }
     loop {
         let slice = end.left().min(SLICE);
         if py.detach(|| wait(slice)) {
@@ -68,6 +76,34 @@ pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) ->
         if end.left().is_zero() {
             return Ok(false);
         }
+    }
+}
+
+/// Returns gevent's `sleep` if the caller is a greenlet of gevent: a native wait would stop all greenlets of this thread.
+///
+/// A thread without a hub has no other greenlets, and the hub itself cannot switch to them.
+fn greenlet_sleep(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
+    let Some(hubs) = modules.get_item("gevent._hub_local")? else { return Ok(None) };
+    let hub = hubs.call_method0("get_hub_if_exists")?;
+    if hub.is_none() || py.import("greenlet")?.call_method0("getcurrent")?.is(&hub) {
+        return Ok(None);
+    }
+    py.import("gevent")?.getattr("sleep").map(Some)
+}
+
+/// Calls `wait` without blocking until it returns true or the deadline has passed. Other greenlets run in between.
+fn wait_in_greenlet(sleep: &Bound<'_, PyAny>, end: Deadline, wait: impl Fn(Duration) -> bool) -> PyResult<bool> {
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        sleep.call1((pause.min(end.left()).as_secs_f64(),))?;
+        if wait(Duration::ZERO) {
+            return Ok(true);
+        }
+        if end.left().is_zero() {
+            return Ok(false);
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -92,3 +92,36 @@ def test_the_extension_documents_arguments_and_errors(documented):
 def test_an_error_about_arguments_names_the_public_class():
     with klamm.Producer(NOWHERE) as producer, pytest.raises(TypeError, match=r"^Producer\.send\(\) missing"):
         producer.send()
+
+
+SUB_INTERPRETER = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+if sys.argv[1] == "main first":
+    import klamm.producer
+if sys.version_info >= (3, 13):
+    made = interpreters.create("legacy")
+else:
+    made = interpreters.create(isolated=False)
+path = f"import sys; sys.path[:0] = {[path for path in sys.path if path]!r}"
+interpreters.run_string(made, path)
+interpreters.run_string(made, sys.argv[2])
+"""
+
+IMPORT = """
+try:
+    import klamm
+except ImportError as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("order", ["main first", "alone"])
+def test_a_sub_interpreter_cannot_import_klamm_and_says_what_to_do(order):
+    command = [sys.executable, "-c", SUB_INTERPRETER, order, IMPORT]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "cannot be imported in a sub-interpreter" in run.stdout
+    assert "WSGIApplicationGroup %{GLOBAL}" in run.stdout

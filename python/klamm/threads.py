@@ -1,0 +1,34 @@
+"""Threads that klamm starts in Python, for work that waits in native code.
+
+gevent and eventlet replace the threads of a program by greenlets. A native wait in a greenlet would stop the whole program,
+so klamm's own threads are always threads of the operating system.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def start_daemon(name: str, function: Callable[..., object], *args: Any) -> None:
+    """Start a daemon thread that calls a function."""
+    start = _unpatched()
+    if start is None:
+        threading.Thread(target=function, args=args, name=name, daemon=True).start()
+    else:
+        start(function, args)
+
+
+def _unpatched() -> Callable[[Callable[..., object], tuple[Any, ...]], object] | None:
+    """Return the function that starts a thread of the operating system, or None if no library has replaced it."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        return monkey.get_original("_thread", "start_new_thread")  # type: ignore[no-any-return]
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and patcher.is_monkey_patched("thread"):
+        return patcher.original("_thread").start_new_thread  # type: ignore[no-any-return]
+    return None
