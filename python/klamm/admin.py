@@ -17,6 +17,7 @@ from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
     from typing import TypeAlias
 
     from klamm.record import OffsetAndMetadata, TopicPartition
@@ -288,7 +289,7 @@ class Admin(Blocking, _Admin):
         self._create_partitions(_counts(counts), validate_only, timeout).result()
 
     def offsets_before(
-        self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
+        self, times: Mapping[TopicPartition, int | datetime], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
         """Return the first offsets of log segments that contain older records, and the end of the log, newest first.
 
@@ -296,14 +297,14 @@ class Admin(Blocking, _Admin):
         `Consumer.offsets_for_times` is exact.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970. -1 is now, and -2 is the start of the log.
+            times: For each partition, a time in milliseconds since 1970, or a datetime. -1 is now, and -2 is the start of the log.
             limit: Maximum number of offsets for each partition.
             timeout: Seconds to wait.
 
         Raises:
             UnsupportedVersionError: The brokers are Kafka 4.0 or later.
         """
-        return dict(zip(times, self._offsets_before(timed(times), limit, timeout).result(), strict=True))
+        return dict(zip(times, self._offsets_before(timed(times, least=-2), limit, timeout).result(), strict=True))
 
     def delete_records(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
@@ -469,9 +470,9 @@ class AsyncAdmin(Asyncio, _Admin):
         await self._create_partitions(_counts(counts), validate_only, timeout)
 
     async def offsets_before(
-        self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
+        self, times: Mapping[TopicPartition, int | datetime], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
-        return dict(zip(times, await self._offsets_before(timed(times), limit, timeout), strict=True))
+        return dict(zip(times, await self._offsets_before(timed(times, least=-2), limit, timeout), strict=True))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None

@@ -7,9 +7,7 @@ are `klamm.record`, deserializers `klamm.hooks`, and rebalance listeners `klamm.
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
@@ -17,13 +15,14 @@ from klamm.arguments import boolean, check_function, checked_partition, checked_
 from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.rebalance import partitions
-from klamm.record import TopicPartition, committable, timed
+from klamm.record import TopicPartition, at_all, committable, timed
 from klamm.transaction import group_metadata
-from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
+from klamm.waiting import Asyncio, Blocking, Waiting, call_on_loop, documented_by, error_in_flight, run
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from typing import TypeAlias
 
     import pyarrow as pa
@@ -184,9 +183,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         if commit is not None:
             boolean("commit", commit)
             return None
-        error = sys.exc_info()[1]
-        if error is None and not threading.main_thread().is_alive():
-            error = getattr(sys, "last_value", None)  # `atexit` calls this close after an exception ended the program
+        error = error_in_flight()
         return None if error is None or error is self._error_at_poll else False
 
     def _given_or_assigned(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
@@ -356,15 +353,17 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         return _with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
 
     def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+        self, times: Mapping[TopicPartition, int | datetime], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return the offset and timestamp of the first record at or after a time, or None if there is no such record.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970.
+            times: For each partition, a time in milliseconds since 1970, or a datetime. A datetime without a time zone is
+                local time.
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
+            ConfigError: A time is before 1970.
             KafkaTimeoutError: A partition leader did not answer in time.
             UnsupportedVersionError: The brokers are older than Kafka 0.10.1.
         """
@@ -374,13 +373,17 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition. The timeout is that of `offsets_for_times`."""
-        return _known(self.offsets_for_times(_all_at(BEGINNING, partitions), timeout))
+        return self._ends(BEGINNING, partitions, timeout)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition. The timeout is that of `offsets_for_times`."""
-        return _known(self.offsets_for_times(_all_at(END, partitions), timeout))
+        return self._ends(END, partitions, timeout)
+
+    def _ends(self, end: int, partitions: Iterable[TopicPartition], timeout: float | None) -> dict[TopicPartition, int]:
+        partitions = list_of("partitions", partitions)
+        return _known(partitions, self._list_offsets(at_all(partitions, end), timeout).result())
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partition numbers of a topic.
@@ -397,9 +400,10 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
     def unsubscribe(self) -> None:
         """Stop reading.
 
-        A group member notifies its listener, commits the offsets of processed records, and leaves the group.
+        A group member notifies its listener, commits the offsets of processed records, and leaves the group. What counts
+        as processed is as for `close`.
         """
-        self._unsubscribe()
+        self._unsubscribe(self._processed(None))
 
     def close(self, timeout: float | None = None, *, commit: bool | None = None) -> None:
         """Commit the offsets of processed records, leave the group and close the client. A second close does nothing.
@@ -545,7 +549,7 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
         check_function("on_commit", on_commit)
         pending = self._commit_nowait(_given(offsets), on_commit)
         if on_commit is not None:
-            pending.add_done_callback(_call_on_loop(self._run_commit_callbacks))
+            pending.add_done_callback(call_on_loop(self._run_commit_callbacks))
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -559,19 +563,25 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
         return _with_metadata(partitions, await self._committed(checked_partitions(partitions), timeout))
 
     async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+        self, times: Mapping[TopicPartition, int | datetime], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         return dict(zip(times, await self._list_offsets(timed(times), timeout), strict=True))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        return _known(await self.offsets_for_times(_all_at(BEGINNING, partitions), timeout))
+        return await self._ends(BEGINNING, partitions, timeout)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        return _known(await self.offsets_for_times(_all_at(END, partitions), timeout))
+        return await self._ends(END, partitions, timeout)
+
+    async def _ends(
+        self, end: int, partitions: Iterable[TopicPartition], timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        partitions = list_of("partitions", partitions)
+        return _known(partitions, await self._list_offsets(at_all(partitions, end), timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         return await self._partitions_for(topic, timeout)
@@ -579,8 +589,9 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
     async def unsubscribe(self) -> None:
         import asyncio
 
+        processed = self._processed(None)
         await self._notify_listener_of_end()
-        await asyncio.to_thread(self._unsubscribe)
+        await asyncio.to_thread(self._unsubscribe, processed)
 
     async def close(self, timeout: float | None = None, *, commit: bool | None = None) -> None:
         await self._end(timeout, self._processed(commit), commit is not False)
@@ -640,19 +651,6 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
         self._listener_task = None
 
 
-def _call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:
-    """Return a callback for any thread that makes the running event loop call a function."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-
-    def schedule(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(call)
-
-    return schedule
-
-
 def _offset(partition: TopicPartition, name: str) -> int | None:
     value = getattr(partition, name, None)
     return None if value is None else integer(f"the {name} of {partition.topic}-{partition.partition}", value, 0)
@@ -678,12 +676,8 @@ def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[T
     return {tp: None if each is None else each.offset for tp, each in found.items()}
 
 
-def _all_at(time_ms: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    return dict.fromkeys(list_of("partitions", partitions), time_ms)
-
-
-def _known(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    return {tp: each[0] for tp, each in found.items() if each is not None}
+def _known(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
+    return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}
 
 
 def _pyarrow() -> Any:

@@ -112,7 +112,7 @@ class BatchRecord:
 
     Attributes:
         timestamp: Milliseconds since 1970, or -1 for none.
-        headers: Pairs of name and value.
+        headers: Pairs of name and value. Bytes of a name that are not UTF-8 are lone surrogates (`surrogateescape`).
         timestamp_type: `CreateTime` or `LogAppendTime`. Ignored by `encode_batch`.
         sequence: Sequence number. Ignored by `encode_batch`.
         control: Content of a control record. Ignored by `encode_batch`.

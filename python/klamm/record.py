@@ -8,10 +8,11 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm._klamm import Record, RecordMetadata, Records
-from klamm.arguments import INT32, INT64, checked_partition, integer, items_of, string
+from klamm.arguments import INT32, INT64_MIN, checked_partition, integer, items_of, string
+from klamm.errors import ArgumentError, ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import TypeAlias
 
     from typing_extensions import Buffer
@@ -53,7 +54,7 @@ class OffsetAndMetadata:
         metadata: Text that the broker stores with the offset.
         leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here uses it to detect a truncated
             log (KIP-320, Kafka 2.1). None is unknown. A consumer fills it in for records that it has read itself.
-        timestamp_ms: Time of the commit in milliseconds since 1970, which the retention of offsets counts from. The
+        timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime, which the retention of offsets counts from. The
             default is now. Only Kafka 0.8.2 to 3.9 accept it (OffsetCommit v1, which has no leader epochs); other brokers
             raise UnsupportedVersionError. It is not part of committed offsets that are read back.
     """
@@ -61,7 +62,7 @@ class OffsetAndMetadata:
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
-    timestamp_ms: int | None = None
+    timestamp_ms: int | datetime | None = None
 
 
 class OffsetToCommit(NamedTuple):
@@ -91,21 +92,66 @@ def _committed(topic: str, partition: int, given: int | OffsetAndMetadata) -> Of
         integer(f"the offset {of}", given.offset, 0),
         string(f"the metadata {of}", given.metadata),
         None if epoch is None else integer(f"the leader epoch {of}", epoch, -1, INT32),
-        None if time is None else integer(f"the time of a commit {of}", time, 0),
+        None if time is None else _commit_time(f"the time of a commit {of}", time),
     )
 
 
-def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    """Return partitions and times in the form that the core takes. Negative times stand for the ends of a partition."""
-    return [
-        (*checked_partition(tp), integer("a time in milliseconds", time_ms, -INT64))
-        for tp, time_ms in items_of("times", times)
-    ]
+def _commit_time(name: str, time: int | datetime) -> int:
+    ms = time_ms(name, time)
+    if ms < 0:
+        raise ConfigError(f"{name} cannot be {time}, which is before 1970", hint="leave it out for the current time")
+    return ms
 
 
-def datetime_of(timestamp_ms: int) -> datetime:
-    """Return milliseconds since 1970 as an aware datetime. Only integers are used, because a float would round."""
-    return _EPOCH + timedelta(milliseconds=timestamp_ms)
+def timed(times: Mapping[TopicPartition, int | datetime], least: int = 0) -> list[tuple[str, int, int]]:
+    """Return partitions and times in the form that the core takes.
+
+    Brokers use negative numbers for the ends of a partition, and more of them with each release. Only numbers from `least`
+    on are accepted.
+    """
+    return [_timed(*checked_partition(tp), time, least) for tp, time in items_of("times", times)]
+
+
+def _timed(topic: str, partition: int, time: int | datetime, least: int) -> tuple[str, int, int]:
+    name = f"the time of {topic}-{partition}"
+    ms = time_ms(name, time)
+    if ms < least:
+        raise ConfigError(
+            f"{name} cannot be {time}, which is before 1970",
+            hint="use beginning_offsets or end_offsets for the ends of a partition",
+        )
+    return topic, partition, ms
+
+
+def at_all(partitions: Iterable[TopicPartition], end: int) -> list[tuple[str, int, int]]:
+    """Return partitions with the number that brokers use for one of their ends, in the form that the core takes."""
+    return [(*checked_partition(tp), end) for tp in partitions]
+
+
+def time_ms(name: str, time: int | datetime) -> int:
+    """Return a time in milliseconds since 1970. A datetime is rounded up. One without a time zone is local time."""
+    if isinstance(time, datetime):
+        try:
+            return first_ms_of(time.astimezone(timezone.utc))
+        except (OverflowError, OSError, ValueError):
+            raise ConfigError(f"{name} cannot be {time}", hint="pass a datetime with a time zone") from None
+    if isinstance(time, bool) or not hasattr(time, "__index__"):
+        hint = "pass int(seconds * 1000)" if isinstance(time, float) else None
+        raise ArgumentError(
+            f"{name} has to be an int (milliseconds since 1970) or a datetime, not {type(time).__name__}", hint=hint
+        )
+    return integer(name, time, INT64_MIN)
+
+
+def datetime_of(timestamp_ms: int) -> datetime | None:
+    """Return milliseconds since 1970 as an aware datetime, or None if they are not in the years 1 to 9999.
+
+    Only integers are used, because a float would round.
+    """
+    try:
+        return _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return None
 
 
 def first_ms_of(moment: datetime) -> int:

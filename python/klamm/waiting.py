@@ -8,6 +8,8 @@ coroutine a call.
 
 from __future__ import annotations
 
+import sys
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +35,27 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     raise AssertionError("the coroutine of a blocking client suspended")
+
+
+def error_in_flight() -> BaseException | None:
+    """Return the exception that is being handled, or the one that ended the program if `atexit` calls this."""
+    error = sys.exc_info()[1]
+    if error is None and not threading.main_thread().is_alive():
+        return getattr(sys, "last_value", None)
+    return error
+
+
+def call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:
+    """Return a callback for any thread that makes the running event loop call a function."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def schedule(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(call)
+
+    return schedule
 
 
 def documented_by(blocking: type) -> Callable[[C], C]:

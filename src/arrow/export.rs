@@ -229,7 +229,7 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
         for record in r.records {
             nulls.append(layout == Layout::Klamm || record.header_count() > 0);
             for (key, value) in record.headers(r.data) {
-                keys.extend_from_slice(String::from_utf8_lossy(key).as_bytes());
+                put_name(&mut keys, key, layout);
                 key_ends.push(keys.len() as i32);
                 values.extend_from_slice(value.unwrap_or_default());
                 value_ends.push(values.len() as i32);
@@ -243,6 +243,21 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
     let values = BinaryArray::new(offset_buffer(value_ends), Buffer::from_vec(values), value_nulls.finish());
     let structs = StructArray::new(header_fields(), vec![Arc::new(keys), Arc::new(values)], None);
     Ok(ListArray::new(header_field(layout), offset_buffer(offsets), Arc::new(structs), nulls.finish()))
+}
+
+/// Appends the name of a header. Arrow's strings are UTF-8, so other bytes are written as `\xe4`, which keeps names apart.
+/// Spark's connector replaces them.
+fn put_name(names: &mut Vec<u8>, name: &[u8], layout: Layout) {
+    for chunk in name.utf8_chunks() {
+        names.extend_from_slice(chunk.valid().as_bytes());
+        match layout {
+            Layout::Klamm => {
+                chunk.invalid().iter().for_each(|b| names.extend_from_slice(format!("\\x{b:02x}").as_bytes()))
+            }
+            Layout::Spark if chunk.invalid().is_empty() => {}
+            Layout::Spark => names.extend_from_slice("\u{fffd}".as_bytes()),
+        }
+    }
 }
 
 fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {

@@ -205,7 +205,7 @@ enum Partitions {
 }
 
 /// Name and value of a header.
-pub type Header<'a> = (&'a str, Option<&'a [u8]>);
+pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// One record of a batch to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +322,7 @@ impl Input {
         found
     }
 
-    /// Returns a record with its headers. The error names the row with the invalid header name.
+    /// Returns a record with its headers. The error names the row.
     #[inline]
     pub fn row<'a>(&'a self, row: usize, headers: &'a [Header<'a>]) -> Result<Row<'a>, String> {
         Ok(Row {
@@ -334,11 +334,18 @@ impl Input {
                 Some(partitions) => partition(partitions, row)?,
                 None => None,
             },
-            timestamp: self.timestamp.as_ref().and_then(|t| t.is_valid(row).then(|| t.value(row))),
+            timestamp: self.timestamp.as_ref().map_or(Ok(None), |t| timestamp(t, row))?,
             key: self.key.as_ref().and_then(|k| k.get(row)),
             value: self.value.get(row),
             headers,
         })
+    }
+}
+
+fn timestamp(column: &Int64Array, row: usize) -> Result<Option<i64>, String> {
+    match column.is_valid(row).then(|| column.value(row)) {
+        Some(ms) if ms < 0 => Err(format!("row {row}: timestamp cannot be {ms} ms, which is before 1970")),
+        known => Ok(known),
     }
 }
 
@@ -350,7 +357,7 @@ fn column_headers<'a>(column: &'a Headers, row: usize, headers: &mut Vec<Header<
         if column.null_items.as_ref().is_some_and(|n| n.is_null(at)) {
             return Err(format!("row {row}: a header is null"));
         }
-        let key = column.keys.text(at)?.ok_or_else(|| format!("row {row}: a header's key is null"))?;
+        let key = column.keys.get(at).ok_or_else(|| format!("row {row}: a header's key is null"))?;
         headers.push((key, column.values.get(at)));
     }
     Ok(())

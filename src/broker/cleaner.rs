@@ -102,9 +102,7 @@ fn rewritten(
             }
             tombstones |= view.value().is_none();
             let delta = i32::try_from(view.offset() - old.base_offset).map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
-            let header = |(name, value)| std::str::from_utf8(name).map(|name| (name, value));
-            let headers: Result<Vec<_>, _> = view.headers().map(header).collect();
-            let headers = headers.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+            let headers: Vec<_> = view.headers().collect();
             builder.append_at(delta, view.timestamp(), view.key(), view.value(), &headers);
         }
         if !tombstones || horizon.is_some() {

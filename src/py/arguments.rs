@@ -7,7 +7,7 @@ use super::deadline::bounded;
 use super::error::{argument, exception};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBool, PyString};
 use std::time::Duration;
 
 macro_rules! text_arguments {
@@ -79,19 +79,42 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     value.extract().map(Some).map_err(|_| not_whole("partition", value, "an int or None", "from 0 to 2147483647"))
 }
 
-/// Converts the timestamp of a record, or None.
+/// Converts the timestamp of a record to send, or None. The Java client rejects times before 1970 as well.
 #[inline]
 pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() {
         return Ok(None);
     }
-    match value.extract() {
-        Ok(ms) => Ok(Some(ms)),
-        Err(_) => of_datetime(value).map(Some).ok_or_else(|| {
-            let kind = "an int (milliseconds since 1970), a datetime or None";
-            not_whole("timestamp_ms", value, kind, "of milliseconds that fits 64 bits")
-        }),
+    match time(value)? {
+        ms if ms < 0 => Err(before_1970(value)),
+        ms => Ok(Some(ms)),
     }
+}
+
+#[cold]
+fn before_1970(value: &Bound<'_, PyAny>) -> PyErr {
+    let message = format!("timestamp_ms cannot be {value}, which is before 1970");
+    let hint = "pass milliseconds since 1970, or leave timestamp_ms out for the current time";
+    exception(value.py(), "ConfigError", &message, Some(hint))
+}
+
+/// Converts a timestamp.
+#[inline]
+pub(super) fn time(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let known = match value.is_instance_of::<PyBool>() {
+        true => None,
+        false => value.extract().ok().or_else(|| of_datetime(value)),
+    };
+    known.ok_or_else(|| no_time(value))
+}
+
+#[cold]
+fn no_time(value: &Bound<'_, PyAny>) -> PyErr {
+    let types = "an int (milliseconds since 1970), a datetime or None";
+    if value.is_instance_of::<PyBool>() {
+        return of_type("timestamp_ms", value, types, None);
+    }
+    not_whole("timestamp_ms", value, types, "of milliseconds that fits 64 bits")
 }
 
 /// Converts a datetime to a record's timestamp. A datetime without a time zone is local time, as in Python's own methods.

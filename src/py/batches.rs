@@ -5,7 +5,7 @@
 //! those take 400 bytes each, and 20 KB can hold two million of them.
 
 use super::arguments::not_whole;
-use super::bytes_like::{Headers, backed_bytes, optional_bytes};
+use super::bytes_like::{Headers, backed_bytes, header_name, optional_bytes};
 use super::construct::construct;
 use super::error::exception;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
@@ -182,7 +182,8 @@ fn batch_fields(py: Python<'_>, records: PackedRecords, first_offset: Option<i64
 /// Creates a `klamm.protocol.BatchRecord`. The arguments go by position, because there is one call for each record.
 fn batch_record<'py>(py: Python<'py>, header: &Header, view: &View<'_>) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let headers = view.headers().map(|(k, v)| (String::from_utf8_lossy(k), v.map(|v| PyBytes::new(py, v))));
+    let pair = |(k, v): (&[u8], Option<&[u8]>)| Ok((header_name(py, k)?, v.map(|v| PyBytes::new(py, v))));
+    let headers = view.headers().map(pair).collect::<PyResult<Vec<_>>>()?;
     let (key, value) = (view.key().map(|k| PyBytes::new(py, k)), view.value().map(|v| PyBytes::new(py, v)));
     let control = Control::parse(view.key(), view.value()).filter(|_| header.is_control());
     let control = control.map(|c| {
@@ -313,7 +314,7 @@ fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -
         let delta = offset.checked_sub(base).and_then(|delta| u32::try_from(delta).ok()?.try_into().ok());
         let delta = delta
             .ok_or_else(|| refused(py, &format!("offset {offset} cannot be in a batch with base offset {base}")))?;
-        builder.append_at(delta, record.timestamp, record.key(), record.value(), &record.headers.parts()?);
+        builder.append_at(delta, record.timestamp, record.key(), record.value(), &record.headers.parts());
     }
     let producer = record::Producer {
         id: fields.producer_id,

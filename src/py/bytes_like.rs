@@ -133,12 +133,47 @@ pub(super) fn backed_bytes(what: &str, value: &Bound<'_, PyAny>) -> PyResult<PyB
 }
 
 /// A header for the client: name and value.
-pub(super) type Header<'a> = (&'a str, Option<&'a [u8]>);
+pub(super) type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// The name of a header.
+enum Name<'py> {
+    Text(Bound<'py, PyString>),
+    /// The bytes of a name that is not UTF-8. Python's text has them as lone surrogates (PEP 383).
+    Bytes(Bound<'py, PyBytes>),
+}
+
+impl<'py> Name<'py> {
+    #[inline]
+    fn new(text: Bound<'py, PyString>, what: impl FnOnce() -> String) -> PyResult<Self> {
+        if text.to_str().is_ok() {
+            return Ok(Self::Text(text));
+        }
+        let bytes =
+            text.call_method1("encode", ("utf-8", "surrogateescape")).map_err(|_| no_unicode(&what(), &text))?;
+        Ok(Self::Bytes(bytes.cast_into()?))
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.to_str().map_or(&[], str::as_bytes), // `new` has checked it
+            Self::Bytes(bytes) => bytes.as_bytes(),
+        }
+    }
+}
+
+/// Returns the name of a header as text, with bytes that are not UTF-8 as lone surrogates (PEP 383).
+#[inline]
+pub(super) fn header_name<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    match std::str::from_utf8(name) {
+        Ok(name) => Ok(PyString::new(py, name)),
+        Err(_) => PyString::from_encoded_object(&PyBytes::new(py, name), Some(c"utf-8"), Some(c"surrogateescape")),
+    }
+}
 
 /// The headers of a record, from a sequence of pairs or a mapping.
 pub(super) struct Headers<'py> {
-    pairs: Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>,
-    record: RecordIndex,
+    pairs: Vec<(Name<'py>, Option<Bound<'py, PyBytes>>)>,
 }
 
 /// The index of the record in a list of records, for errors.
@@ -161,7 +196,7 @@ impl<'py> Headers<'py> {
     #[inline]
     pub(super) fn new(value: Option<&Bound<'py, PyAny>>) -> PyResult<Self> {
         match value {
-            None => Ok(Self { pairs: Vec::new(), record: RecordIndex(None) }),
+            None => Ok(Self { pairs: Vec::new() }),
             Some(value) => Self::read(value, RecordIndex(None)),
         }
     }
@@ -173,7 +208,7 @@ impl<'py> Headers<'py> {
 
     fn read(value: &Bound<'py, PyAny>, record: RecordIndex) -> PyResult<Self> {
         if value.is_none() {
-            return Ok(Self { pairs: Vec::new(), record });
+            return Ok(Self { pairs: Vec::new() });
         }
         let pairs = if let Ok(dict) = value.cast::<PyDict>() {
             dict.items().into_any()
@@ -186,19 +221,20 @@ impl<'py> Headers<'py> {
         };
         let items = pairs.try_iter().map_err(|_| wrong(value, record))?.enumerate();
         let pairs = items.map(|(number, pair)| Self::pair(&pair?, record, number)).collect::<PyResult<_>>()?;
-        Ok(Self { pairs, record })
+        Ok(Self { pairs })
     }
 
     fn pair(
         pair: &Bound<'py, PyAny>,
         record: RecordIndex,
         number: usize,
-    ) -> PyResult<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)> {
+    ) -> PyResult<(Name<'py>, Option<Bound<'py, PyBytes>>)> {
         let is_pair = pair.is_instance_of::<PyTuple>() || pair.is_instance_of::<PyList>();
         if !is_pair || pair.len()? != 2 {
             return Err(wrong(pair, record));
         }
         let key = pair.get_item(0)?.cast_into::<PyString>().map_err(|_| wrong(pair, record))?;
+        let key = Name::new(key, || record.header(number, "name"))?;
         let value = match pair.get_item(1)?.cast_into_exact::<PyBytes>() {
             Ok(bytes) => Some(bytes),
             Err(e) => match e.into_inner() {
@@ -215,15 +251,8 @@ impl<'py> Headers<'py> {
 
     /// Returns the headers, borrowed.
     #[inline]
-    pub(super) fn parts(&self) -> PyResult<Vec<Header<'_>>> {
-        if self.pairs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let pairs = self.pairs.iter().enumerate().map(|(number, (key, value))| {
-            let name = key.to_str().map_err(|_| no_unicode(&self.record.header(number, "name"), key))?;
-            Ok((name, value.as_ref().map(|v| v.as_bytes())))
-        });
-        pairs.collect()
+    pub(super) fn parts(&self) -> Vec<Header<'_>> {
+        self.pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_ref().map(|v| v.as_bytes()))).collect()
     }
 }
 

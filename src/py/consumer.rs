@@ -367,7 +367,7 @@ impl ConsumerCore {
         let was_member = self.client.is_member();
         if topics.is_empty() && pattern.is_none() {
             if waits {
-                return self.unsubscribe(py);
+                return self.unsubscribe(py, None);
             }
             if was_member {
                 let message = "subscribe([]) cannot wait until the consumer leaves its group";
@@ -392,10 +392,12 @@ impl ConsumerCore {
     }
 
     /// Ends the subscription or assignment. A member of a group gives up its partitions, as when closing.
-    #[pyo3(name = "_unsubscribe")]
-    fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
+    ///
+    /// `handled` is as for `_close`.
+    #[pyo3(name = "_unsubscribe", signature = (handled))]
+    fn unsubscribe(&self, py: Python<'_>, handled: Option<bool>) -> PyResult<()> {
         self.check()?;
-        let (_, given_up) = self.give_up(py, Deadline::after(None), Some(Processed::Batches));
+        let (_, given_up) = self.give_up(py, Deadline::after(None), Some(handled.into()));
         if self.client.check().is_err() {
             return given_up;
         }
@@ -621,12 +623,7 @@ impl ConsumerCore {
         handled: Option<bool>,
         commit: bool,
     ) -> PyResult<()> {
-        let handled = match handled {
-            Some(true) => Processed::All,
-            Some(false) => Processed::Earlier,
-            None => Processed::Batches,
-        };
-        self.leave_and_end(py, Deadline::after(timeout), commit.then_some(handled))
+        self.leave_and_end(py, Deadline::after(timeout), commit.then_some(handled.into()))
     }
 
     /// Makes a close that is running in another thread end after that many seconds.

@@ -44,6 +44,17 @@ pub(super) enum Processed {
     Earlier,
 }
 
+impl From<Option<bool>> for Processed {
+    /// Converts what Python knows about the last record: whether it was processed, or None if that is unknown.
+    fn from(handled: Option<bool>) -> Self {
+        match handled {
+            Some(true) => Self::All,
+            Some(false) => Self::Earlier,
+            None => Self::Batches,
+        }
+    }
+}
+
 impl Chunk {
     pub fn new(slice: Slice) -> Self {
         Self { slice: Arc::new(slice), next: 0, unfinished: 0 }

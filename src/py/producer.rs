@@ -172,7 +172,7 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let (value, key, headers) = parts(value, key, headers)?;
-        let headers = headers.parts()?;
+        let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.when_room(py, || self.client.send(topic, record()))?;
         Ok(Pending::delivery(pending, self.client.clone()))
@@ -214,7 +214,7 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (value, key, headers) = parts(value, key, headers)?;
-        let headers = headers.parts()?;
+        let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         if self.on_error.is_some() {
             self.report(py)?;
@@ -234,7 +234,7 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let (value, key, headers) = parts(value, key, headers)?;
-        let headers = headers.parts()?;
+        let headers = headers.parts();
         let record = record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.client.send(topic, record)?;
         Ok(Pending::delivery(pending, self.client.clone()))

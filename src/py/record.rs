@@ -4,7 +4,7 @@
 //! slice in memory, so a program that stores many records should store their values instead.
 
 use super::arguments;
-use super::bytes_like::{BytesLike, Headers};
+use super::bytes_like::{BytesLike, Headers, header_name};
 use super::error::exception;
 use crate::client::{self, Slice};
 use crate::compress::{Compression, DEFAULT_LIMIT};
@@ -78,7 +78,7 @@ impl RecordMetadata {
 ///     topic (str): The topic.
 ///     partition (int): The partition. Defaults to 0.
 ///     offset (int): The offset in the partition. Defaults to 0.
-///     timestamp_ms (int): Milliseconds since 1970. Defaults to -1: no timestamp.
+///     timestamp_ms (int | datetime): Milliseconds since 1970. Defaults to -1: no timestamp.
 ///     key (bytes-like | None): The key. Defaults to None.
 ///     value (bytes-like | None): The value. Defaults to None.
 ///     headers (sequence or mapping): The headers, as for `Producer.send`. Defaults to none.
@@ -141,7 +141,7 @@ impl Record {
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
         partition: i32,
         offset: i64,
-        timestamp_ms: i64,
+        #[pyo3(from_py_with = arguments::time)] timestamp_ms: i64,
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
         headers: Option<&Bound<'_, PyAny>>,
@@ -156,7 +156,7 @@ impl Record {
         let (key, value) = (BytesLike::optional("key", key)?, BytesLike::optional("value", value)?);
         let headers = Headers::new(headers)?;
         let mut builder = BatchBuilder::with_capacity(256);
-        let parts = headers.parts()?;
+        let parts = headers.parts();
         builder.append(
             timestamp_ms,
             key.as_ref().map(BytesLike::as_bytes),
@@ -213,6 +213,8 @@ impl Record {
     }
 
     /// The timestamp as an aware datetime in UTC, or None if the record has no timestamp.
+    ///
+    /// It is also None if a datetime cannot represent the timestamp. `timestamp_ms` always has the number.
     #[getter]
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         static FROM_MS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -235,12 +237,13 @@ impl Record {
     }
 
     /// The headers in order, as (name, value) pairs. Names may repeat.
+    ///
+    /// Bytes of a name that are not UTF-8 are lone surrogates, as with Python's error handler `surrogateescape`.
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let pair = |(key, value): (&[u8], Option<&[u8]>)| {
-            (String::from_utf8_lossy(key).into_owned(), value.map(|v| PyBytes::new(py, v)))
-        };
-        PyList::new(py, self.raw_headers().map(pair).collect::<Vec<_>>())
+        let pair =
+            |(name, value): (&[u8], Option<&[u8]>)| Ok((header_name(py, name)?, value.map(|v| PyBytes::new(py, v))));
+        PyList::new(py, self.raw_headers().map(pair).collect::<PyResult<Vec<_>>>()?)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
@@ -285,8 +288,8 @@ impl Record {
         const MOST: usize = 4;
         let mut shown = Vec::new();
         for (key, value) in self.raw_headers().take(MOST) {
-            let key = String::from_utf8_lossy(&key[..key.len().min(64)]);
-            shown.push(format!("({}, {})", PyString::new(py, &key).repr()?, shortened(py, value)?));
+            let name = header_name(py, &key[..key.len().min(64)])?;
+            shown.push(format!("({}, {})", name.repr()?, shortened(py, value)?));
         }
         let more = if count > MOST { format!(", ... ({count} headers)") } else { String::new() };
         Ok(shown.join(", ") + &more)

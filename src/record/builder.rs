@@ -24,7 +24,7 @@ impl Producer {
 }
 
 /// Returns an upper bound of the size of a record in a batch, for limits.
-pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> usize {
+pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&[u8], Option<&[u8]>)]) -> usize {
     // Size, attributes, both deltas, two lengths, header count: 5 + 1 + 10 + 5 + 5 + 5 + 5.
     let headers: usize = headers.iter().map(|(k, v)| 10 + k.len() + v.map_or(0, <[u8]>::len)).sum();
     36 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers
@@ -32,8 +32,8 @@ pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&st
 
 /// Returns the exact size of a record at the start of a batch. Slower than the upper bound.
 #[cold]
-pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> usize {
-    let each: usize = headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum();
+pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&[u8], Option<&[u8]>)]) -> usize {
+    let each: usize = headers.iter().map(|(k, v)| sized(Some(*k)) + sized(*v)).sum();
     // One byte each for the attributes and the deltas, which are 0.
     let size = 3 + sized(key) + sized(value) + len_i64(headers.len() as i64) + each;
     len_i64(size as i64) + size
@@ -104,7 +104,7 @@ impl BatchBuilder {
         timestamp: i64,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        headers: &[(&str, Option<&[u8]>)],
+        headers: &[(&[u8], Option<&[u8]>)],
     ) -> Appended {
         self.put(self.count + self.gaps, timestamp, key, value, headers)
     }
@@ -116,7 +116,7 @@ impl BatchBuilder {
         timestamp: i64,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        headers: &[(&str, Option<&[u8]>)],
+        headers: &[(&[u8], Option<&[u8]>)],
     ) -> Appended {
         self.gaps = delta - self.count;
         self.deltas.until = i32::MIN; // what is kept is for the offset behind the last one
@@ -130,7 +130,7 @@ impl BatchBuilder {
         timestamp: i64,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
-        headers: &[(&str, Option<&[u8]>)],
+        headers: &[(&[u8], Option<&[u8]>)],
     ) -> Appended {
         let (index, start) = (self.count, self.size());
         if delta < self.deltas.until && timestamp == self.deltas.timestamp {
@@ -143,8 +143,7 @@ impl BatchBuilder {
         let headers_size = match headers {
             [] => 1,
             _ => {
-                len_i64(headers.len() as i64)
-                    + headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum::<usize>()
+                len_i64(headers.len() as i64) + headers.iter().map(|(k, v)| sized(Some(*k)) + sized(*v)).sum::<usize>()
             }
         };
         let (key_bytes, value_bytes) = (key.unwrap_or_default(), value.unwrap_or_default());
@@ -389,11 +388,11 @@ fn put_slowly(
 
 /// Writes the headers, and the zeros for the next record.
 #[inline(never)]
-fn put_headers(buf: &mut Vec<u8>, headers: &[(&str, Option<&[u8]>)], size: usize) {
+fn put_headers(buf: &mut Vec<u8>, headers: &[(&[u8], Option<&[u8]>)], size: usize) {
     buf.reserve(size + ROOM);
     put_i32(buf, headers.len() as i32);
     for (k, v) in headers {
-        put_sized(buf, Some(k.as_bytes()));
+        put_sized(buf, Some(*k));
         put_sized(buf, *v);
     }
     buf.extend_from_slice(&[0; ROOM]);
@@ -451,7 +450,7 @@ mod tests {
             // A header without a key takes five bytes besides its value.
             let (key, header) = (below(18, 1), below(bits, 6));
             let mut builder = BatchBuilder::with_capacity(0);
-            let appended = builder.append(0, Some(&key), Some(&key), &[("", Some(&header))]);
+            let appended = builder.append(0, Some(&key), Some(&key), &[(&b""[..], Some(&header))]);
             let sealed = builder.seal(Compression::None, Producer::NONE).expect("nothing to compress");
             let batch = super::super::batches(sealed.data).next().expect("one").expect("whole");
             let records = batch.records(1 << 30).expect("as sealed");
@@ -468,7 +467,7 @@ mod tests {
     fn the_first_record_takes_what_was_said() {
         let bytes = vec![7; 1 << 20];
         for size in [0, 63, 64, 8_191, 8_192, 1 << 20] {
-            for headers in [&[][..], &[("name", None), ("", Some(&bytes[..size]))], &[("", None); 64]] {
+            for headers in [&[][..], &[(&b"name"[..], None), (b"", Some(&bytes[..size]))], &[(&b""[..], None); 64]] {
                 for key in [None, Some(&bytes[..size])] {
                     let appended = BatchBuilder::with_capacity(0).append(1_000, key, Some(&bytes[..size]), headers);
                     assert_eq!(appended.size, first_record_size(key, Some(&bytes[..size]), headers));
@@ -514,7 +513,7 @@ mod tests {
     fn a_batch_grows_only_beyond_its_capacity() {
         for (key, value) in [(0, 0), (4, 8), (16, 100), (16, 3), (36, 8), (300, 5000), (0, 300_000)] {
             let (key, value) = (vec![7; key], vec![7; value]);
-            for headers in [&[][..], &[("name", Some(&b"value"[..]))]] {
+            for headers in [&[][..], &[(&b"name"[..], Some(&b"value"[..]))]] {
                 let bound = max_record_size(Some(&key), Some(&value), headers);
                 let capacity = HEADER_SIZE + 9 * bound;
                 let mut builder = BatchBuilder::with_capacity(capacity);
@@ -534,7 +533,7 @@ mod tests {
             let (large, small) = (vec![7; size], [7; 8]);
             for (key, value, header) in [(0, 1, 0), (1, 1, 1), (0, 0, 1), (1, 0, 0), (0, 1, 1)] {
                 let [key, value, header] = [key, value, header].map(|is_large| [&small[..], &large][is_large]);
-                let headers = [("name", Some(header))];
+                let headers = [(&b"name"[..], Some(header))];
                 for headers in [&[][..], &headers] {
                     let mut builder = BatchBuilder::with_capacity(0);
                     builder.append(0, Some(key), Some(value), headers);

@@ -171,13 +171,13 @@ def test_text_and_bytes_come_in_every_form(broker, topic, array):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", None])
 def test_timestamps_come_in_every_unit(broker, topic, unit):
-    at = pa.array([1_000, -1_000, 5_000], pa.int64())
+    at = pa.array([1_000, 0, 5_000], pa.int64())
     if unit is not None:
         at = at.cast(pa.timestamp("ms")).cast(pa.timestamp(unit, tz="Europe/Vienna"))
     with klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send_arrow(topic, pa.table({"value": [b"v"] * 3, "timestamp": at}))
     table = klamm.read_table(broker.bootstrap_servers, topic, columns=["timestamp"])
-    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [1_000, -1_000, 5_000]
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [1_000, 0, 5_000]
 
 
 def test_every_column_of_a_record_can_be_sent(style, broker, partitioned):
@@ -423,3 +423,27 @@ def test_columns_without_any_value_may_have_no_type(broker, topic):
     table = klamm.read_table(broker.bootstrap_servers, topic, columns=["key", "value", "headers"])
     assert sorted(table["value"].to_pylist()) == [b"v", b"w"]
     assert (table["key"].null_count, table["headers"].to_pylist()) == (2, [[], []])
+
+
+def test_a_timestamp_before_1970_is_refused_with_its_row(broker, topic):
+    times = pa.array([0, -1, -(2**63)], pa.timestamp("ms"))
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        with pytest.raises(ArgumentError, match="row 1: timestamp cannot be -1 ms, which is before 1970"):
+            producer.send_arrow(topic, pa.table({"value": [b"0", b"1", b"2"], "timestamp": times}))
+        with pytest.raises(ArgumentError, match="row 0: timestamp cannot be -9223372036854775808 ms"):
+            producer.send_arrow(topic, pa.table({"value": [b"2"], "timestamp": times[2:]}))
+
+
+def test_header_names_that_are_not_utf8_stay_apart_and_can_be_sent_as_bytes(broker, topic):
+    names = [b"name-\xe4b", b"name-\xf6b", "n\u00e4me".encode()]
+    headers = pa.array(
+        [[(name, b"1") for name in names]], pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+    )
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_arrow(topic, pa.table({"value": [b"v"], "headers": headers}))
+    table = klamm.read_table(broker.bootstrap_servers, topic)
+    assert [header["key"] for header in table["headers"][0].as_py()] == ["name-\\xe4b", "name-\\xf6b", "n\u00e4me"]
+    with klamm.Consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, partition, 0) for partition in consumer.partitions_for(topic)])
+        record = next(iter(consumer))
+    assert [name.encode("utf-8", "surrogateescape") for name, _ in record.headers] == names

@@ -72,6 +72,15 @@ def test_keys_headers_and_null_values_arrive(filled, topic):
     assert records[0]["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": ""}]
 
 
+@pytest.mark.parametrize(
+    ("offset", "instead"),
+    [("1795675721", "@1795675721000"), ("1795675721123", "@1795675721123"), ("1000", None), ("3", None)],
+)
+def test_an_offset_that_looks_like_a_time_gets_a_hint(filled, topic, offset, instead):
+    written = filled("consume", topic, "--from", offset, "-e").stderr.decode()
+    assert (f"write {instead}" in written) if instead else ("hint" not in written)
+
+
 def test_keys_arrive_from_many_files(filled, topic, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(

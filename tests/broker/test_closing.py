@@ -374,3 +374,14 @@ def test_an_interrupt_in_a_transaction_aborts_it(broker, topic):
     with klamm.Consumer(broker.bootstrap_servers, isolation_level="read_committed") as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert [record.value for record in consumer.poll(WAIT_S)] == [b"after"]
+
+
+def test_an_unsubscribe_during_an_exception_does_not_commit_the_batch_that_failed(style, broker, ten):
+    with member(style, broker, ten) as consumer, contextlib.suppress(ZeroDivisionError):
+        try:
+            assert len(consumer.poll(WAIT_S, 4)) == 4
+            assert len(consumer.poll(WAIT_S, 4)) == 4
+            raise ZeroDivisionError
+        finally:
+            consumer.unsubscribe()
+    assert committed(broker, ten) == 4

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 import klamm
 from klamm import TopicPartition
-from klamm.errors import ClosedError, ConfigError, OffsetOutOfRangeError
+from klamm.errors import ArgumentError, ClosedError, ConfigError, OffsetOutOfRangeError
 
 
 @pytest.fixture
@@ -362,3 +364,37 @@ def test_topics_are_made_described_and_deleted(style, broker, topic):
         assert topic not in admin.list_topics()
         with pytest.raises(klamm.errors.UnknownTopicOrPartitionError):
             admin.describe_topics([topic])
+
+
+def test_offsets_for_times_takes_datetimes(style, broker, topic):
+    moment = datetime(2026, 5, 1, 12, 30, tzinfo=timezone.utc)
+    begin = int(moment.timestamp() * 1000)
+    place = klamm.TopicPartition(topic, 0)
+    with style.producer(broker.bootstrap_servers) as producer:
+        for number in range(3):
+            producer.send(topic, b"v", partition=0, timestamp_ms=begin + number * 1000)
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        for time in (
+            begin + 1000,
+            moment + timedelta(seconds=1),
+            moment + timedelta(milliseconds=999, microseconds=1),
+            (moment + timedelta(seconds=1)).astimezone().replace(tzinfo=None),  # local time
+        ):
+            assert consumer.offsets_for_times({place: time}) == {place: (1, begin + 1000)}
+
+
+@pytest.mark.parametrize("time", [*range(-8, 0), -(2**63), datetime(1960, 1, 1, tzinfo=timezone.utc)], ids=str)
+def test_offsets_for_times_refuses_times_before_1970(style, broker, topic, time):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        with pytest.raises(ConfigError, match=f"the time of {topic}-0 cannot be .*before 1970") as caught:
+            consumer.offsets_for_times({klamm.TopicPartition(topic, 0): time})
+        assert "beginning_offsets or end_offsets" in caught.value.hint
+
+
+@pytest.mark.parametrize("time", [True, 1.5, "2026-05-01", None])
+def test_offsets_for_times_takes_nothing_but_numbers_and_datetimes(style, broker, topic, time):
+    with (
+        style.consumer(broker.bootstrap_servers) as consumer,
+        pytest.raises(ArgumentError, match=r"has to be an int \(milliseconds since 1970\) or a datetime, not"),
+    ):
+        consumer.offsets_for_times({klamm.TopicPartition(topic, 0): time})

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from types import MappingProxyType
 
 import pytest
@@ -451,3 +452,30 @@ def test_a_topic_is_not_made_where_that_is_not_wanted(style):
         pytest.raises(klamm.KafkaError, match="nowhere"),
     ):
         producer.send("nowhere", b"v")
+
+
+TOO_OLD = [-1, -5, -(2**63), datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=timezone.utc)]
+
+
+@pytest.mark.parametrize("send", ["send", "send_nowait"])
+@pytest.mark.parametrize("time", TOO_OLD, ids=str)
+def test_a_timestamp_before_1970_is_refused(style, broker, topic, send, time):
+    with style.producer(broker.bootstrap_servers) as producer:
+        with pytest.raises(ConfigError, match=r"timestamp_ms cannot be .*before 1970") as caught:
+            getattr(producer, send)(topic, b"v", timestamp_ms=time)
+        assert "leave timestamp_ms out" in caught.value.hint
+        with pytest.raises(ArgumentError, match="not bool"):
+            getattr(producer, send)(topic, b"v", timestamp_ms=True)
+        assert producer.send(topic, b"v", timestamp_ms=0).timestamp_ms == 0
+
+
+def test_header_names_that_are_not_utf8_can_be_sent_on(style, broker, topic):
+    names = [name.decode("utf-8", "surrogateescape") for name in (b"name-\xe4b", b"name-\xf6b", b"plain")]
+    with style.producer(broker.bootstrap_servers) as producer, style.consumer(broker.bootstrap_servers) as consumer:
+        producer.send(topic, b"v", partition=0, headers=[(name, b"1") for name in names])
+        consumer.assign([klamm.TopicPartition(topic, 0, 0)])
+        first = next(iter(consumer))
+        producer.send(topic, first.value, partition=0, headers=first.headers)
+        again = next(iter(consumer))
+    assert [name for name, _ in first.headers] == names
+    assert again.headers == first.headers

@@ -40,7 +40,7 @@ fn write(magic: i8, compression: Compression, records: &[Record]) -> Bytes {
     let base = records.first().map_or(0, |r| r.offset);
     let mut builder = BatchBuilder::with_capacity(0);
     for r in records {
-        let headers: Vec<_> = r.headers.iter().map(|(k, v)| (k.as_str(), v.as_deref())).collect();
+        let headers: Vec<_> = r.headers.iter().map(|(k, v)| (k.as_bytes(), v.as_deref())).collect();
         let delta = (r.offset - base) as i32;
         builder.append_at(delta, r.timestamp, r.key.as_deref(), r.value.as_deref(), &headers);
     }

@@ -189,7 +189,7 @@ fn write(batch: &Json, codec: Codec) -> Vec<u8> {
     let base_offset: i64 = int(batch, "base_offset");
     let mut builder = BatchBuilder::with_capacity(0).with_base_timestamp(int(batch, "base_timestamp"));
     for (offset, timestamp, key, value, headers) in records {
-        let headers: Vec<(&str, Option<&[u8]>)> = headers.iter().map(|(k, v)| (*k, v.as_deref())).collect();
+        let headers: Vec<(&[u8], Option<&[u8]>)> = headers.iter().map(|(k, v)| (k.as_bytes(), v.as_deref())).collect();
         let delta = i32::try_from(offset - base_offset).unwrap();
         builder.append_at(delta, timestamp, key.as_deref(), value.as_deref(), &headers);
     }

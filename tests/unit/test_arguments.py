@@ -57,7 +57,7 @@ REFUSED = [
         "timestamp_ms has to be an int .*not float",
     ),
     ("producer", "send", {"topic": "t", "timestamp_ms": 1 << 70}, ConfigError, "timestamp_ms cannot be 1180591620717"),
-    ("producer", "send", {"topic": "t", "headers": {"\udc80": b""}}, ConfigError, r"headers\[0\].name cannot be"),
+    ("producer", "send", {"topic": "t", "headers": {"\ud800": b""}}, ConfigError, r"headers\[0\].name cannot be"),
     ("producer", "send_many", {"topic": "t", "values": 5}, ArgumentError, "values have to be a list, not int"),
     ("producer", "send_many", {"topic": "t", "values": [None, "v"]}, ArgumentError, r"values\[1\] is a str"),
     (
@@ -153,7 +153,7 @@ REFUSED = [
         "offsets_for_times",
         {"times": {PLACE: 1.5}},
         ArgumentError,
-        "a time in milliseconds has to be an int",
+        "the time of t-0 has to be an int",
     ),
     ("consumer", "end_offsets", {"partitions": "t"}, ArgumentError, "partitions have to be a list, not str"),
     ("consumer", "close", {"timeout": {}}, ArgumentError, SECONDS + "dict"),

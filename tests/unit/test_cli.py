@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import builtins
 import json
 import subprocess
@@ -308,3 +309,12 @@ def test_help_loads_nothing_slow():
     program = "import sys, klamm.cli; klamm.cli.build_parser(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
     assert not {"rich", "pyarrow", "pyspark", "asyncio", "subprocess", "tempfile"} & set(loaded)
+
+
+def test_header_names_that_are_not_utf8_are_written_as_their_bytes():
+    headers = [("na\udce4b", b"1"), ("plain", None)]
+    assert parse_format("%h")(Row(headers=headers)) == b"na\xe4b=1,plain="
+    assert json.loads(render_json(Row(headers=headers)))["headers"] == [
+        {"name": base64.b64encode(b"na\xe4b").decode(), "name_encoding": "base64", "value": "1"},
+        {"name": "plain", "value": None},
+    ]

@@ -32,13 +32,18 @@ def record_to_json(record, batch):
     fields |= {name: octets and octets.hex() for name, octets in (("key", record.key), ("value", record.value))}
     fields |= {name: "" for name in ("key", "value") if fields[name] == b""}
     fields["headers"] = [
-        {"key": key, "value": value if value is None else value.hex()} for key, value in record.headers
+        {"key": as_in_java(key), "value": value if value is None else value.hex()} for key, value in record.headers
     ]
     if batch.producer_id >= 0:
         fields["sequence"] = record.sequence
     if record.control is not None:
         fields["control"] = {name: v for name, v in record.control._asdict().items() if v is not None}
     return fields
+
+
+def as_in_java(name):
+    """Return the name of a header with replacement characters for bytes that are not UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def from_json(record):
@@ -175,7 +180,7 @@ def test_records_that_cannot_be_used_are_named(records, says):
 
 
 def test_a_header_whose_name_is_no_text_is_named_with_its_record():
-    records = [protocol.BatchRecord(), protocol.BatchRecord(headers=[("h", b""), ("\udc80", b"")])]
+    records = [protocol.BatchRecord(), protocol.BatchRecord(headers=[("h", b""), ("\ud800", b"")])]
     with pytest.raises(
         ConfigError, match=r"^records\[1\]\.headers\[1\]\.name cannot be .*: it is not valid Unicode text"
     ):

@@ -41,6 +41,33 @@ def test_a_timestamp_is_exact(timestamp_ms):
     assert (timestamp - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds() * 1000 == timestamp_ms
 
 
+@pytest.mark.parametrize(
+    "timestamp_ms", [1_700_000_000_000_000, 2**63 - 1, -(2**63), -62_135_596_800_001, 253_402_300_800_000]
+)
+def test_a_timestamp_that_no_datetime_can_represent_is_none(timestamp_ms):
+    record = klamm.Record("t", timestamp_ms=timestamp_ms)
+    assert (record.timestamp, record.timestamp_ms) == (None, timestamp_ms)
+
+
+def test_a_record_of_your_own_takes_a_datetime():
+    moment = datetime(2026, 5, 1, 12, 30, 0, 500_000, tzinfo=timezone.utc)
+    assert klamm.Record("t", timestamp_ms=moment).timestamp == moment
+    with pytest.raises(ArgumentError, match="timestamp_ms has to be an int"):
+        klamm.Record("t", timestamp_ms=True)
+
+
+def test_header_names_that_are_not_utf8_survive_a_pickle_and_a_copy():
+    names = [name.decode("utf-8", "surrogateescape") for name in (b"name-\xe4b", b"name-\xf6b", b"\xed\xa0\x80", b"")]
+    record = klamm.Record("t", headers=[(name, b"%d" % n) for n, name in enumerate(names)])
+    assert [name for name, _ in record.headers] == names
+    for again in pickle.loads(pickle.dumps(record)), copy.copy(record), copy.deepcopy(record):  # noqa: S301 - our own
+        assert again == record
+        assert again.headers == record.headers
+    assert r"'name-\udce4b'" in repr(record)
+    with pytest.raises(ConfigError, match="not valid Unicode"):
+        klamm.Record("t", headers=[("\ud800", b"1")])
+
+
 def test_a_repr_is_short_and_says_how_long_the_value_is():
     text = repr(klamm.Record("t", 0, 5, 1, value=b"x" * 1_000, headers=[("h", b"1")]))
     assert text.startswith("Record(topic='t', partition=0, offset=5, timestamp_ms=1, key=None, value=b'xxx")

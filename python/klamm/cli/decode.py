@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from klamm import protocol
 from klamm.cli.options import natural
 from klamm.cli.output import CommandError
-from klamm.cli.record_format import text_field
+from klamm.cli.record_format import header_fields, text_field
 from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
@@ -344,13 +344,12 @@ def json_parts(value: Any) -> Iterator[str]:
 
 def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
     """Return a record in JSON's types."""
-    headers = [{"name": name, **text_field("value", value)} for name, value in record.headers]
     return {
         **asdict(record),
         **text_field("key", record.key),
         **text_field("value", record.value),
         "control": record.control and record.control._asdict(),
-        "headers": headers,
+        "headers": header_fields(record.headers),
     }
 
 

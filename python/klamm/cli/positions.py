@@ -7,6 +7,7 @@ resolved for each partition separately, and then limited to existing offsets: a 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from klamm.cli.output import CommandError
 from klamm.consumer import BEGINNING
-from klamm.record import timed
+from klamm.record import at_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartiti
     """Return the first offset of each partition. Wait for a leader during an election, but not for a broker to come back."""
     end = time.monotonic() + ELECTION_SECONDS
     while True:
-        request = timed(dict.fromkeys(partitions, BEGINNING))
+        request = at_all(partitions, BEGINNING)
         found = dict(zip(partitions, consumer._list_offsets(request, None, of_led=True).result(), strict=True))  # noqa: SLF001
         leaderless = [f"{each.topic}-{each.partition}" for each, at in found.items() if at is None]
         if not leaderless:
@@ -109,6 +110,20 @@ def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartiti
                 hint="start the broker that has the replica, or read other partitions with --partition",
             )
         time.sleep(RETRY_SECONDS)
+
+
+def hint_at_time(position: Position, end: int) -> None:
+    """Print a hint if an offset is after the end of all partitions and looks like a time of the years 2001 to 2286."""
+    number = position.number
+    if position.kind is not Kind.OFFSET or number <= end:
+        return
+    for unit, milliseconds in (("seconds", number * 1000), ("milliseconds", number)):
+        if 10**12 <= milliseconds < 10**13:
+            print(
+                f"klamm: offset {number} is after the end of every partition\n"
+                f"  hint: for a time of {number} {unit} since 1970, write @{milliseconds}",
+                file=sys.stderr,
+            )
 
 
 @dataclass(frozen=True)
@@ -128,6 +143,7 @@ class Bounds:
         times: dict[klamm.TopicPartition, tuple[int, int] | None] = {}
         if position.kind is Kind.TIME:
             times = dict(consumer.offsets_for_times(dict.fromkeys(self.begin, position.number)))
+        hint_at_time(position, max(self.end.values(), default=0))
         located = {}
         for partition, begin in self.begin.items():
             found = times.get(partition)

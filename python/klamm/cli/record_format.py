@@ -17,9 +17,12 @@ import base64
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import klamm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Render = Callable[[klamm.Record], bytes]
 """Function that returns the output for one record."""
@@ -74,7 +77,7 @@ def record_fields(record: klamm.Record) -> dict[str, Any]:
         "timestamp_ms": record.timestamp_ms,
         **text_field("key", record.key),
         **text_field("value", record.value),
-        "headers": [{"name": name, **text_field("value", value)} for name, value in record.headers],
+        "headers": header_fields(record.headers),
     }
 
 
@@ -88,9 +91,19 @@ def text_field(name: str, data: bytes | None) -> dict[str, str | None]:
         return {name: base64.b64encode(data).decode("ascii"), f"{name}_encoding": "base64"}
 
 
+def header_fields(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, str | None]]:
+    """Return headers in JSON's types. Names and values that are not UTF-8 become base64."""
+    return [{**text_field("name", name_bytes(name)), **text_field("value", value)} for name, value in headers]
+
+
+def name_bytes(name: str) -> bytes:
+    """Return the bytes of a header's name. Those that are not UTF-8 are lone surrogates in the text."""
+    return name.encode("utf-8", "surrogateescape")
+
+
 def render_headers(record: klamm.Record) -> bytes:
     """Return the headers, as `%h` prints them."""
-    return b",".join(name.encode() + b"=" + (value or b"") for name, value in record.headers)
+    return b",".join(name_bytes(name) + b"=" + (value or b"") for name, value in record.headers)
 
 
 TOKEN = re.compile(r"%(?P<directive>.|$)|\\(?P<escape>x[0-9a-fA-F]{2}|.|$)|(?P<literal>[^%\\]+)", re.DOTALL)

@@ -38,7 +38,7 @@ pub struct NewRecord<'a> {
     /// The value; `None` is null, a tombstone.
     pub value: Option<&'a [u8]>,
     /// The headers, in order.
-    pub headers: &'a [(&'a str, Option<&'a [u8]>)],
+    pub headers: &'a [(&'a [u8], Option<&'a [u8]>)],
 }
 
 /// A record and its partition.
@@ -57,7 +57,7 @@ struct Waiting<D> {
     is_timed: bool,
     key: Option<Box<[u8]>>,
     value: Option<Box<[u8]>>,
-    headers: Vec<(Box<str>, Option<Box<[u8]>>)>,
+    headers: Vec<(Box<[u8]>, Option<Box<[u8]>>)>,
     completion: Option<D>,
     since: Time,
     bytes: usize,
@@ -466,7 +466,7 @@ impl<D> Producer<D> {
             let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
                 return;
             };
-            let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
+            let headers: Vec<(&[u8], Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
             let record = NewRecord {
                 partition: w.partition,
                 timestamp: w.timestamp,

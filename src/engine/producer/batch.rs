@@ -187,8 +187,7 @@ impl<D> Batch<D> {
         for index in 0..self.count {
             let view = records.next_view()?.ok()?;
             // klamm wrote these header names, so they are UTF-8.
-            let headers = view.headers().map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
-            let headers: Vec<(&str, Option<&[u8]>)> = headers.collect::<Option<_>>()?;
+            let headers: Vec<(&[u8], Option<&[u8]>)> = view.headers().collect();
             let builder = if is_first(index) { &mut first } else { &mut second };
             builder.append(view.timestamp(), view.key(), view.value(), &headers);
         }

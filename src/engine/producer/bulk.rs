@@ -168,7 +168,7 @@ mod tests {
             let topic = TopicIndex(0);
             let value = [7; 1_200];
             for (call, records) in calls.iter().enumerate() {
-                let headers: [(&str, Option<&[u8]>); 1] = [("h", None)];
+                let headers: [(&[u8], Option<&[u8]>); 1] = [(b"h", None)];
                 let record = |g: &'_ Given| NewRecord {
                     partition: g.partition,
                     timestamp: 1_000 + call as i64,

@@ -13,7 +13,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn keyed(timestamp: i64, records: &[(&str, Option<&str>)], producer: Producer) -> Bytes {
     let mut builder = BatchBuilder::with_capacity(0);
     for (key, value) in records {
-        builder.append(timestamp, Some(key.as_bytes()), value.map(str::as_bytes), &[("h", Some(b"x"))]);
+        builder.append(timestamp, Some(key.as_bytes()), value.map(str::as_bytes), &[(b"h", Some(b"x"))]);
     }
     builder.seal(Compression::None, producer).unwrap().data
 }
