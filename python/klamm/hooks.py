@@ -8,18 +8,20 @@ work the same way: without deserializers there is no extra cost, and Arrow colum
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import cache, partial
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from klamm._klamm import Deserializers
 from klamm.arguments import check_function, list_of
-from klamm.errors import ArgumentError, BufferFullError, ConfigError
+from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaTimeoutError
+from klamm.record_deserializers import DeserializedRecords, RecordDeserializers, is_record_deserializer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import datetime
-    from typing import TypeAlias
+    from typing import TypeAlias, TypeGuard
 
     from klamm._klamm import Buffer, Pending, Record, RecordMetadata, Records
     from klamm.record import HeadersLike
@@ -127,6 +129,10 @@ class Hooks(NamedTuple):
 
     def prepared(self, record: NewRecord) -> NewRecord:
         """Return a record after the interceptors and serializers. They are not called for `None`."""
+        return self.serialized(self.intercepted(record))
+
+    def intercepted(self, record: NewRecord) -> NewRecord:
+        """Return a record after the interceptors."""
         for on_send in self.on_send:
             record = on_send(record)
             if not isinstance(record, NewRecord):
@@ -134,18 +140,68 @@ class Hooks(NamedTuple):
                     f"on_send of an interceptor has to return a NewRecord, not {type(record).__name__}",
                     hint="return record, or record._replace(...)",
                 )
+        return record
+
+    def serialized(self, record: NewRecord) -> NewRecord:
+        """Return a record after the serializers."""
         value, key = record.value, record.key
+        added: list[tuple[str, bytes | None]] = []
         if self.value_serializer is not None and value is not None:
-            value = self.value_serializer(value)
+            value = _serialized(self.value_serializer, value, record.topic, "value", added)
         if self.key_serializer is not None and key is not None:
-            key = self.key_serializer(key)
-        return record._replace(value=value, key=key)
+            key = _serialized(self.key_serializer, key, record.topic, "key", added)
+        record = record._replace(value=value, key=key)
+        return record._replace(headers=[*header_pairs(record.headers), *added]) if added else record
+
+    def unprepared(self, record: NewRecord) -> list[Callable[[], Awaitable[None]]]:
+        """Return what to await before a record can be serialized on an event loop."""
+        pairs = ("key", self.key_serializer, record.key), ("value", self.value_serializer, record.value)
+        return [
+            partial(serializer.prepare, value, record.topic, field)
+            for field, serializer, value in pairs
+            if value is not None
+            and is_record_serializer(serializer)
+            and not serializer.is_prepared(value, record.topic, field)
+        ]
 
     def add_callbacks(self, delivery: Pending[RecordMetadata]) -> Pending[RecordMetadata]:
         """Add the delivery callbacks to a delivery, and return it."""
         for on_delivery in self.on_delivery:
             delivery.add_done_callback(on_delivery)
         return delivery
+
+
+class RecordSerializer(Protocol):
+    """A serializer that is called with the topic and can add headers, such as those of `klamm.registry`."""
+
+    def serialize(self, value: Any, topic: str, field: Any, headers: list[tuple[str, bytes | None]]) -> Buffer:
+        """Return the bytes of a key or value."""
+
+    def is_prepared(self, value: Any, topic: str, field: Any) -> bool:
+        """Return whether `serialize` does not block."""
+
+    async def prepare(self, value: Any, topic: str, field: Any) -> None:
+        """Do what would block, so that `serialize` does not."""
+
+
+def is_record_serializer(serializer: Any) -> TypeGuard[RecordSerializer]:
+    """Return whether a serializer is called with the topic. `isinstance` with a protocol takes longer than many serializers."""
+    return hasattr(serializer, "is_prepared")
+
+
+def _serialized(
+    serializer: Serializer, value: Any, topic: str, field: str, headers: list[tuple[str, bytes | None]]
+) -> Buffer | None:
+    if is_record_serializer(serializer):
+        return serializer.serialize(value, topic, field, headers)
+    return serializer(value)
+
+
+def header_pairs(headers: HeadersLike | None) -> list[Any]:
+    """Return headers as a list of pairs."""
+    if headers is None:
+        return []
+    return list(headers.items() if isinstance(headers, Mapping) else headers)
 
 
 class _Hooked:
@@ -216,7 +272,13 @@ class _HookedAsyncProducer(_Hooked):
 
     def send(self, topic: str, *fields: Any, **named: Any) -> Awaitable[RecordMetadata]:
         """Send a record; see `AsyncProducer.send`."""
-        record = self._hooks.prepared(NewRecord(topic, *fields, **named))
+        record = self._hooks.intercepted(NewRecord(topic, *fields, **named))
+        if self._has_record_serializer:
+            queue = self._current_queue()  # type: ignore[attr-defined]
+            # A record must not overtake an earlier one that waits for its schema.
+            if self._hooks.unprepared(record) or queue.is_partitioning(record.topic):
+                return queue.send_unpartitioned(self, record.topic, partial(self._serialized_later, record))  # type: ignore[no-any-return]
+        record = self._hooks.serialized(record)
         if self._needs_partition(record):
             count, queue = self._count(topic), self._current_queue()  # type: ignore[attr-defined]
             if count is None or queue.is_partitioning(topic):
@@ -231,6 +293,35 @@ class _HookedAsyncProducer(_Hooked):
                 return queue.send_unpartitioned(self, topic, find)  # type: ignore[no-any-return]
             record = self._with_partition(record, count)
         return super().send(*record)  # type: ignore[misc, no-any-return]
+
+    @property
+    def _has_record_serializer(self) -> bool:
+        hooks = self._hooks
+        return any(is_record_serializer(each) for each in (hooks.key_serializer, hooks.value_serializer))
+
+    async def _serialized_later(self, record: NewRecord, timeout: float) -> NewRecord:
+        """Return a record after its schemas are looked up, with a partition."""
+        record = self._hooks.serialized(await self._with_schemas(record, timeout))
+        if self._needs_partition(record):
+            count = self._count(record.topic)
+            if count is None:
+                partitions = await self.partitions_for(record.topic, timeout)  # type: ignore[attr-defined]
+                count = self._cache_count(record.topic, partitions)
+            record = self._with_partition(record, count)
+        return record
+
+    async def _with_schemas(self, record: NewRecord, timeout: float) -> NewRecord:
+        import asyncio
+
+        for prepare in self._hooks.unprepared(record):
+            try:
+                await asyncio.wait_for(prepare(), timeout)
+            except asyncio.TimeoutError:
+                raise KafkaTimeoutError(
+                    f"the schema of a record for topic {record.topic!r} was not looked up within max_block_ms",
+                    hint="check the schema registry, or increase max_block_ms",
+                ) from None
+        return record
 
     def _count(self, topic: str) -> int | None:
         """Return the cached number of partitions, or None. An expired number is returned while a new one is requested."""
@@ -249,7 +340,15 @@ class _HookedAsyncProducer(_Hooked):
         return self._try_send(*self._prepared(NewRecord(topic, *fields, **named)))
 
     def _prepared(self, record: NewRecord) -> NewRecord:
-        record = self._hooks.prepared(record)
+        record = self._hooks.intercepted(record)
+        if self._has_record_serializer and self._hooks.unprepared(record):
+            raise ConfigError(
+                f"the serializer cannot run: the schema for topic {record.topic!r} is not known yet",
+                hint="await send first, or the serializer's prepare",
+            )
+        return self._partitioned(self._hooks.serialized(record))
+
+    def _partitioned(self, record: NewRecord) -> NewRecord:
         if self._needs_partition(record):
             count = self._count(record.topic)
             if count is None:
@@ -271,7 +370,10 @@ class _HookedAsyncProducer(_Hooked):
             self._cache_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
         for done, (value, key) in enumerate(_pairs(values, keys)):
             try:
-                record = self._prepared(NewRecord(topic, value, key, partition))
+                record = self._hooks.intercepted(NewRecord(topic, value, key, partition))
+                if self._has_record_serializer:
+                    record = await self._with_schemas(record, self._max_block)  # type: ignore[attr-defined]
+                record = self._partitioned(self._hooks.serialized(record))
                 while True:
                     try:
                         self._try_send(*record)
@@ -314,7 +416,7 @@ def sequences(
 class _HookedConsumer:
     """The methods of a `Consumer` with deserializers."""
 
-    _deserializers: Deserializers
+    _deserializers: Deserializers | RecordDeserializers
 
     def __iter__(self) -> Iterator[Record[Any, Any]]:
         return map(self._deserializers, super().__iter__())  # type: ignore[misc]
@@ -322,21 +424,61 @@ class _HookedConsumer:
     def _poll(self, timeout: float | None, max_records: int | None, *max_bytes: int | None) -> Records[Any, Any] | None:
         # A share consumer has no `max_bytes`.
         records = super()._poll(timeout, max_records, *max_bytes)  # type: ignore[misc]
-        return None if records is None else records._deserialized(self._deserializers)  # noqa: SLF001
+        if records is None:
+            return None
+        if isinstance(self._deserializers, RecordDeserializers):
+            return DeserializedRecords(records, self._deserializers)  # type: ignore[return-value]
+        return records._deserialized(self._deserializers)  # type: ignore[no-any-return]  # noqa: SLF001
+
+    def _acknowledge(self, records: Any, what: str) -> None:
+        plain = records.plain if isinstance(records, DeserializedRecords) else records
+        super()._acknowledge(plain, what)  # type: ignore[misc]
 
 
 class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
+    _unprepared: Sequence[Any] | None = None
+    """Records of a call that was cancelled while their schemas were looked up. The next call returns them."""
+
     async def __anext__(self) -> Record[Any, Any]:
-        return self._deserializers(await super().__anext__())  # type: ignore[misc]
+        if not isinstance(self._deserializers, RecordDeserializers):
+            return self._deserializers(await super().__anext__())  # type: ignore[misc]
+        if self._unprepared is None:
+            self._unprepared = [await super().__anext__()]  # type: ignore[misc]
+        await self._prepare()
+        first, *rest = self._unprepared
+        self._unprepared = rest or None
+        return self._deserializers(first)
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[Any, Any]:
+        """Return the next records; see `AsyncConsumer.poll`."""
+        if not isinstance(self._deserializers, RecordDeserializers):
+            return await super().poll(timeout, max_records)  # type: ignore[misc, no-any-return]
+        if self._unprepared is None:
+            records = await super().poll(timeout, max_records)  # type: ignore[misc]
+            if not records:
+                return records  # type: ignore[no-any-return]
+            self._unprepared = records.plain
+        await self._prepare()
+        records, self._unprepared = self._unprepared, None
+        return DeserializedRecords(records, self._deserializers)  # type: ignore[arg-type, return-value]
+
+    async def _prepare(self) -> None:
+        """Look up the schemas of the next records."""
+        for record in self._unprepared or ():
+            await self._deserializers.prepare(record)  # type: ignore[union-attr]
 
 
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
     """Return the deserializers of a consumer, or None if there are none."""
     for name, given in ("key_deserializer", key), ("value_deserializer", value):
         check_function(name, given, of=" of bytes")
-    return None if key is None and value is None else Deserializers(key, value)
+    if key is None and value is None:
+        return None
+    if is_record_deserializer(key) or is_record_deserializer(value):
+        return RecordDeserializers(key, value)  # type: ignore[return-value]
+    return Deserializers(key, value)
 
 
 @cache

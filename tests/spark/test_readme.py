@@ -13,7 +13,7 @@ import klamm
 from klamm.spark.stream import ADMISSION_CONTROL
 
 if TYPE_CHECKING:
-    from conftest import Broker
+    from conftest import Broker, Registry
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -23,19 +23,22 @@ PAGE = re.findall(r"^```python\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.usefixtures("spark")
-def test_every_example_runs(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_runs(broker: Broker, dev_registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
     titles = []
     for title, code in EXAMPLES:
-        here = code.replace("localhost:9092", broker.bootstrap_servers)
+        here = code.replace("localhost:9092", broker.bootstrap_servers).replace(
+            "http://localhost:8081", dev_registry.url
+        )
         exec(compile(here, f"README.md, {title}", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own README
         titles.append(title)
-    assert titles[:6] == ["Produce", "Consume", "Asyncio", "Exactly once", "Arrow", "Spark"]
+    assert titles[:7] == ["Produce", "Consume", "Asyncio", "Exactly once", "Arrow", "Spark", "Schemas"]
     said = capsys.readouterr().out
     assert "greetings-0 at offset 0" in said
     assert "b'hello 9999'" in said
     assert "b'started'" in said
     assert "behind by" in said
     assert "count(1)" in said
+    assert "[{'id': 7}]" in said
 
 
 @pytest.mark.usefixtures("spark")

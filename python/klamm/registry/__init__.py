@@ -1,13 +1,18 @@
 """Schemas of a registry with Confluent's REST API. Needs `pip install 'klamm[registry]'`.
 
     registry = SchemaRegistry("http://localhost:8081")
-    print(registry.get_version("orders-value").schema.text)
+    producer = klamm.Producer("localhost:9092", value_serializer=AvroSerializer(registry, schema))
+    consumer = klamm.Consumer("localhost:9092", topics=["orders"], value_deserializer=AvroDeserializer(registry))
 
-`klamm.registry.client` has the clients, and `klamm.registry.errors` their errors.
+`klamm.registry.client` has the clients, `klamm.registry.errors` their errors, and a module for each format its serializer.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from klamm.errors import ConfigError
+from klamm.registry.avro import AvroDeserializer, AvroSerializer
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.config import RegistryConfig, RegistryUrl
 from klamm.registry.errors import (
@@ -20,6 +25,8 @@ from klamm.registry.errors import (
     SchemaNotFoundError,
     SchemaRegistryError,
 )
+from klamm.registry.framing import Framing
+from klamm.registry.json_schema import JsonDeserializer, JsonSerializer
 from klamm.registry.schema import (
     Compatibility,
     CompatibilityLevel,
@@ -29,14 +36,25 @@ from klamm.registry.schema import (
     Schema,
     SchemaType,
 )
+from klamm.registry.subjects import SubjectNameStrategy
+
+if TYPE_CHECKING:
+    from klamm.registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 
 __all__ = [
     "AsyncSchemaRegistry",
+    "AvroDeserializer",
+    "AvroSerializer",
     "Compatibility",
     "CompatibilityLevel",
+    "Framing",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "JsonDeserializer",
+    "JsonSerializer",
     "Mode",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
     "Reference",
     "RegisteredSchema",
     "RegistryAuthenticationError",
@@ -50,4 +68,20 @@ __all__ = [
     "SchemaRegistry",
     "SchemaRegistryError",
     "SchemaType",
+    "SubjectNameStrategy",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Only these two classes need the package protobuf.
+        if name not in ("ProtobufDeserializer", "ProtobufSerializer"):
+            raise AttributeError(f"module 'klamm.registry' has no attribute {name!r}")
+        try:
+            from klamm.registry import protobuf
+        except ImportError as error:
+            raise ConfigError(
+                f"Protobuf needs the package {error.name}", hint="pip install 'klamm[registry]'"
+            ) from None
+        return getattr(protobuf, name)

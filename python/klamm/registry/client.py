@@ -77,7 +77,8 @@ class _Registry(Requests):
                 body=schema.to_json(),
             )
             registered = _registered(fields, schema, subject)
-            self._cache.put(("id", registered.id, None), registered)
+            if registered.guid is not None:  # else the response to a request for the ID has more
+                self._cache.put(("id", registered.id, None), registered)
             return registered
 
         return await self._cached(("register", subject, schema, normalize), fetch)  # type: ignore[no-any-return]

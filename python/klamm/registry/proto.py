@@ -7,10 +7,13 @@ numbers when `klamm.registry.protobuf` adds a file to a pool.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
 
 from klamm.registry.errors import SchemaError
 
@@ -50,6 +53,16 @@ def parse(text: str, name: str = "schema.proto") -> descriptor_pb2.FileDescripto
         SchemaError: The text is not a .proto file, or uses groups or editions.
     """
     return _Parser(text, name).file()
+
+
+def descriptor(text: str, name: str) -> descriptor_pb2.FileDescriptorProto:
+    """Return the descriptor of a schema: the text of a .proto file, or a serialized descriptor in base64."""
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, DecodeError, ValueError):
+        return parse(text, name)
+    file.name = name
+    return file
 
 
 class _Parser:
@@ -420,13 +433,19 @@ def _write_message(lines: list[str], message: Any, is_proto3: bool, margin: str)
             f"{inner}reserved {span.start};" if last == span.start else f"{inner}reserved {span.start} to {last};"
         )
     lines += [f"{inner}reserved {_quoted(name)};" for name in message.reserved_name]
+    # A map field has its type among the nested ones, where a parser of the text puts it again: the order is part of the framing.
     for nested in message.nested_type:
-        if nested.name not in entries:
+        if nested.name in entries:
+            fields = [field for field in message.field if _is_map(field) and field.type_name.endswith(nested.name)]
+            lines += [f"{inner}{_field_text(field, entries, False, is_proto3)}" for field in fields]
+        else:
             _write_message(lines, nested, is_proto3, inner)
     for enum in message.enum_type:
         _write_enum(lines, enum, inner)
     written: set[int] = set()
     for field in message.field:
+        if field.type_name.rpartition(".")[2] in entries and _is_map(field):
+            continue
         if field.HasField("oneof_index") and not field.proto3_optional:
             if field.oneof_index not in written:
                 written.add(field.oneof_index)
@@ -437,6 +456,10 @@ def _write_message(lines: list[str], message: Any, is_proto3: bool, margin: str)
         else:
             lines.append(f"{inner}{_field_text(field, entries, False, is_proto3)}")
     lines.append(f"{margin}}}")
+
+
+def _is_map(field: Any) -> bool:
+    return bool(field.label == FieldProto.LABEL_REPEATED and field.type_name.endswith("Entry"))
 
 
 def _type_text(field: Any) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import descriptor_pb2
-from google.protobuf.message import DecodeError
 
 from klamm.registry.errors import SchemaError
 from klamm.registry.pools import pool_of
-from klamm.registry.proto import FieldProto, parse, to_text
+from klamm.registry.proto import FieldProto, descriptor, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,16 +75,6 @@ class Protobuf:
     def serialized(self) -> str:
         """Return the serialized descriptor in base64, which Confluent's clients ask for."""
         return base64.b64encode(self._file.SerializeToString()).decode("ascii")
-
-
-def descriptor(text: str, name: str) -> descriptor_pb2.FileDescriptorProto:
-    """Return the descriptor of a schema: the text of a .proto file, or a serialized descriptor in base64."""
-    try:
-        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except (binascii.Error, DecodeError, ValueError):
-        return parse(text, name)
-    file.name = name
-    return file
 
 
 def incompatibilities(reader: Protobuf, writer: Protobuf) -> list[str]:

@@ -1,0 +1,108 @@
+"""Deserializers that are called with the topic and headers of a record, not only with its bytes.
+
+The core calls a deserializer with the bytes of a field. For the deserializers of `klamm.registry`, this file binds the record to
+the call. `klamm.hooks` decides which consumers need this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+from klamm._klamm import Deserializers
+from klamm.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeGuard
+
+    from klamm._klamm import ArrowBatch, ArrowColumns, Record, Records
+    from klamm.record import TopicPartition
+
+
+class RecordDeserializer(Protocol):
+    """A deserializer that is called with the topic and the headers, such as those of `klamm.registry`."""
+
+    def deserialize(self, data: bytes, topic: str, field: Any, headers: Any) -> Any:
+        """Return the object for the bytes of a key or value."""
+
+    def is_prepared(self, data: bytes, topic: str, field: Any, headers: Any) -> bool:
+        """Return whether `deserialize` does not block."""
+
+    async def prepare(self, data: bytes, topic: str, field: Any, headers: Any) -> None:
+        """Do what would block, so that `deserialize` does not."""
+
+
+def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
+    """Return whether a deserializer is called with the topic and the headers."""
+    return hasattr(deserializer, "is_prepared")
+
+
+class RecordDeserializers:
+    """The deserializers of one consumer. Called with a record, it returns the same record with deserialized key and value."""
+
+    def __init__(self, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> None:
+        self._key, self._value = key, value
+
+    def __call__(self, record: Record) -> Record[Any, Any]:
+        """Return the record with deserialized key and value."""
+        key, value = (_bound(each, record, name) for each, name in ((self._key, "key"), (self._value, "value")))
+        return Deserializers(key, value)(record)
+
+    async def prepare(self, record: Record) -> None:
+        """Look up the schemas of a record. The deserializer raises an error where the program reads the field."""
+        for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
+            if data is None or not is_record_deserializer(each):
+                continue
+            if not each.is_prepared(data, record.topic, name, record.headers):
+                with suppress(KafkaError):
+                    await each.prepare(data, record.topic, name, record.headers)
+
+
+def _bound(deserializer: Callable[[bytes], Any] | None, record: Record, field: str) -> Callable[[bytes], Any] | None:
+    if not is_record_deserializer(deserializer):
+        return deserializer
+    return lambda data: deserializer.deserialize(data, record.topic, field, record.headers)
+
+
+class DeserializedRecords(Sequence["Record[Any, Any]"]):
+    """The records of a poll, with deserializers. It has the methods of `klamm.Records`."""
+
+    def __init__(self, plain: Records, deserializers: RecordDeserializers) -> None:
+        self.plain, self._deserializers = plain, deserializers
+
+    def __len__(self) -> int:
+        return len(self.plain)
+
+    @overload
+    def __getitem__(self, index: int) -> Record[Any, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> DeserializedRecords: ...
+    def __getitem__(self, index: int | slice) -> Record[Any, Any] | DeserializedRecords:
+        if isinstance(index, slice):
+            return DeserializedRecords(self.plain[index], self._deserializers)
+        return self._deserializers(self.plain[index])
+
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
+        return map(self._deserializers, self.plain)
+
+    def __eq__(self, other: object) -> bool:
+        return self.plain == (other.plain if isinstance(other, DeserializedRecords) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.plain)
+
+    def by_partition(self) -> dict[TopicPartition, DeserializedRecords]:
+        """Return the records of each partition."""
+        parts = self.plain.by_partition()
+        return {partition: DeserializedRecords(part, self._deserializers) for partition, part in parts.items()}
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Return the records as Arrow record batch; see `klamm.Records.to_arrow`."""
+        return self.plain.to_arrow(columns)
+
+    def _columns(self, columns: ArrowColumns) -> ArrowBatch:
+        return self.plain._columns(columns)  # noqa: SLF001

@@ -1,0 +1,313 @@
+"""`AvroSerializer` and `AvroDeserializer`. fastavro encodes, decodes, and resolves writer to reader schemas.
+
+Confluent's serializers write a value of the schema `"bytes"` without a length, and klamm does the same.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
+
+from klamm.errors import ArgumentError, ConfigError
+from klamm.registry.avro_check import checked, compiled
+from klamm.registry.convert import to_plain
+from klamm.registry.errors import SchemaError
+from klamm.registry.framing import single_object, written
+from klamm.registry.schema import Schema
+from klamm.registry.serde import BaseDeserializer, BaseSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from klamm.registry.avro_check import Check
+    from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
+    from klamm.registry.framing import Frame, Framing
+    from klamm.registry.schema import RegisteredSchema
+    from klamm.registry.subjects import SubjectNameStrategy
+
+__all__ = ["AvroDeserializer", "AvroSerializer"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Parsed(NamedTuple):
+    """A parsed Avro schema.
+
+    Attributes:
+        schema: The schema as the only field of a record, which has the same encoding. fastavro keeps the types of the references
+            only with a record.
+        name: Name of the record type, or of another type.
+        check: The check of the bytes of a value.
+        is_bytes: Whether values are written without a length.
+        fingerprint: The fingerprint in Avro's single-object encoding. A schema with references has none.
+    """
+
+    schema: Any
+    name: str
+    check: Check
+    is_bytes: bool
+    fingerprint: bytes
+
+
+def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+    """Return a parsed schema.
+
+    Args:
+        schema: The schema.
+        references: The referenced schemas by name, each after those that it references.
+
+    Raises:
+        SchemaError: The schema is invalid.
+    """
+    try:
+        import fastavro
+    except ImportError:
+        raise ConfigError("Avro needs fastavro", hint="pip install 'klamm[registry]'") from None
+    known: dict[str, Any] = {}
+    try:
+        for reference in references.values():
+            fastavro.parse_schema(_loaded(reference.text), named_schemas=known)
+        loaded = _loaded(schema.text)
+        fingerprint = b""
+        if not references:
+            canonical = fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema(loaded))
+            fingerprint = bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
+        wrapped = fastavro.parse_schema(
+            {"type": "record", "name": "klamm_Value", "fields": [{"name": "value", "type": loaded}]},
+            named_schemas=known,
+        )
+        found = wrapped["fields"][0]["type"]  # type: ignore[index,call-overload]
+        check = compiled(found, known)
+    except Exception as error:
+        raise SchemaError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
+    kind = loaded["type"] if isinstance(loaded, dict) else loaded
+    is_bytes = kind == "bytes" and not (isinstance(loaded, dict) and "logicalType" in loaded)
+    name = found.get("name") if isinstance(found, dict) else None
+    return Parsed(wrapped, name or (kind if isinstance(kind, str) else "union"), check, is_bytes, fingerprint)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        if text.strip().isalpha():  # the name of a primitive type
+            return text.strip()
+        raise
+
+
+def _schema(schema: Schema | str | None) -> Schema | None:
+    return Schema(schema) if isinstance(schema, str) else schema
+
+
+class AvroSerializer(BaseSerializer[T]):
+    """Serialize values with an Avro schema. Pass it to a producer as `key_serializer` or `value_serializer`.
+
+    A value is what fastavro takes: a dict for a record. Dataclasses, pydantic models and enums are converted.
+
+    Args:
+        registry: Client of the registry.
+        schema: The schema, or its text. It can be omitted with `use_latest_version` or `use_schema_id`.
+        auto_register_schemas: Register the schema with the first record. If False, look it up. Default True.
+        use_latest_version: Write with the latest version of the subject.
+        use_schema_id: Write with the schema that has this ID.
+        normalize_schemas: Let the registry compare and keep the schema in a normal form.
+        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and record name.
+        framing: How records say which schema they have; see docs/registry.md. Default "id".
+        to_dict: Function that converts a value to a dict first.
+
+    Raises:
+        ConfigError: Arguments exclude each other, or the schema is invalid.
+
+    Example:
+        serializer = AvroSerializer(registry, '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
+        with klamm.Producer("localhost:9092", value_serializer=serializer) as producer:
+            producer.send("orders", {"id": 7})
+    """
+
+    schema_type = "AVRO"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        schema: Schema | str | None = None,
+        *,
+        auto_register_schemas: bool | None = None,
+        use_latest_version: bool = False,
+        use_schema_id: int | None = None,
+        normalize_schemas: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        framing: Framing = "id",
+        to_dict: Callable[[T], Any] | None = None,
+    ) -> None:
+        super().__init__(
+            registry,
+            _schema(schema),
+            auto_register_schemas=auto_register_schemas,
+            use_latest_version=use_latest_version,
+            use_schema_id=use_schema_id,
+            normalize_schemas=normalize_schemas,
+            subject_name_strategy=subject_name_strategy,
+            framing=framing,
+        )
+        self._to_dict = to_dict
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+        return parse(schema, references)
+
+    def _record_name(self, parsed: Parsed) -> str:
+        return parsed.name
+
+    def _prefix(self, registered: RegisteredSchema, parsed: Parsed, value: Any) -> bytes:  # noqa: ARG002
+        if self._framing == "single_object":
+            if not parsed.fingerprint:
+                raise SchemaError("a schema with references has no fingerprint", hint="use framing='id'")
+            return single_object(parsed.fingerprint)
+        return written(self._framing, registered.id, registered.guid, None)
+
+    def _encode(self, parsed: Parsed, value: Any) -> bytes:
+        import fastavro
+
+        plain = to_plain(value if self._to_dict is None else self._to_dict(value))
+        if parsed.is_bytes:
+            if not isinstance(plain, (bytes, bytearray, memoryview)):
+                raise SchemaError(f"the schema is bytes, and the value is of type {type(plain).__name__}")
+            return bytes(plain)
+        out = io.BytesIO()
+        try:
+            fastavro.schemaless_writer(out, parsed.schema, {"value": plain})
+        except Exception as error:  # fastavro has no class of its own
+            raise _unfit(parsed, plain, error) from None
+        payload = out.getvalue()
+        checked(parsed.check, payload, 0)
+        return payload
+
+
+def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
+    """Return the error for a value that does not fit its schema, with the field that fastavro's validation finds."""
+    import fastavro
+
+    path = ""
+    try:
+        fastavro.validation.validate({"value": plain}, parsed.schema, raise_errors=True)
+    except fastavro.validation.ValidationError as invalid:
+        path = (invalid.errors[-1].field or "") if invalid.errors else ""
+    except Exception:  # noqa: S110 - the path only helps
+        pass
+    path = path.removeprefix("klamm_Value.value").removeprefix(parsed.name).lstrip(".")
+    return SchemaError(f"the value does not fit the Avro schema: {type(error).__name__}: {error}", path=path)
+
+
+class AvroDeserializer(BaseDeserializer[T_co]):
+    """Deserialize values of Avro schemas. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+
+    The schema of the writer comes from the registry. A record becomes a dict, or what `to` says.
+
+    Args:
+        registry: Client of the registry.
+        to: Dataclass, pydantic model or TypedDict of the values, or a function of the dict.
+        reader_schema: Schema to which all values are resolved, or its text. Default: the schema of the writer.
+        use_latest_version: Resolve values to the latest version of the subject.
+        subject_name_strategy: Strategy of the subject for `use_latest_version`.
+        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+        schemas: Schemas of values in Avro's single-object encoding, which has no ID.
+
+    Raises:
+        ConfigError: Arguments exclude each other.
+        SchemaError: A schema is invalid.
+
+    Example:
+        deserializer = AvroDeserializer(registry, Order)
+        with klamm.Consumer("localhost:9092", topics=["orders"], value_deserializer=deserializer) as consumer:
+            for record in consumer:
+                print(record.value.id)
+    """
+
+    schema_type = "AVRO"
+
+    @overload
+    def __init__(
+        self: AvroDeserializer[Any],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: None = None,
+        *,
+        reader_schema: Schema | str | None = None,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+        schemas: Sequence[Schema | str] = (),
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AvroDeserializer[T],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: Callable[..., T],
+        *,
+        reader_schema: Schema | str | None = None,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+        schemas: Sequence[Schema | str] = (),
+    ) -> None: ...
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: Callable[..., Any] | None = None,
+        *,
+        reader_schema: Schema | str | None = None,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+        schemas: Sequence[Schema | str] = (),
+    ) -> None:
+        super().__init__(
+            registry,
+            to,
+            use_latest_version=use_latest_version,
+            subject_name_strategy=subject_name_strategy,
+            id_bytes=id_bytes,
+        )
+        if reader_schema is not None and use_latest_version:
+            raise ConfigError("reader_schema and use_latest_version exclude each other", hint="remove one of the two")
+        if isinstance(schemas, (str, Schema)):
+            raise ArgumentError("schemas have to be a list", hint="pass [schema]")
+        self._reader_schema = _schema(reader_schema)
+        for schema in schemas:
+            parsed = parse(cast("Schema", _schema(schema)), {})
+            self._writers[parsed.fingerprint] = parsed
+        if self._reader_schema is not None and not self._reader_schema.references:
+            self._given = parse(self._reader_schema, {})
+
+    _given: Parsed | None = None
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+        return parse(schema, references)
+
+    async def _find_writer(self, frame: Frame) -> Any:
+        if self._reader_schema is not None and self._given is None:
+            self._given = parse(self._reader_schema, await self.registry._resolve(self._reader_schema))  # noqa: SLF001
+        return await super()._find_writer(frame)
+
+    def _record_name(self, writer: Parsed, frame: Frame) -> str:  # noqa: ARG002
+        return writer.name
+
+    def _decode(self, writer: Parsed, reader: Parsed | None, data: bytes, frame: Frame) -> Any:
+        import fastavro
+
+        reader = self._given if reader is None else reader
+        if writer.is_bytes and (reader is None or reader.is_bytes):
+            return data[frame.start :]
+        checked(writer.check, data, frame.start)
+        payload = io.BytesIO(data)
+        payload.seek(frame.start)
+        try:
+            found = fastavro.schemaless_reader(payload, writer.schema, None if reader is None else reader.schema)
+        except fastavro.read.SchemaResolutionError as error:
+            raise SchemaError(
+                f"the value cannot be resolved to the reader schema: {error}",
+                hint="add a default to new fields, and an alias to renamed ones",
+            ) from None
+        except Exception as error:
+            raise SchemaError(f"the value does not fit its schema: {type(error).__name__}: {error}") from None
+        return found["value"]  # type: ignore[index,call-overload]

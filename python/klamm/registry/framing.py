@@ -1,0 +1,157 @@
+"""Framings: how a record says which schema its key or value has.
+
+| framing | bytes |
+| --- | --- |
+| `id` | 0, four bytes of schema ID |
+| `guid` | 1, 16 bytes of schema GUID |
+| `header_id`, `header_guid` | the same in a record header, and the payload alone in the record |
+| `apicurio` | 0, eight bytes of schema ID |
+| `single_object` | C3 01, eight bytes of fingerprint (Avro only) |
+
+For Protobuf, the position of the message in its file follows the ID. This file reads and writes bytes only.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from klamm.registry.errors import SchemaError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+Framing: TypeAlias = "Literal['id', 'guid', 'header_id', 'header_guid', 'apicurio', 'single_object']"
+"""How a serializer says which schema a record has."""
+
+FRAMINGS = ("id", "guid", "header_id", "header_guid", "apicurio", "single_object")
+HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+"""Names of the record headers that can contain the ID or GUID."""
+_MAX_INDEXES = 64
+_SINGLE_OBJECT = b"\xc3\x01"
+
+
+class Frame(NamedTuple):
+    """What a record says about its schema.
+
+    Attributes:
+        schema: ID, GUID, or the fingerprint as eight bytes.
+        start: Where the payload starts in the record.
+        indexes: For Protobuf, the position of the message in its file.
+    """
+
+    schema: int | str | bytes
+    start: int
+    indexes: tuple[int, ...] = ()
+
+
+def read(data: bytes, header: bytes | None, *, id_bytes: int = 4, has_indexes: bool = False) -> Frame:
+    """Return the frame of a key or value.
+
+    Args:
+        data: Bytes of the key or value.
+        header: Value of the record header that can contain the ID, or None.
+        id_bytes: Length of a schema ID: 4, or 8 as Apicurio can be configured.
+        has_indexes: Whether the position of a Protobuf message follows.
+
+    Raises:
+        SchemaError: The bytes have no framing, or are too short.
+    """
+    source = data if header is None else header
+    schema, at = _schema(source, id_bytes, "" if header is None else " of the record header")
+    indexes: tuple[int, ...] = ()
+    if has_indexes:
+        indexes, at = _read_indexes(source, at)
+    return Frame(schema, at if header is None else 0, indexes)
+
+
+def _schema(source: bytes, id_bytes: int, where: str) -> tuple[int | str | bytes, int]:
+    magic = source[:1]
+    if magic == b"\x00":
+        end = 1 + id_bytes
+        if len(source) >= end:
+            return int.from_bytes(source[1:end], "big"), end
+    elif magic == b"\x01":
+        end = 17
+        if len(source) >= end:
+            return str(uuid.UUID(bytes=bytes(source[1:end]))), end
+    elif source[:2] == _SINGLE_OBJECT:
+        end = 10
+        if len(source) >= end:
+            return bytes(source[2:end]), end
+    elif not magic:
+        raise SchemaError("there are no bytes, so no schema ID")
+    else:
+        raise SchemaError(
+            f"the first byte{where} is {magic[0]}, which starts no framing",
+            hint="the record was not written by a serializer of a schema registry",
+        )
+    raise SchemaError(f"the framing{where} needs {end} bytes and has {len(source)}", hint="the record is truncated")
+
+
+def written(framing: Framing, schema_id: int, guid: str | None, indexes: tuple[int, ...] | None) -> bytes:
+    """Return the bytes before a payload, or in a header.
+
+    Raises:
+        SchemaError: The registry returned no GUID, or the ID is too large for the framing.
+    """
+    position = b"" if indexes is None else _write_indexes(indexes)
+    if framing in ("guid", "header_guid"):
+        if guid is None:
+            raise SchemaError(
+                f"the registry has no GUID for schema {schema_id}", hint="use framing='id'", schema_id=schema_id
+            )
+        return b"\x01" + uuid.UUID(guid).bytes + position
+    try:
+        return struct.pack(">bq" if framing == "apicurio" else ">bI", 0, schema_id) + position
+    except struct.error:
+        raise SchemaError(
+            f"schema ID {schema_id} does not fit into four bytes", hint="use framing='apicurio'", schema_id=schema_id
+        ) from None
+
+
+def single_object(fingerprint: bytes) -> bytes:
+    """Return the bytes before a payload in Avro's single-object encoding."""
+    return _SINGLE_OBJECT + fingerprint
+
+
+def _write_indexes(indexes: tuple[int, ...]) -> bytes:
+    """Return the position of a message in its file. The first message has a short form."""
+    if indexes == (0,):
+        return b"\x00"
+    return b"".join(map(_varint, (len(indexes), *indexes)))
+
+
+def _varint(number: int) -> bytes:
+    rest, written = number << 1, bytearray()  # zigzag, and never negative
+    while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*written, rest])
+
+
+def _read_indexes(source: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    count, at = _read_varint(source, at)
+    if count > _MAX_INDEXES:
+        raise SchemaError(f"the framing has {count} message indexes, more than {_MAX_INDEXES}")
+    indexes = []
+    for _ in range(count):
+        index, at = _read_varint(source, at)
+        indexes.append(index)
+    return tuple(indexes) or (0,), at
+
+
+def _read_varint(source: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if at >= len(source):
+            raise SchemaError("the framing ends in the message indexes", hint="the record is truncated")
+        byte = source[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - seven bits a byte
+            if value & 1:
+                raise SchemaError("the framing has a negative message index")
+            return value >> 1, at
+    raise SchemaError("the framing has a message index that is too large")

@@ -1,0 +1,236 @@
+"""`JsonSerializer` and `JsonDeserializer`: JSON that jsonschema validates against a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+
+from klamm.errors import ConfigError
+from klamm.registry.convert import to_plain
+from klamm.registry.errors import SchemaError
+from klamm.registry.schema import Schema
+from klamm.registry.serde import BaseDeserializer, BaseSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
+    from klamm.registry.framing import Frame, Framing
+    from klamm.registry.subjects import SubjectNameStrategy
+
+__all__ = ["JsonDeserializer", "JsonSerializer"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Parsed(NamedTuple):
+    """A parsed JSON Schema.
+
+    Attributes:
+        validator: jsonschema's validator.
+        name: The title, or None.
+    """
+
+    validator: Any
+    name: str | None
+
+
+def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+    """Return a parsed schema.
+
+    Args:
+        schema: The schema.
+        references: The referenced schemas by name.
+
+    Raises:
+        SchemaError: The schema is invalid.
+    """
+    try:
+        import jsonschema
+        import referencing
+        import referencing.jsonschema
+    except ImportError:
+        raise ConfigError("JSON Schema needs jsonschema", hint="pip install 'klamm[registry]'") from None
+    try:
+        loaded = json.loads(schema.text)
+        # A registry of its own: an unknown reference must not be fetched from the network.
+        known: Any = referencing.Registry()
+        for name, reference in references.items():
+            resource = referencing.Resource.from_contents(
+                json.loads(reference.text), default_specification=referencing.jsonschema.DRAFT7
+            )
+            known = known.with_resource(name, resource)
+            if (own := resource.id()) is not None:
+                known = known.with_resource(own, resource)
+        kind: Any = jsonschema.validators.validator_for(loaded, jsonschema.Draft7Validator)
+        kind.check_schema(loaded)
+        validator = kind(loaded, registry=known)
+    except Exception as error:
+        message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+        raise SchemaError(f"the JSON Schema is invalid: {message}") from None
+    title = loaded.get("title") if isinstance(loaded, dict) else None
+    return Parsed(validator, title if isinstance(title, str) else None)
+
+
+def _validate(parsed: Parsed, plain: Any) -> None:
+    import jsonschema
+
+    try:
+        error = jsonschema.exceptions.best_match(parsed.validator.iter_errors(plain))
+    except Exception as failure:
+        raise SchemaError(f"the JSON Schema cannot be used: {type(failure).__name__}: {failure}") from None
+    if error is not None:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
+        # jsonschema's own message contains the value, which can be long.
+        message = error.message if len(error.message) <= 300 else f"{error.message[:300]}…"  # noqa: PLR2004
+        raise SchemaError(f"the value does not fit the JSON Schema: {message}", path=path.removeprefix("."))
+
+
+class JsonSerializer(BaseSerializer[T]):
+    """Serialize values as JSON with a JSON Schema. Pass it to a producer as `key_serializer` or `value_serializer`.
+
+    A value is what `json.dumps` takes. Dataclasses, pydantic models and enums are converted.
+
+    Args:
+        registry: Client of the registry.
+        schema: The schema, or its text. It can be omitted with `use_latest_version` or `use_schema_id`.
+        validate: Validate values before they are sent. Default True.
+        auto_register_schemas: Register the schema with the first record. If False, look it up. Default True.
+        use_latest_version: Write with the latest version of the subject.
+        use_schema_id: Write with the schema that has this ID.
+        normalize_schemas: Let the registry compare and keep the schema in a normal form.
+        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and title.
+        framing: How records say which schema they have; see docs/registry.md. Default "id".
+        to_dict: Function that converts a value to a dict first.
+
+    Raises:
+        ConfigError: Arguments exclude each other, or the schema is invalid.
+
+    Example:
+        serializer = JsonSerializer(registry, '{"title": "Order", "type": "object", "required": ["id"]}')
+        with klamm.Producer("localhost:9092", value_serializer=serializer) as producer:
+            producer.send("orders", {"id": 7})
+    """
+
+    schema_type = "JSON"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        schema: Schema | str | None = None,
+        *,
+        validate: bool = True,
+        auto_register_schemas: bool | None = None,
+        use_latest_version: bool = False,
+        use_schema_id: int | None = None,
+        normalize_schemas: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        framing: Framing = "id",
+        to_dict: Callable[[T], Any] | None = None,
+    ) -> None:
+        super().__init__(
+            registry,
+            Schema(schema, "JSON") if isinstance(schema, str) else schema,
+            auto_register_schemas=auto_register_schemas,
+            use_latest_version=use_latest_version,
+            use_schema_id=use_schema_id,
+            normalize_schemas=normalize_schemas,
+            subject_name_strategy=subject_name_strategy,
+            framing=framing,
+        )
+        self._to_dict, self._validates = to_dict, validate
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+        return parse(schema, references)
+
+    def _record_name(self, parsed: Parsed) -> str | None:
+        return parsed.name
+
+    def _encode(self, parsed: Parsed, value: Any) -> bytes:
+        plain = to_plain(value if self._to_dict is None else self._to_dict(value), is_json=True)
+        if self._validates:
+            _validate(parsed, plain)
+        try:
+            return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SchemaError(f"the value cannot be written as JSON: {error}") from None
+
+
+class JsonDeserializer(BaseDeserializer[T_co]):
+    """Deserialize JSON with a JSON Schema. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+
+    An object becomes a dict, or what `to` says.
+
+    Args:
+        registry: Client of the registry.
+        to: Dataclass, pydantic model or TypedDict of the values, or a function of the dict.
+        validate: Validate values against the schema of the writer, or the latest version. Default True.
+        use_latest_version: Validate values against the latest version of the subject instead.
+        subject_name_strategy: Strategy of the subject for `use_latest_version`.
+        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+
+    Example:
+        deserializer = JsonDeserializer(registry, Order)
+        with klamm.Consumer("localhost:9092", topics=["orders"], value_deserializer=deserializer) as consumer:
+            for record in consumer:
+                print(record.value.id)
+    """
+
+    schema_type = "JSON"
+
+    @overload
+    def __init__(
+        self: JsonDeserializer[Any],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: None = None,
+        *,
+        validate: bool = True,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: JsonDeserializer[T],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: Callable[..., T],
+        *,
+        validate: bool = True,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None: ...
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: Callable[..., Any] | None = None,
+        *,
+        validate: bool = True,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None:
+        super().__init__(
+            registry,
+            to,
+            use_latest_version=use_latest_version,
+            subject_name_strategy=subject_name_strategy,
+            id_bytes=id_bytes,
+        )
+        self._validates = validate
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+        return parse(schema, references)
+
+    def _record_name(self, writer: Parsed, frame: Frame) -> str | None:  # noqa: ARG002
+        return writer.name
+
+    def _decode(self, writer: Parsed, reader: Parsed | None, data: bytes, frame: Frame) -> Any:
+        try:
+            plain = json.loads(data[frame.start :].decode())
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(f"the value is not JSON: {type(error).__name__}: {error}") from None
+        if self._validates:
+            _validate(reader or writer, plain)
+        return plain

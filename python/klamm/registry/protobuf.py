@@ -1,0 +1,381 @@
+"""`ProtobufSerializer` and `ProtobufDeserializer`: messages of generated classes, or dynamic ones.
+
+A schema is the text of a .proto file. A file whose text `klamm.registry.proto` cannot write without loss is registered as a
+serialized descriptor in base64, as confluent-kafka does.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+
+from google.protobuf import descriptor_pb2, json_format, message_factory
+from google.protobuf.message import DecodeError, EncodeError, Message
+
+from klamm.errors import ArgumentError
+from klamm.registry.convert import to_plain
+from klamm.registry.errors import SchemaError
+from klamm.registry.framing import written
+from klamm.registry.pools import is_well_known, pool_of
+from klamm.registry.proto import descriptor, parse, to_text
+from klamm.registry.schema import Reference, Schema
+from klamm.registry.serde import BaseDeserializer, BaseSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
+    from klamm.registry.framing import Frame, Framing
+    from klamm.registry.schema import RegisteredSchema
+    from klamm.registry.subjects import SubjectNameStrategy
+
+__all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+_FILE = "schema.proto"
+
+
+class Parsed(NamedTuple):
+    """A parsed Protobuf schema.
+
+    Attributes:
+        file: Descriptor of the file.
+        pool: The pool that has the file and everything that it imports.
+        classes: Classes of the messages that were needed, by their position in the file.
+    """
+
+    file: Any
+    pool: Any
+    classes: dict[tuple[int, ...], Any]
+
+    def message(self, indexes: tuple[int, ...]) -> Any:
+        """Return the descriptor of a message.
+
+        Raises:
+            SchemaError: The file has no message at this position.
+        """
+        messages = list(self.file.message_types_by_name.values())
+        found = None
+        for index in indexes:
+            if index >= len(messages):
+                raise SchemaError(f"the Protobuf schema has no message at position {list(indexes)}")
+            found = messages[index]
+            messages = list(found.nested_types)
+        return found
+
+    def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
+        """Return the descriptor of the message of a record.
+
+        Java's serializer does not count the types of map fields, and the serializers of other languages do. The name of the
+        expected message decides, or that a record is never a map entry.
+        """
+        try:
+            found = self.message(indexes)
+        except SchemaError:
+            found = None
+        if found is None or found.GetOptions().map_entry or (name is not None and found.full_name != name):
+            other = self._message_of_java(indexes)
+            if other is not None and name in (None, other.full_name):
+                return other
+        return self.message(indexes) if found is None else found
+
+    def _message_of_java(self, indexes: tuple[int, ...]) -> Any:
+        messages, found = list(self.file.message_types_by_name.values()), None
+        for index in indexes:
+            messages = [each for each in messages if not each.GetOptions().map_entry]
+            if index >= len(messages):
+                return None
+            found = messages[index]
+            messages = list(found.nested_types)
+        return found
+
+
+def parse_schema(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+    """Return a parsed schema.
+
+    Args:
+        schema: The schema.
+        references: The imported schemas by name.
+
+    Raises:
+        SchemaError: The schema is invalid.
+    """
+    files = {name: descriptor(reference.text, name) for name, reference in references.items()}
+    try:
+        pool = pool_of(descriptor(schema.text, _FILE), files)
+        return Parsed(pool.FindFileByName(_FILE), pool, {})
+    except (KeyError, TypeError, ValueError) as error:
+        raise SchemaError(f"the Protobuf schema is invalid: {error}") from None
+
+
+def _indexes(message: Any) -> tuple[int, ...]:
+    """Return the position of a message in its file."""
+    if message.containing_type is not None:
+        siblings = list(message.containing_type.nested_types)
+        return (*_indexes(message.containing_type), siblings.index(message))
+    return (list(message.file.message_types_by_name.values()).index(message),)
+
+
+def _text(file: Any) -> str:
+    """Return a file as a registry takes it: as text, or serialized if the text would lose something."""
+    original = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
+    text = to_text(original)
+    try:
+        again = parse(text, original.name)
+    except SchemaError:
+        again = None
+    is_same = again is not None and _plain(again) == _plain(original)
+    return text if is_same else base64.b64encode(file.serialized_pb).decode("ascii")
+
+
+def _plain(file: Any) -> Any:
+    """Return a descriptor without what two compilers write differently: names of types and JSON names."""
+    plain = descriptor_pb2.FileDescriptorProto()
+    plain.CopyFrom(file)
+    plain.ClearField("source_code_info")
+    plain.syntax = plain.syntax or "proto2"
+
+    def strip(messages: Any) -> None:
+        for message in messages:
+            for field in message.field:
+                field.type_name = field.type_name.rpartition(".")[2]
+                if field.type_name:
+                    field.ClearField("type")
+                field.ClearField("json_name")
+            strip(message.nested_type)
+            message.field.sort(key=lambda field: field.number)
+
+    strip(plain.message_type)
+    return plain
+
+
+class ProtobufSerializer(BaseSerializer[T]):
+    """Serialize Protobuf messages. Pass it to a producer as `key_serializer` or `value_serializer`.
+
+    The schema is that of the message. With `message_type`, dicts, dataclasses and pydantic models are accepted too.
+
+    Args:
+        registry: Client of the registry.
+        message_type: Generated class of the messages. Default: messages of any class.
+        auto_register_schemas: Register the schemas with the first record. If False, look them up. Default True.
+        use_latest_version: Write with the ID of the latest version of the subject.
+        use_schema_id: Write with this schema ID.
+        normalize_schemas: Let the registry compare and keep the schema in a normal form.
+        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and message name.
+        reference_subject_name: Function that returns the subject of an imported file. Default: the name of the file.
+        framing: How records say which schema they have; see docs/registry.md. Default "id".
+
+    Raises:
+        ConfigError: Arguments exclude each other.
+        ArgumentError: `message_type` is not a message class.
+
+    Example:
+        with klamm.Producer("localhost:9092", value_serializer=ProtobufSerializer(registry)) as producer:
+            producer.send("orders", Order(id=7))
+    """
+
+    schema_type = "PROTOBUF"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        message_type: type[T] | None = None,
+        *,
+        auto_register_schemas: bool | None = None,
+        use_latest_version: bool = False,
+        use_schema_id: int | None = None,
+        normalize_schemas: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        reference_subject_name: Callable[[str], str] = str,
+        framing: Framing = "id",
+    ) -> None:
+        super().__init__(
+            registry,
+            Schema("", "PROTOBUF"),  # each message has its own
+            auto_register_schemas=auto_register_schemas,
+            use_latest_version=use_latest_version,
+            use_schema_id=use_schema_id,
+            normalize_schemas=normalize_schemas,
+            subject_name_strategy=subject_name_strategy,
+            framing=framing,
+        )
+        self._message_type, self._reference_subject = _message_class(message_type), reference_subject_name
+
+    def _key(self, value: Any, topic: str | None, field: Any) -> tuple[Any, ...]:
+        return topic, field, self._message(value).DESCRIPTOR
+
+    def _message(self, value: Any) -> Any:
+        if isinstance(value, Message):
+            if self._message_type is not None and value.DESCRIPTOR is not self._message_type.DESCRIPTOR:
+                raise SchemaError(
+                    f"the serializer is for {self._message_type.DESCRIPTOR.full_name},"
+                    f" and the value is a {value.DESCRIPTOR.full_name}"
+                )
+            return value
+        if self._message_type is None:
+            raise SchemaError(
+                f"the value is of type {type(value).__name__}, not a Protobuf message",
+                hint="pass a message, or create the serializer with message_type",
+            )
+        try:
+            return json_format.ParseDict(to_plain(value, is_json=True), self._message_type())
+        except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
+            name = self._message_type.DESCRIPTOR.full_name
+            raise SchemaError(f"the value does not fit the message {name}: {error}") from None
+
+    async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
+        if not (self._uses_latest or self._schema_id is not None):
+            return Schema(_text(kind.file), "PROTOBUF", await self._references(kind.file)), kind.full_name
+        return None, kind.full_name
+
+    async def _references(self, file: Any) -> tuple[Reference, ...]:
+        """Register or look up the files that a file imports."""
+        found = []
+        for imported in file.dependencies:
+            if is_well_known(imported.name):
+                continue
+            subject = self._reference_subject(imported.name)
+            schema = Schema(_text(imported), "PROTOBUF", await self._references(imported))
+            if self._registers:
+                await self.registry._register(subject, schema, self._normalize)  # noqa: SLF001
+            # A registration returns the version only in some releases.
+            registered = await self.registry._lookup(subject, schema, self._normalize, False)  # noqa: SLF001
+            found.append(Reference(imported.name, subject, registered.version or 1))
+        return tuple(found)
+
+    def _record_name(self, parsed: Any) -> str | None:  # noqa: ARG002
+        return None
+
+    async def _parsed(self, registered: RegisteredSchema) -> Any:
+        if registered.schema.type != self.schema_type:
+            raise SchemaError(f"the schema is of type {registered.schema.type}, not PROTOBUF", schema_id=registered.id)
+        return None  # the message encodes itself
+
+    def _prefix(self, registered: RegisteredSchema, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+        return written(self._framing, registered.id, registered.guid, _indexes(self._message(value).DESCRIPTOR))
+
+    def _encode(self, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+        try:
+            payload: bytes = self._message(value).SerializeToString()
+        except (EncodeError, ValueError) as error:
+            raise SchemaError(f"the message cannot be serialized: {error}") from None
+        return payload
+
+
+def _message_class(given: Any) -> Any:
+    if given is not None and not (isinstance(given, type) and issubclass(given, Message)):
+        raise ArgumentError(f"message_type has to be a Protobuf message class, not {given!r}")
+    return given
+
+
+class ProtobufDeserializer(BaseDeserializer[T_co]):
+    """Deserialize Protobuf messages. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+
+    Args:
+        registry: Client of the registry.
+        message_type: Generated class of the messages. Default: dynamic messages with the schema of the writer.
+        to: Dataclass, pydantic model or TypedDict of the values, or a function of a dict. `dict` returns dicts.
+        use_latest_version: Read dynamic messages with the latest version of the subject.
+        subject_name_strategy: Strategy of the subject for `use_latest_version`.
+        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+
+    Raises:
+        ArgumentError: `message_type` is not a message class.
+
+    Example:
+        deserializer = ProtobufDeserializer(registry, Order)
+        with klamm.Consumer("localhost:9092", topics=["orders"], value_deserializer=deserializer) as consumer:
+            for record in consumer:
+                print(record.value.id)
+    """
+
+    schema_type = "PROTOBUF"
+    _has_indexes = True
+
+    @overload
+    def __init__(
+        self: ProtobufDeserializer[Any],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        message_type: None = None,
+        *,
+        to: None = None,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ProtobufDeserializer[T],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        message_type: type[T],
+        *,
+        to: None = None,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ProtobufDeserializer[T],
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        message_type: type | None = None,
+        *,
+        to: Callable[..., T],
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None: ...
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        message_type: type | None = None,
+        *,
+        to: Callable[..., Any] | None = None,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
+    ) -> None:
+        super().__init__(
+            registry,
+            to,
+            use_latest_version=use_latest_version,
+            subject_name_strategy=subject_name_strategy,
+            id_bytes=id_bytes,
+        )
+        self._message_type = _message_class(message_type)
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+        return parse_schema(schema, references)
+
+    def _record_name(self, writer: Parsed, frame: Frame) -> str:
+        return str(writer.wanted(frame.indexes, None).full_name)
+
+    def _decode(self, writer: Parsed, reader: Parsed | None, data: bytes, frame: Frame) -> Any:
+        name = None if self._message_type is None else self._message_type.DESCRIPTOR.full_name
+        wanted = writer.wanted(frame.indexes, name)
+        if self._message_type is not None:
+            message, expected = self._message_type(), self._message_type.DESCRIPTOR
+            if wanted.full_name != expected.full_name:
+                raise SchemaError(f"the record has a {wanted.full_name}, not a {expected.full_name}")
+        else:
+            message = _class_of(writer if reader is None else reader, wanted, frame.indexes)()
+        try:
+            message.ParseFromString(data[frame.start :])
+        except (DecodeError, ValueError) as error:
+            raise SchemaError(f"the value is not a {wanted.full_name}: {error}") from None
+        if self._convert is None:
+            return message
+        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+
+def _class_of(parsed: Parsed, wanted: Any, indexes: tuple[int, ...]) -> Any:
+    """Return the class of dynamic messages. A reader schema has the message under its name, perhaps at another position."""
+    found = parsed.classes.get(indexes)
+    if found is None:
+        try:
+            message = parsed.pool.FindMessageTypeByName(wanted.full_name)
+        except KeyError:
+            raise SchemaError(f"the latest version of the schema has no message {wanted.full_name}") from None
+        found = parsed.classes[indexes] = message_factory.GetMessageClass(message)
+    return found

@@ -1,0 +1,406 @@
+"""What the serializers and deserializers of all formats share: subjects, registration, framing, caching and errors.
+
+A format adds how a schema is parsed and how a value is encoded or decoded. Producers and consumers call `serialize` and
+`deserialize` with topic and headers; `klamm.hooks` does that. A program can also call them itself. A registry client of either
+style works: where a lookup would block an event loop, `prepare` runs before.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from klamm.errors import ArgumentError, ConfigError, KafkaError
+from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
+from klamm.registry.convert import converter
+from klamm.registry.errors import SchemaError
+from klamm.registry.framing import FRAMINGS, HEADERS, read, written
+from klamm.registry.schema import RegisteredSchema
+from klamm.registry.subjects import check_strategy, subject_of
+from klamm.waiting import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+
+    from klamm.registry.framing import Frame, Framing
+    from klamm.registry.schema import Schema, SchemaType
+    from klamm.registry.subjects import Field, SubjectNameStrategy
+
+    Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
+
+_MAX_FAILURES = 1000
+"""Maximum number of failed lookups that a deserializer remembers."""
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class _Serde:
+    """The part that serializers and deserializers share."""
+
+    schema_type: SchemaType
+
+    def __init__(
+        self, registry: SchemaRegistry | AsyncSchemaRegistry, subject_name_strategy: SubjectNameStrategy
+    ) -> None:
+        if not isinstance(registry, (SchemaRegistry, AsyncSchemaRegistry)):
+            raise ArgumentError(f"registry has to be a SchemaRegistry, not {type(registry).__name__}")
+        self.registry = registry
+        self._strategy = check_strategy(subject_name_strategy)
+
+    def _now(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a lookup in the calling thread."""
+        if isinstance(self.registry, AsyncSchemaRegistry):
+            coroutine.close()
+            raise ConfigError(
+                "the schema is not known yet, and an AsyncSchemaRegistry cannot be asked without await",
+                hint="use it with an AsyncProducer or AsyncConsumer, await prepare(...) first, or use a SchemaRegistry",
+            )
+        return run(coroutine)
+
+    async def _await(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run a lookup from an event loop. A blocking client runs in a thread."""
+        if isinstance(self.registry, AsyncSchemaRegistry):
+            return await make()
+        import asyncio
+
+        return await asyncio.to_thread(lambda: run(make()))
+
+    async def _parsed(self, registered: RegisteredSchema) -> Any:
+        """Return the parsed form of a schema, with what it references."""
+        schema = registered.schema
+        where = registered.id if registered.id >= 0 else registered.guid
+        if schema.type != self.schema_type:
+            raise SchemaError(f"the schema is of type {schema.type}, not {self.schema_type}", schema_id=where)
+        try:
+            return self._parse(schema, await self.registry._resolve(schema))
+        except SchemaError as error:
+            error.schema_id = where if error.schema_id is None else error.schema_id
+            raise
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Any:
+        raise NotImplementedError
+
+
+class Target:
+    """The schema that a serializer writes with: its framing and its parsed form."""
+
+    __slots__ = ("parsed", "prefix", "schema_id", "subject", "until")
+
+    def __init__(self, registered: RegisteredSchema, subject: str, parsed: Any, until: float | None) -> None:
+        self.schema_id = registered.id
+        self.subject = subject
+        self.parsed = parsed
+        self.until = until
+        self.prefix = b""
+
+
+class BaseSerializer(_Serde, Generic[T_contra]):
+    """A serializer of any format."""
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        schema: Schema | None,
+        *,
+        auto_register_schemas: bool | None,
+        use_latest_version: bool,
+        use_schema_id: int | None,
+        normalize_schemas: bool,
+        subject_name_strategy: SubjectNameStrategy,
+        framing: Framing,
+    ) -> None:
+        super().__init__(registry, subject_name_strategy)
+        if framing not in FRAMINGS or (framing == "single_object" and self.schema_type != "AVRO"):
+            raise ConfigError(f"framing cannot be {framing!r}", hint=f"allowed: {', '.join(FRAMINGS[:-1])}")
+        is_given = use_latest_version or use_schema_id is not None
+        if (auto_register_schemas and is_given) or (use_latest_version and use_schema_id is not None):
+            raise ConfigError(
+                "auto_register_schemas, use_latest_version and use_schema_id exclude each other",
+                hint="use_latest_version and use_schema_id write with a schema that is registered already",
+            )
+        if schema is None and not is_given:
+            raise ConfigError("the serializer has no schema", hint="pass a schema, or set use_latest_version=True")
+        if schema is not None and schema.type != self.schema_type:
+            raise ConfigError(f"the schema is of type {schema.type}, not {self.schema_type}")
+        self._schema = schema
+        self._registers = not is_given and auto_register_schemas is not False
+        self._uses_latest, self._schema_id = use_latest_version, use_schema_id
+        self._normalize, self._framing = normalize_schemas, framing
+        self._targets: dict[Any, Target] = {}
+
+    def __call__(self, value: T_contra) -> bytes:
+        """Serialize a value without a topic. Only strategies that need no topic work."""
+        return self.serialize(value)
+
+    def serialize(
+        self,
+        value: T_contra,
+        topic: str | None = None,
+        field: Field = "value",
+        headers: list[tuple[str, bytes | None]] | None = None,
+    ) -> bytes:
+        """Serialize a value, with the framing before it.
+
+        Args:
+            value: The value.
+            topic: Topic of the record.
+            field: "key" or "value".
+            headers: List to which a framing in headers appends the schema ID.
+
+        Returns:
+            The bytes for the record.
+
+        Raises:
+            SchemaError: The value does not fit the schema.
+            SchemaRegistryError: The schema is not registered, or the registry failed.
+        """
+        key = self._key(value, topic, field)
+        target = self._known(key)
+        if target is None:
+            target = self._now(self._find(key, value))
+        try:
+            payload = self._encode(target.parsed, value)
+        except SchemaError as error:
+            error.schema_id, error.subject = target.schema_id, target.subject
+            raise
+        if not self._framing.startswith("header"):
+            return target.prefix + payload
+        if headers is None:
+            raise ConfigError(
+                f"framing={self._framing!r} needs the headers of the record", hint="pass a list as headers"
+            )
+        headers.append((HEADERS[field], target.prefix))
+        return payload
+
+    async def prepare(self, value: T_contra, topic: str | None = None, field: Field = "value") -> None:
+        """Look up or register the schema for a value, so that `serialize` needs no request.
+
+        Args:
+            value: The value.
+            topic: Topic of the record.
+            field: "key" or "value".
+        """
+        key = self._key(value, topic, field)
+        if self._known(key) is None:
+            await self._await(lambda: self._find(key, value))
+
+    def is_prepared(self, value: T_contra, topic: str | None, field: Field) -> bool:
+        """Return whether `serialize` needs no request."""
+        return self._known(self._key(value, topic, field)) is not None
+
+    def _key(self, value: Any, topic: str | None, field: Field) -> tuple[Any, ...]:  # noqa: ARG002
+        """Return what decides about the schema of a value. Record names of a latest version are known only later."""
+        return topic, field, None
+
+    def _known(self, key: tuple[Any, ...]) -> Target | None:
+        target = self._targets.get(key)
+        if target is not None and target.until is not None and time.monotonic() >= target.until:
+            return None
+        return target
+
+    async def _find(self, key: tuple[Any, ...], value: Any) -> Target:
+        topic, field, kind = key
+        schema, name = await self._own_schema(kind, value, topic)
+        registry, until = self.registry, None
+        if self._schema_id is not None:
+            registered = await registry._get_by_id(self._schema_id)
+            parsed = await self._parsed(registered)
+            subject = self._subject(topic, field, name or self._record_name(parsed))
+        else:
+            subject = self._subject(topic, field, name)
+            if self._uses_latest:
+                registered = await registry._cached_latest(subject)
+                lifetime = registry._settings.cache_latest_ttl
+                until = None if lifetime is None else time.monotonic() + lifetime
+            elif schema is None:
+                raise AssertionError("a serializer without a schema has a subject or an ID")
+            elif self._registers:
+                registered = await registry._register(subject, schema, self._normalize)
+            else:
+                registered = await registry._lookup(subject, schema, self._normalize, False)
+            # What the registry returns can be in another form, and the program's own schema decides.
+            mine = registered if self._uses_latest or schema is None else RegisteredSchema(schema, registered.id)
+            parsed = await self._parsed(mine)
+        target = Target(registered, subject, parsed, until)
+        target.prefix = self._prefix(await self._with_guid(registered), target.parsed, value)
+        self._targets[key] = target
+        return target
+
+    async def _with_guid(self, registered: RegisteredSchema) -> RegisteredSchema:
+        """Ask for the GUID if the framing needs it. Registrations return it only in some releases."""
+        if registered.guid is None and self._framing in ("guid", "header_guid"):
+            return await self.registry._get_by_id(registered.id)
+        return registered
+
+    def _subject(self, topic: str | None, field: Field, name: str | None) -> str:
+        return subject_of(self._strategy, topic, field, name)
+
+    async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
+        """Return the schema of the program, and the name of the record type."""
+        if self._schema is None:
+            return None, None
+        parsed = await self._parsed(RegisteredSchema(self._schema, -1))
+        return self._schema, self._record_name(parsed)
+
+    def _prefix(self, registered: RegisteredSchema, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+        return written(self._framing, registered.id, registered.guid, None)
+
+    def _record_name(self, parsed: Any) -> str | None:
+        raise NotImplementedError
+
+    def _encode(self, parsed: Any, value: Any) -> bytes:
+        raise NotImplementedError
+
+
+class BaseDeserializer(_Serde, Generic[T_co]):
+    """A deserializer of any format."""
+
+    _has_indexes = False
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | AsyncSchemaRegistry,
+        to: Any,
+        *,
+        use_latest_version: bool,
+        subject_name_strategy: SubjectNameStrategy,
+        id_bytes: int,
+    ) -> None:
+        super().__init__(registry, subject_name_strategy)
+        if id_bytes not in (4, 8):
+            raise ConfigError(f"id_bytes cannot be {id_bytes!r}", hint="allowed: 4, 8")
+        self._convert = None if to is None else converter(to)
+        self._uses_latest, self._id_bytes = use_latest_version, id_bytes
+        self._writers: dict[Any, Any] = {}
+        self._latest: dict[str, tuple[Any, float | None]] = {}
+        self._failures: dict[Any, KafkaError] = {}
+
+    def __call__(self, data: bytes) -> T_co:
+        """Deserialize bytes without a topic and headers."""
+        return self.deserialize(data)
+
+    def deserialize(
+        self, data: bytes, topic: str | None = None, field: Field = "value", headers: Headers = None
+    ) -> T_co:
+        """Deserialize the bytes of a key or value.
+
+        Args:
+            data: The bytes, with their framing.
+            topic: Topic of the record. It is needed for `use_latest_version`.
+            field: "key" or "value".
+            headers: Headers of the record, which can contain the schema ID.
+
+        Raises:
+            SchemaError: The bytes are damaged, or do not fit their schema.
+            SchemaRegistryError: The registry does not have the schema, or failed.
+        """
+        frame = self._frame(data, field, headers)
+        try:
+            writer = self._writers.get(frame.schema)
+            if writer is None:
+                self._raise_failure(frame.schema)
+                writer = self._now(self._find_writer(frame))
+            reader = None
+            if self._uses_latest:
+                subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
+                reader = self._known_latest(subject)
+                if reader is None:
+                    self._raise_failure(subject)
+                    reader = self._now(self._find_latest(subject))
+            plain = self._decode(writer, reader, data, frame)
+            return plain if self._convert is None else self._convert(plain)  # type: ignore[no-any-return]
+        except SchemaError as error:
+            if error.schema_id is None:
+                error.schema_id = _shown(frame)
+            raise
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise SchemaError(
+                f"cannot convert the value: {type(error).__name__}: {error}", schema_id=_shown(frame)
+            ) from error
+
+    async def prepare(
+        self, data: bytes, topic: str | None = None, field: Field = "value", headers: Headers = None
+    ) -> None:
+        """Look up the schemas for a key or value, so that `deserialize` needs no request. The arguments are the same."""
+        frame = self._frame(data, field, headers)
+        writer = self._writers.get(frame.schema)
+        if writer is None:
+            writer = await self._prepared(frame.schema, lambda: self._find_writer(frame))
+        if self._uses_latest:
+            subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
+            if self._known_latest(subject) is None:
+                await self._prepared(subject, lambda: self._find_latest(subject))
+
+    async def _prepared(self, key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Run a lookup, and remember its failure for `deserialize`, which must not block an event loop."""
+        try:
+            found = await self._await(make)
+        except KafkaError as error:
+            self._failures[key] = error
+            while len(self._failures) > _MAX_FAILURES:
+                del self._failures[next(iter(self._failures))]
+            raise
+        self._failures.pop(key, None)
+        return found
+
+    def _raise_failure(self, key: Any) -> None:
+        if key in self._failures:
+            raise copy.copy(self._failures[key]) from None
+
+    def is_prepared(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> bool:
+        """Return whether `deserialize` needs no request. Bytes that are damaged need none."""
+        try:
+            frame = self._frame(data, field, headers)
+            writer = self._writers.get(frame.schema)
+            if writer is None or not self._uses_latest:
+                return writer is not None
+            return (
+                self._known_latest(subject_of(self._strategy, topic, field, self._record_name(writer, frame)))
+                is not None
+            )
+        except KafkaError:
+            return True
+
+    def _frame(self, data: bytes, field: Field, headers: Headers) -> Frame:
+        header = None
+        if headers:
+            name = HEADERS[field]
+            pairs = headers.items() if hasattr(headers, "items") else headers
+            header = next((value for key, value in pairs if key == name and value is not None), None)
+        return read(data, header, id_bytes=self._id_bytes, has_indexes=self._has_indexes)
+
+    async def _find_writer(self, frame: Frame) -> Any:
+        key = frame.schema
+        if isinstance(key, bytes):
+            raise SchemaError(
+                "a fingerprint cannot be looked up in the registry",
+                hint="pass the schema of the writers as `schemas` of an AvroDeserializer",
+                schema_id=key.hex(),
+            )
+        registry = self.registry
+        found = await (registry._get_by_guid(key) if isinstance(key, str) else registry._get_by_id(key))
+        writer = self._writers[key] = await self._parsed(found)
+        return writer
+
+    def _known_latest(self, subject: str) -> Any:
+        reader, until = self._latest.get(subject, (None, None))
+        return None if until is not None and time.monotonic() >= until else reader
+
+    async def _find_latest(self, subject: str) -> Any:
+        reader = await self._parsed(await self.registry._cached_latest(subject))
+        lifetime = self.registry._settings.cache_latest_ttl
+        self._latest[subject] = reader, None if lifetime is None else time.monotonic() + lifetime
+        return reader
+
+    def _record_name(self, writer: Any, frame: Frame) -> str | None:
+        raise NotImplementedError
+
+    def _decode(self, writer: Any, reader: Any, data: bytes, frame: Frame) -> Any:
+        raise NotImplementedError
+
+
+def _shown(frame: Frame) -> int | str:
+    return frame.schema.hex() if isinstance(frame.schema, bytes) else frame.schema

@@ -1,0 +1,54 @@
+"""Subject name strategies: under which subject a serializer registers the schema of a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from klamm.errors import ArgumentError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+Field: TypeAlias = "Literal['key', 'value']"
+"""Part of a record that a serializer or deserializer is for."""
+
+SubjectNameStrategy: TypeAlias = "Literal['TOPIC', 'RECORD', 'TOPIC_RECORD'] | Callable[[str, Field, str | None], str]"
+"""A name, or a function of the topic, "key" or "value", and the name of the record type. The function returns the subject."""
+
+STRATEGIES = ("TOPIC", "RECORD", "TOPIC_RECORD")
+
+
+def check_strategy(strategy: SubjectNameStrategy) -> SubjectNameStrategy:
+    """Return a strategy that is one of the names, or a function."""
+    if callable(strategy) or strategy in STRATEGIES:
+        return strategy
+    raise ConfigError(
+        f"subject_name_strategy cannot be {strategy!r}", hint=f"allowed: {', '.join(STRATEGIES)}, or a function"
+    )
+
+
+def subject_of(strategy: SubjectNameStrategy, topic: str | None, field: Field, record_name: str | None) -> str:
+    """Return the subject of a record.
+
+    Raises:
+        ConfigError: The strategy needs a topic or a record name, and there is none.
+    """
+    if callable(strategy):
+        subject = strategy(topic or "", field, record_name)
+        if not isinstance(subject, str):
+            raise ArgumentError(f"subject_name_strategy has to return a str, not {type(subject).__name__}")
+        return subject
+    if strategy != "RECORD" and topic is None:
+        raise ConfigError(
+            f"subject_name_strategy={strategy} needs the topic",
+            hint="pass the serializer to a producer, or call serialize(value, topic)",
+        )
+    if strategy == "TOPIC":
+        return f"{topic}-{field}"
+    if not record_name:
+        raise ConfigError(
+            f"subject_name_strategy={strategy} needs the name of a record type, and the schema has none",
+            hint="use subject_name_strategy='TOPIC', or give a JSON Schema a title",
+        )
+    return record_name if strategy == "RECORD" else f"{topic}-{record_name}"
