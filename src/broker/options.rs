@@ -85,15 +85,12 @@ impl Options {
         self.config.iter().try_for_each(|(name, value)| node_configs::check(name, value))
     }
 
-    /// Returns the file that the nodes are started with. Members of groups learn their assignment with a heartbeat, so
-    /// the intervals are shorter than Kafka's 5 s.
+    /// Returns the file that the nodes are started with.
     pub(super) fn file(&self) -> BTreeMap<String, String> {
         let delay = self.group_initial_rebalance_delay.as_millis().to_string();
         let own = [
             ("auto.create.topics.enable", self.auto_create_topics.to_string()),
-            ("group.consumer.heartbeat.interval.ms", "500".to_owned()),
             ("group.initial.rebalance.delay.ms", delay),
-            ("group.share.heartbeat.interval.ms", "500".to_owned()),
             ("num.partitions", self.default_partitions.to_string()),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));

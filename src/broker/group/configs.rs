@@ -1,6 +1,8 @@
 //! Group configurations (KIP-848, KIP-932, KIP-1071): session and lock durations, heartbeat intervals, limits of share
 //! groups, and where a share group starts.
 //!
+//! A member learns its assignment with a heartbeat, so the intervals are 0.5 s by default, and 5 s in Kafka.
+//!
 //! Left out: Kafka's bounds for session timeouts and heartbeat intervals, which would slow tests down. Names of streams
 //! groups and dead letter queues have no effect.
 
@@ -57,14 +59,14 @@ use Release::{V4_0, V4_1, V4_2, V4_3, V4_4};
 #[rustfmt::skip]
 static KNOWN: &[Known] = &[
     known("consumer.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.consumer.assignment.interval.ms", V4_3),
-    known("consumer.heartbeat.interval.ms", "5000", at_least(1), "group.consumer.heartbeat.interval.ms", V4_0),
+    known("consumer.heartbeat.interval.ms", "500", at_least(1), "group.consumer.heartbeat.interval.ms", V4_0),
     known("consumer.session.timeout.ms", "45000", at_least(1), "group.consumer.session.timeout.ms", V4_0),
     known("errors.deadletterqueue.copy.record.enable", "false", Bool, "", V4_4),
     known("errors.deadletterqueue.topic.name", "", Text, "", V4_4),
     known("share.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.share.assignment.interval.ms", V4_3),
     known(RESET, "latest", Reset, "", V4_0),
     known("share.delivery.count.limit", "5", Int { min: 2, max: 10 }, "group.share.delivery.count.limit", V4_3),
-    known("share.heartbeat.interval.ms", "5000", at_least(1), "group.share.heartbeat.interval.ms", V4_0),
+    known("share.heartbeat.interval.ms", "500", at_least(1), "group.share.heartbeat.interval.ms", V4_0),
     known(ISOLATION, "read_uncommitted", OneOf(&["read_committed", "read_uncommitted"]), "", V4_1),
     known("share.partition.max.record.locks", "2000", Int { min: 100, max: 4000 }, "group.share.partition.max.record.locks", V4_3),
     known("share.record.lock.duration.ms", "30000", at_least(1000), "group.share.record.lock.duration.ms", V4_0),

@@ -1,4 +1,5 @@
-//! Every node configuration of Kafka 4.4 with its default and type, and whether it can be changed while a node runs.
+//! Every node configuration of Kafka 4.4 with its default and type, and whether it can be changed while a node runs. The
+//! heartbeat intervals of groups are shorter than Kafka's, see the configurations of groups.
 
 use crate::api::describe_configs::{BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING};
 
@@ -79,7 +80,7 @@ pub(super) static KNOWN: &[Known] = &[
     dynamic("follower.fetch.last.tiered.offset.enable", BOOLEAN, Some("false")),
     dynamic("group.consumer.assignment.interval.ms", INT, Some("1000")),
     fixed("group.consumer.assignors", LIST, Some("uniform,range")),
-    fixed("group.consumer.heartbeat.interval.ms", INT, Some("5000")),
+    fixed("group.consumer.heartbeat.interval.ms", INT, Some("500")),
     fixed("group.consumer.max.assignment.interval.ms", INT, Some("15000")),
     fixed("group.consumer.max.heartbeat.interval.ms", INT, Some("15000")),
     fixed("group.consumer.max.session.timeout.ms", INT, Some("60000")),
@@ -101,7 +102,7 @@ pub(super) static KNOWN: &[Known] = &[
     dynamic("group.share.assignment.interval.ms", INT, Some("1000")),
     fixed("group.share.assignors", LIST, Some("simple")),
     fixed("group.share.delivery.count.limit", INT, Some("5")),
-    fixed("group.share.heartbeat.interval.ms", INT, Some("5000")),
+    fixed("group.share.heartbeat.interval.ms", INT, Some("500")),
     fixed("group.share.max.assignment.interval.ms", INT, Some("15000")),
     fixed("group.share.max.delivery.count.limit", INT, Some("10")),
     fixed("group.share.max.heartbeat.interval.ms", INT, Some("15000")),
