@@ -375,8 +375,8 @@ class TestRegistration:
 
     def test_the_latest_version_is_the_schema(self, client, topic):
         wider = ORDER.replace('"long"', '"double"')
-        client.set_config("NONE", f"{topic}-value")
         client.register(f"{topic}-value", Schema(ORDER))
+        client.set_config("NONE", f"{topic}-value")
         latest = client.register(f"{topic}-value", Schema(wider))
         written = AvroSerializer(client, use_latest_version=True).serialize({"id": 1.5, "note": None}, topic)
         assert written[1:5] == latest.id.to_bytes(4, "big")
@@ -397,6 +397,7 @@ class TestRegistration:
 
     def test_an_incompatible_schema_is_refused(self, client, topic):
         AvroSerializer(client, '"long"').serialize(1, topic)
+        client.set_config("BACKWARD", f"{topic}-value")  # Apicurio's default is none
         with pytest.raises(IncompatibleSchemaError):
             AvroSerializer(client, '"string"').serialize("x", topic)
 
@@ -473,7 +474,8 @@ class TestReferences:
             assert AvroDeserializer(client).deserialize(serializer.serialize(value, topic)) == value
 
     def test_json(self, client, topic):
-        client.register(f"{topic}-id", Schema('{"type": "integer", "minimum": 1}', "JSON"))
+        draft = "http://json-schema.org/draft-07/schema#"
+        client.register(f"{topic}-id", Schema(f'{{"$schema": "{draft}", "type": "integer", "minimum": 1}}', "JSON"))
         text = '{"title": "T", "type": "object", "properties": {"id": {"$ref": "id.json"}}}'
         schema = Schema(text, "JSON", (Reference("id.json", f"{topic}-id", 1),))
         serializer = JsonSerializer(client, schema)

@@ -110,10 +110,16 @@ def _check_bytes(data: bytes, at: int) -> int:
 
 
 def _check_string(data: bytes, at: int) -> int:
-    end = _check_bytes(data, at)
-    start = end - (data[at] >> 1) if data[at] < 0x80 else _long(data, at)[1]  # noqa: PLR2004
+    length = data[at]
+    if length < 0x80:  # noqa: PLR2004
+        length, at = length >> 1 ^ -(length & 1), at + 1
+    else:
+        length, at = _long(data, at)
+    end = at + length
+    if length < 0 or end > len(data):
+        raise Damaged(f"a length is {length}, and {len(data) - at} bytes are left")
     try:
-        data[start:end].decode()
+        data[at:end].decode()
     except UnicodeDecodeError:
         raise Damaged("a string is not UTF-8") from None
     return end
