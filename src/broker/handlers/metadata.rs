@@ -38,21 +38,43 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             }
         }
     }
+    HandlerResult::Reply(Response {
+        topics,
+        cluster_authorized_operations: state
+            .cluster_operations_if(request.include_cluster_authorized_operations, context),
+        ..of_nodes(state)
+    })
+}
+
+/// Rejects all topics of a request with an error code. The nodes have no error, so the response still names them.
+pub(super) fn refuse_all(state: &State, context: &Context, request: Request, code: ErrorCode) -> Response {
+    if code == ErrorCode::REBOOTSTRAP_REQUIRED {
+        return request.refuse(code);
+    }
+    let topics = match request.topics {
+        Some(topics) if context.version > 0 || !topics.is_empty() => Some(topics),
+        _ => {
+            let names = state.topics.names().map(|name| Some(name.to_string()));
+            Some(names.map(|name| TopicRequest { name, ..TopicRequest::default() }).collect())
+        }
+    };
+    Response { topics: Request { topics, ..request }.refuse(code).topics, ..of_nodes(state) }
+}
+
+/// Returns a response without topics.
+fn of_nodes(state: &State) -> Response {
     let brokers = state.live().map(|n| Broker {
         node_id: n.id,
         host: n.host.clone(),
         port: n.port.into(),
         rack: state.rack(n.id),
     });
-    HandlerResult::Reply(Response {
+    Response {
         brokers: brokers.collect(),
         cluster_id: Some(state.cluster_id.clone()),
         controller_id: state.live().next().map_or(-1, |n| n.id),
-        topics,
-        cluster_authorized_operations: state
-            .cluster_operations_if(request.include_cluster_authorized_operations, context),
         ..Response::default()
-    })
+    }
 }
 
 impl Refuse for Request {

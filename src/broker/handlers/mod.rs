@@ -115,6 +115,11 @@ macro_rules! serve {
                     HandlerResult::Reply(fetch::refuse_all(state, context, request, code))
                 });
             }
+            if api.key == api::metadata::API.key {
+                return answer(context, body, |context, request| {
+                    HandlerResult::Reply(metadata::refuse_all(state, context, request, code))
+                });
+            }
             $( if api.key == api::$module::API.key {
                 return answer(context, body, |_, request: api::$module::Request| HandlerResult::Reply(request.refuse(code)));
             } )*
