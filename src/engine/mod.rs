@@ -24,11 +24,13 @@ mod in_flight;
 pub mod legacy;
 mod network;
 pub mod ops;
+mod outage;
 pub mod producer;
 mod role;
 pub mod sasl;
 pub mod share;
 pub mod timers;
+mod topic_errors;
 mod topic_partition;
 pub mod version_probe;
 

@@ -292,3 +292,25 @@ def test_a_refused_producer_hears_which_rule_it_needs(name):
         with producer, pytest.raises(BrokerError, match=name) as caught:
             producer.init_transactions()
         assert "ACL" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
+def test_a_member_that_may_not_use_its_group_for_a_moment_reads_on_when_it_may(rules, kind):
+    place = klamm.TopicPartition(rules.topic, 0)
+    with klamm.Admin({**rules.config, "sasl.username": ADMIN}) as admin:
+        admin.create_topics({rules.topic: klamm.NewTopic(partitions=1)})
+        admin.alter_configs("group", rules.group, {"share.auto.offset.reset": "earliest"})
+    assert rules.produce() is None
+    config = {"auto.offset.reset": "earliest", "group.protocol": kind} if kind != "share" else {}
+    if kind == "classic":
+        config["heartbeat.interval.ms"] = 300
+    made = klamm.ShareConsumer if kind == "share" else klamm.Consumer
+    with made({**rules.config, **config}, rules.group, [rules.topic]) as consumer:
+        until(lambda: consumer.poll(0.1))
+        rules.add(rule(GROUP, rules.group, READ, DENY))
+        until(lambda: outcome(lambda: consumer.poll(1)) is GroupAuthorizationFailedError)
+        assert len(rules.remove(rules.find(restype=GROUP, name=rules.group))) == 1
+        assert rules.produce() is None
+        found = []
+        until(lambda: outcome(lambda: found.extend(consumer.poll(0.1))) is None and found)
+        assert [(record.topic, record.partition) for record in found] == [(place.topic, place.partition)]

@@ -4,13 +4,16 @@ failure.
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import klamm
+from by_hand import Line
 from klamm.errors import (
+    DecodeError,
     GroupIdNotFoundError,
     KafkaTimeoutError,
     NetworkError,
@@ -180,3 +183,207 @@ def test_a_broker_that_always_has_the_member_begin_anew_is_asked_after_a_pause(d
         # At once after the first, and then after 0.2, 0.4 and 0.8 s, about.
         assert 1 <= len(dev.requests(api)) - before <= 8
         dev.clear_faults()
+
+
+TOPIC_T = bytes.fromhex("00000001 0001 74")
+NO_DATA = bytes.fromhex("ffffffff")
+UNUSUAL = {
+    "v1 without owned partitions": bytes.fromhex("0001") + TOPIC_T + NO_DATA,
+    "v3 without its fields": bytes.fromhex("0003") + TOPIC_T + NO_DATA,
+    "no user data": bytes.fromhex("0000") + TOPIC_T,
+    "version 32767": bytes.fromhex("7fff") + TOPIC_T + NO_DATA,
+}
+UNREADABLE = {
+    "empty": b"",
+    "negative version": bytes.fromhex("ffff") + TOPIC_T + NO_DATA,
+    "negative length": bytes.fromhex("0000 ffffffff"),
+    "length beyond the end": bytes.fromhex("0000 7fffffff 0001 74"),
+}
+
+
+class OldMember:
+    """A member of the group `g` that sends its own subscription, and follows rebalances when asked to."""
+
+    def __init__(self, broker: DevBroker, metadata: bytes) -> None:
+        host, port = broker.bootstrap_servers.split(":")
+        self.line, self.metadata, self.member = Line(host, int(port)), metadata, ""
+
+    def join(self) -> None:
+        protocols = [{"name": "range", "metadata": self.metadata}]
+        times = {"sessionTimeoutMs": 30_000, "rebalanceTimeoutMs": 30_000}
+        fields = {"groupId": "g", "memberId": self.member, "protocolType": "consumer", "protocols": protocols, **times}
+        joined = self.line("JoinGroup", 2, fields)
+        self.member = joined["memberId"]
+        self.me = {"groupId": "g", "generationId": joined["generationId"], "memberId": self.member}
+
+    def share(self) -> tuple[int, bytes]:
+        synced = self.line("SyncGroup", 1, {**self.me, "assignments": []})
+        return synced["errorCode"], synced["assignment"]
+
+    def run(self, is_over: threading.Event) -> None:
+        while not is_over.is_set():
+            self.join()
+            self.share()
+            while not self.line("Heartbeat", 1, self.me)["errorCode"]:
+                if is_over.wait(0.1):
+                    return
+
+
+@pytest.mark.parametrize("metadata", [*UNUSUAL.values(), *UNREADABLE.values()], ids=[*UNUSUAL, *UNREADABLE])
+def test_a_member_with_an_unusual_subscription_ends_no_other(dev, metadata):
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"], "heartbeat_interval_ms": 200}
+    is_over = threading.Event()
+    with ExitStack() as stack:
+        consumer = stack.enter_context(klamm.Consumer(dev.bootstrap_servers, **config))
+        until(lambda: not consumer.poll(0.1) and consumer.assignment())
+        old = OldMember(dev, metadata)
+        thread = threading.Thread(target=old.run, args=(is_over,), daemon=True)
+        stack.callback(thread.join, WAIT_S)
+        stack.callback(is_over.set)
+        thread.start()
+
+        expected = 1 if metadata in UNUSUAL.values() else 2
+        with klamm.Admin(dev.bootstrap_servers) as admin:
+
+            def is_shared() -> bool:
+                assert not consumer.poll(0.1)
+                group = admin.describe_groups(["g"])["g"]
+                return group.state == "Stable" and len(group.members) == 2 and len(consumer.assignment()) == expected
+
+            until(is_shared)
+
+
+def test_a_member_reads_nothing_by_an_assignment_that_it_cannot_read_and_goes_on(dev):
+    """The leader of the group is another client, with a damaged assignment for klamm's member."""
+    old = OldMember(dev, bytes.fromhex("0000") + TOPIC_T + NO_DATA)
+    old.join()
+    with klamm.Consumer(dev.bootstrap_servers, "g", ["t"], partition_assignment_strategy="range") as consumer:
+        until(lambda: not consumer.poll(0.1) and old.line("Heartbeat", 1, old.me)["errorCode"])
+        old.join()
+        with klamm.Admin(dev.bootstrap_servers) as admin:
+            until(lambda: len(admin.describe_groups(["g"])["g"].members) == 2)
+            (other,) = (m.member_id for m in admin.describe_groups(["g"])["g"].members if m.member_id != old.member)
+        assignments = [{"memberId": other, "assignment": b"\x00\x00\x00\x00\x00\x09"}]
+        assert old.line("SyncGroup", 1, {**old.me, "assignments": assignments})["errorCode"] == 0
+        with pytest.raises(DecodeError, match="assignment that is malformed"):
+            consumer.poll(WAIT_S)
+        assert not consumer.poll(0.1)
+        old.line("LeaveGroup", 1, {"groupId": "g", "memberId": old.member})
+        old.line.close()
+        until(lambda: not consumer.poll(0.1) and len(consumer.assignment()) == 2)
+
+
+ENDS = [
+    ("classic", "JoinGroup", "INCONSISTENT_GROUP_PROTOCOL"),
+    ("classic", "SyncGroup", "INVALID_REQUEST"),
+    ("classic", "Heartbeat", "INVALID_REQUEST"),
+    ("consumer", "ConsumerGroupHeartbeat", "INVALID_REQUEST"),
+    ("share", "ShareGroupHeartbeat", "INVALID_REQUEST"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "api", "code"), ENDS)
+def test_a_membership_that_ends_by_an_error_leaves_the_group(style, dev, protocol, api, code):
+    """Otherwise the next membership would wait for the one before, until its session ends."""
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"]}
+    if protocol == "classic":
+        config["heartbeat_interval_ms"] = 200
+    made = style.share_consumer if protocol == "share" else style.consumer
+    with (
+        klamm.Admin(dev.bootstrap_servers) as admin,
+        made(
+            dev.bootstrap_servers, **config, **({} if protocol == "share" else {"group_protocol": protocol})
+        ) as consumer,
+    ):
+
+        def members() -> list[str]:
+            with suppress(GroupIdNotFoundError):
+                return [member.member_id for member in admin.describe_groups(["g"])["g"].members]
+            return []
+
+        if api not in {"JoinGroup", "SyncGroup"}:
+            until(lambda: not consumer.poll(0.1) and members())
+        dev.fault(api, "error", error=code)
+        with pytest.raises(klamm.errors.BrokerError, match=code):
+            consumer.poll(WAIT_S)
+        with pytest.raises(klamm.errors.BrokerError, match=code):
+            consumer.poll(WAIT_S)
+        until(lambda: not members())
+        consumer.subscribe(["t"])
+        until(lambda: not consumer.poll(0.1) and len(members()) == 1)
+
+
+def test_an_assignor_that_fails_once_delays_the_next_subscription_by_nothing(dev):
+    class Fails(klamm.assignors.Assignor):
+        name = "fails"
+        broken = True
+
+        def assign(self, topics: Any, members: Any) -> Any:
+            if self.broken:
+                raise ZeroDivisionError
+            return {
+                members[0].id: [klamm.TopicPartition(t, n) for t, found in topics.items() for n in range(len(found))]
+            }
+
+    assignor = Fails()
+    with klamm.Consumer(dev.bootstrap_servers, "g", ["t"], partition_assignment_strategy=[assignor]) as consumer:
+        with pytest.raises(klamm.errors.ConfigError, match="ZeroDivisionError"):
+            consumer.poll(WAIT_S)
+        assignor.broken = False
+        consumer.subscribe(["t"])
+        until(lambda: not consumer.poll(0.1) and consumer.assignment())
+
+
+DENIED = [
+    ("classic", "JoinGroup", "GROUP_AUTHORIZATION_FAILED"),
+    ("classic", "SyncGroup", "GROUP_AUTHORIZATION_FAILED"),
+    ("classic", "Heartbeat", "GROUP_AUTHORIZATION_FAILED"),
+    ("classic", "FindCoordinator", "GROUP_AUTHORIZATION_FAILED"),
+    ("classic", "OffsetFetch", "GROUP_AUTHORIZATION_FAILED"),
+    ("classic", "Fetch", "TOPIC_AUTHORIZATION_FAILED"),
+    ("consumer", "ConsumerGroupHeartbeat", "GROUP_AUTHORIZATION_FAILED"),
+    ("consumer", "ConsumerGroupHeartbeat", "TOPIC_AUTHORIZATION_FAILED"),
+    ("consumer", "FindCoordinator", "GROUP_AUTHORIZATION_FAILED"),
+    ("share", "ShareGroupHeartbeat", "GROUP_AUTHORIZATION_FAILED"),
+    ("share", "FindCoordinator", "GROUP_AUTHORIZATION_FAILED"),
+    ("share", "ShareFetch", "GROUP_AUTHORIZATION_FAILED"),
+]
+
+
+@pytest.mark.parametrize("times", [1, 5])
+@pytest.mark.parametrize("denied", DENIED, ids="-".join)
+def test_a_refusal_of_the_moment_is_raised_and_the_member_recovers(style, dev, denied, times):
+    protocol, api, code = denied
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"]}
+    made = style.share_consumer if protocol == "share" else style.consumer
+    if protocol == "classic":
+        config["heartbeat_interval_ms"] = 200
+    if protocol != "share":
+        config |= {"group_protocol": protocol, "auto_offset_reset": "earliest"}
+    else:
+        with klamm.Admin(dev.bootstrap_servers) as admin:
+            admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+    dev.fault(api, "error", error=code, times=times)
+    with made(dev.bootstrap_servers, **config) as consumer:
+        found: list[Any] = []
+        raised: list[str] = []
+
+        def is_read() -> bool:
+            try:
+                found.extend(consumer.poll(1))
+            except klamm.errors.BrokerError as error:
+                raised.append(type(error).__name__)
+            return bool(found and raised)
+
+        until(is_read)
+        assert [record.value for record in found] == [b"v"]
+        assert set(raised) == {f"{''.join(word.capitalize() for word in code.split('_')[:-1])}FailedError"}
+        dev.clear_faults()
+
+        def is_quiet() -> bool:
+            with suppress(klamm.errors.BrokerError):  # a response that was under way
+                return not consumer.poll(0.1)
+            return False
+
+        until(is_quiet)
+        assert not consumer.poll(0.5)

@@ -37,11 +37,21 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     Ok([&version.to_be_bytes()[..], &body].concat())
 }
 
-/// Decodes the body after a version. Fields of newer versions are ignored, as in Java.
+/// The user data of a body that ends before it: null.
+const NO_USER_DATA: [u8; 4] = (-1_i32).to_be_bytes();
+
+/// Decodes the body after a version. Fields of newer versions are ignored, as in Java. Fields that are missing at the end
+/// have their defaults: some clients write a newer version than the one whose fields they fill in.
 pub fn decode<M: Message>(data: Bytes) -> Result<M, Error> {
     let mut r = Reader::new(data, 0, false);
     let version = i16::get(&mut r).map_err(|e| e.of(M::API.name, M::KIND, 0))?;
-    r.version = version.min(M::API.max);
-    M::API.check(M::KIND, r.version)?;
-    M::get(&mut r).map_err(|e| e.of(M::API.name, M::KIND, version))
+    let newest = version.min(M::API.max);
+    M::API.check(M::KIND, newest)?;
+    let body = r.rest();
+    let decoded = |version, body: Bytes| M::get(&mut Reader::new(body, version, false));
+    decoded(newest, body.clone()).or_else(|error| {
+        let older = (M::API.min..newest).rev().find_map(|version| decoded(version, body.clone()).ok());
+        let shortest = || decoded(M::API.min, [&body[..], &NO_USER_DATA].concat().into()).ok();
+        older.or_else(shortest).ok_or_else(|| error.of(M::API.name, M::KIND, version))
+    })
 }

@@ -10,11 +10,12 @@
 //! it gives up only those that the new assignment takes away. The member joins when the application has given up what
 //! it has to; it sends heartbeats meanwhile.
 
+mod requests;
+
 use super::assignor::{Assignment, Topics};
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};
-use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step};
-use super::held::{Held, Join};
+use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized};
 use super::strategy::{Assignments, Joined, Strategy, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
@@ -22,17 +23,12 @@ use crate::engine::{
     Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition,
     coordinator,
 };
-use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a response may take beyond the time that the coordinator gives members to join.
-const JOIN_SLACK: Duration = Duration::from_secs(5);
 /// The first heartbeat of a generation is sent after this fraction of the interval; each following wait doubles.
 const FIRST_HEARTBEAT: u32 = 10;
-/// The protocol type of consumers.
-const PROTOCOL_TYPE: &str = "consumer";
 
 /// The members to assign partitions to, while the leader waits for metadata of topics that only other members read.
 struct Assigning {
@@ -74,6 +70,8 @@ pub(super) struct ClassicMember {
     heartbeat_every: Duration,
     heartbeat_in_flight: bool,
     error: Option<Error>,
+    /// An error that does not end the membership.
+    complaint: Option<Error>,
     work: Option<Work>,
 }
 
@@ -97,17 +95,17 @@ impl ClassicMember {
             heartbeat_every: Duration::ZERO,
             heartbeat_in_flight: false,
             error: None,
+            complaint: None,
             work: None,
         }
     }
 
     pub fn subscribe(&mut self, now: Time, subscription: Subscription) {
-        if subscription.topics == self.subscription && !self.has_left() {
-            return;
-        }
+        let is_same = subscription.topics == self.subscription;
         self.subscription = subscription.topics;
         match self.state {
             ClassicState::Out | ClassicState::Leaving { .. } => self.start_over(now),
+            _ if is_same => {}
             _ => self.rejoin = Some("the subscription changed".to_owned()),
         }
     }
@@ -174,6 +172,11 @@ impl ClassicMember {
         self.error.take()
     }
 
+    /// Returns an error that does not end the membership, once.
+    pub fn take_complaint(&mut self) -> Option<Error> {
+        self.complaint.take()
+    }
+
     pub fn poll_work(&mut self) -> Option<Work> {
         self.work.take()
     }
@@ -189,14 +192,31 @@ impl ClassicMember {
         self.coordinator.demand.lets_go |= self.watched.take().is_some();
     }
 
-    fn fail(&mut self, error: Error) {
+    /// Ends the membership with an error. The member leaves: otherwise the others, and the next membership of this
+    /// consumer, would wait until its session ends.
+    fn fail(&mut self, now: Time, error: Error) {
+        if matches!(self.state, ClassicState::Leaving { .. }) {
+            return self.leave_done();
+        }
         self.changes.lose_all();
-        self.next_round();
-        self.coordinator.forget_trouble();
-        self.forget_generation();
-        self.member.clear();
-        self.state = ClassicState::Out;
+        self.leave(now, "an error ended the membership");
+        if self.has_left() {
+            self.member.clear();
+        }
         self.error = Some(error);
+    }
+
+    /// Tries again after a refusal that an administrator can end, or that passes by itself. The application gets the error
+    /// meanwhile. If the session ends, the member joins again.
+    fn wait_for_permission(&mut self, now: Time, step: Step, error: Error) {
+        if matches!(self.state, ClassicState::Leaving { .. }) {
+            return self.leave_done();
+        }
+        self.complaint = Some(error);
+        self.coordinator.try_later(now);
+        if matches!(step, Step::Join | Step::Sync) {
+            self.join_again();
+        }
     }
 
     /// Joins again under the same member ID.
@@ -310,63 +330,6 @@ impl ClassicMember {
         self.join_again();
     }
 
-    fn join(&mut self, now: Time, node: i32) {
-        let owned: Vec<&TopicPartition> = self.changes.owned.iter().collect();
-        let topics: Vec<String> = self.subscription.iter().map(ToString::to_string).collect();
-        let rack = Some(self.config.rack.clone()).filter(|r| !r.is_empty());
-        let protocols = self.assignors().iter().map(|assignor| {
-            let subscription = embedded::Subscription {
-                topics: topics.clone(),
-                user_data: user_data(assignor, &self.last),
-                owned_partitions: by_topic(owned.iter().copied()),
-                generation_id: self.generation.max(if owned.is_empty() { -1 } else { self.last.1 }),
-                rack_id: rack.clone(),
-            };
-            let metadata = embedded::encode(3, &subscription).unwrap_or_default().into();
-            join_group::Protocol { name: assignor.name().to_owned(), metadata }
-        });
-        let ms = |d: Duration| i32::try_from(d.as_millis()).unwrap_or(i32::MAX);
-        let request = join_group::Request {
-            group_id: self.config.group.clone(),
-            session_timeout_ms: ms(self.config.session_timeout),
-            rebalance_timeout_ms: ms(self.config.max_poll_interval),
-            member_id: self.member.clone(),
-            group_instance_id: self.config.instance.clone(),
-            protocol_type: PROTOCOL_TYPE.to_owned(),
-            protocols: protocols.collect(),
-            reason: Some(self.reason.clone()).filter(|r| !r.is_empty()),
-        };
-        let held = self.held_for(self.config.max_poll_interval.max(self.config.session_timeout));
-        self.send(now, Target::Group(node), Join(request, held), Step::Join);
-    }
-
-    fn sync(&mut self, now: Time, node: i32, assignment: &Assignment) {
-        let of_member = |(member, partitions): (&String, &Vec<TopicPartition>)| {
-            let assigned = embedded::Assignment { assigned_partitions: by_topic(partitions.iter()), user_data: None };
-            sync_group::Assignment {
-                member_id: member.clone(),
-                assignment: embedded::encode(0, &assigned).unwrap_or_default().into(),
-            }
-        };
-        let request = sync_group::Request {
-            group_id: self.config.group.clone(),
-            generation_id: self.generation,
-            member_id: self.member.clone(),
-            group_instance_id: self.config.instance.clone(),
-            protocol_type: Some(PROTOCOL_TYPE.to_owned()),
-            protocol_name: self.assignor.as_ref().map(|a| a.name().to_owned()),
-            assignments: assignment.iter().map(of_member).collect(),
-        };
-        let held = self.held_for(self.config.max_poll_interval);
-        self.send(now, Target::Group(node), Held(request, held), Step::Sync);
-    }
-
-    /// Returns how much longer than `request.timeout.ms` a response may take, because the coordinator waits for other
-    /// members. As in Java's consumer, the longer of the two times is the timeout.
-    fn held_for(&self, members_take: Duration) -> Duration {
-        (members_take + JOIN_SLACK).saturating_sub(self.config.request_timeout)
-    }
-
     /// Returns whether the coordinator expects heartbeats. While it holds back the response to JoinGroup or SyncGroup
     /// it expects none, and the response to a heartbeat would come after that one.
     fn expects_heartbeats(&self) -> bool {
@@ -476,7 +439,7 @@ impl ClassicMember {
     /// Handles a missing response, or an error that says nothing about the membership.
     fn handle_failure(&mut self, now: Time, step: Step, error: Error) {
         if !error.is_retriable() {
-            return self.fail(error);
+            return self.fail(now, error);
         }
         self.lose_coordinator(now);
         match step {
@@ -514,7 +477,8 @@ impl ClassicMember {
                 self.coordinator.ask_again(now);
                 self.lose_membership(code);
             }
-            _ => self.fail(error),
+            Some(code) if is_unauthorized(code) => self.wait_for_permission(now, step, error),
+            _ => self.fail(now, error),
         }
     }
 
@@ -540,7 +504,9 @@ impl ClassicMember {
         if self.assignor.is_none() {
             let message =
                 format!("group {:?} chose assignor {name:?}, which this member did not offer", self.config.group);
-            return Err(Error::new(ErrorKind::Decode, message));
+            self.complaint = Some(Error::new(ErrorKind::Decode, message));
+            // Members of all assignors have the same form, so the own one can assign.
+            self.assignor = self.assignors().first().cloned();
         }
         if response.leader != self.member {
             self.state = ClassicState::Syncing { asked: false, assignment: Assignment::new() };
@@ -548,8 +514,9 @@ impl ClassicMember {
         }
         let mut members = Vec::with_capacity(response.members.len());
         for member in response.members {
-            let subscription = embedded::decode(member.metadata)
-                .map_err(|e| self.malformed(&format!("member {:?} with a subscription", member.member_id), &e))?;
+            // A member that cannot be read gets no partitions. An error would end this membership, and then that of the
+            // next leader.
+            let subscription = embedded::decode(member.metadata).unwrap_or_default();
             members.push(Joined { id: member.member_id, instance: member.group_instance_id, subscription });
         }
         let topics: BTreeSet<&str> = members.iter().flat_map(|m| &m.subscription.topics).map(String::as_str).collect();
@@ -609,9 +576,12 @@ impl ClassicMember {
     fn handle_synced(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: sync_group::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "sync")?;
-        let assignment = match response.assignment.is_empty() {
+        let assignment: embedded::Assignment = match response.assignment.is_empty() {
             true => embedded::Assignment::default(),
-            false => embedded::decode(response.assignment).map_err(|e| self.malformed("an assignment", &e))?,
+            false => embedded::decode(response.assignment).unwrap_or_else(|e| {
+                self.complaint = Some(self.malformed("an assignment", &e));
+                embedded::Assignment::default()
+            }),
         };
         let partitions = assignment.assigned_partitions.iter().flat_map(|t| {
             let topic: Arc<str> = t.topic.as_str().into();
@@ -660,15 +630,7 @@ impl ClassicMember {
     fn malformed(&self, what: &str, e: &crate::wire::Error) -> Error {
         let message = format!("group {:?} has {what} that is malformed: {e}", self.config.group);
         Error::new(ErrorKind::Decode, message)
-            .with_hint("all members of a consumer group must use the protocol type \"consumer\"")
-    }
-}
-
-/// Returns the user data that tells the leader of the member's last assignment and its generation.
-fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition>, i32)) -> Option<Bytes> {
-    match strategy {
-        Strategy::Known(a) => a.user_data(partitions, Some(*generation).filter(|g| *g >= 0)),
-        Strategy::Custom(a) => a.user_data(),
+            .with_hint("check the client of the group's leader; this member reads nothing until the next rebalance")
     }
 }
 
@@ -676,14 +638,4 @@ fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition
 fn is_of_group(code: ErrorCode) -> bool {
     coordinator::is_moved(code)
         || matches!(code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::REBALANCE_IN_PROGRESS)
-}
-
-fn by_topic<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Vec<embedded::TopicPartitions> {
-    let mut topics: BTreeMap<&Arc<str>, Vec<i32>> = BTreeMap::new();
-    for TopicPartition { topic, partition } in partitions {
-        topics.entry(topic).or_default().push(*partition);
-    }
-    let named =
-        |(topic, partitions): (&Arc<str>, _)| embedded::TopicPartitions { topic: topic.to_string(), partitions };
-    topics.into_iter().map(named).collect()
 }

@@ -301,6 +301,17 @@ impl CoordinatorClient {
     }
 }
 
+/// Returns whether a broker refused the request because of an ACL, which an administrator can change, or which an
+/// authorizer that is down for a moment cannot read.
+pub(super) fn is_unauthorized(code: api::ErrorCode) -> bool {
+    matches!(
+        code,
+        api::ErrorCode::GROUP_AUTHORIZATION_FAILED
+            | api::ErrorCode::TOPIC_AUTHORIZATION_FAILED
+            | api::ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+    )
+}
+
 /// The hint of errors of a member that keeps trying to join.
 pub(super) const STILL_JOINING: &str = "the consumer keeps retrying; check the group's coordinator";
 

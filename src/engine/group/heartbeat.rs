@@ -9,7 +9,7 @@
 //!          ↑ fenced or unknown ┘
 //! ```
 
-use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step};
+use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized};
 use crate::api::{self, ErrorCode};
 use crate::engine::call::AtLeast;
 use crate::engine::{ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time};
@@ -327,8 +327,8 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
             _ if reaction == Some(Reaction::Rejoin) => self.lose_membership(now),
             _ if reaction == Some(Reaction::Retry) => self.coordinator.try_later(now),
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.try_later(now),
-            // The member continues as soon as it may read the topic, as Java's does (KAFKA-18813).
-            Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED) => {
+            // The member continues as soon as it may again. For topics, Java's does so too (KAFKA-18813).
+            Some(code) if is_unauthorized(code) && !self.is_leaving() => {
                 self.coordinator.try_later(now);
                 self.complaint = Some(error);
             }
@@ -336,7 +336,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
                 self.coordinator.lose(now);
                 self.protocol.forget_accepted();
             }
-            _ => return self.fail(error),
+            _ => return self.fail(now, error),
         }
         self.heartbeat_at = self.coordinator.retry_at;
     }
@@ -348,12 +348,22 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.coordinator.ask_again(now);
     }
 
-    fn fail(&mut self, error: Error) {
+    fn is_leaving(&self) -> bool {
+        matches!(self.state, MemberState::Leaving { .. })
+    }
+
+    /// Ends the membership with an error. The member leaves, so that other members need not wait until its session ends.
+    fn fail(&mut self, now: Time, error: Error) {
+        if self.is_leaving() {
+            self.next_round();
+            self.state = MemberState::Out;
+            return;
+        }
+        // The coordinator knows another member of this instance ID.
+        let is_others = matches!(error.code(), Some(ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID));
+        self.may_be_known &= !is_others;
         self.protocol.lose_all();
-        self.next_round();
-        self.coordinator.forget_trouble();
-        self.protocol.unassign();
-        self.state = MemberState::Out;
+        self.leave_group(now);
         self.error = Some(error);
     }
 

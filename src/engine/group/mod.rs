@@ -167,6 +167,11 @@ impl Group {
         self.coordinator_client().has_trouble()
     }
 
+    /// Returns whether the member tries to join and fails.
+    pub fn is_in_trouble(&self) -> bool {
+        self.coordinator_client().trouble().is_some()
+    }
+
     /// Returns the error of joining that keeps failing, once; the member keeps retrying.
     pub fn take_trouble(&mut self) -> Option<Error> {
         each!(self, m => m.coordinator.take_trouble())
@@ -203,10 +208,7 @@ impl Group {
 
     /// Returns an error that does not end the membership, once.
     pub fn take_complaint(&mut self) -> Option<Error> {
-        match &mut self.membership {
-            Membership::Classic(_) => None,
-            Membership::Consumer(m) => m.take_complaint(),
-        }
+        each!(self, m => m.take_complaint())
     }
 
     /// Returns an assignment to compute, for [`Group::assigned`].

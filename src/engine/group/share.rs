@@ -3,7 +3,8 @@
 //! So no member waits for another, and none reports that it lost a partition. [`super::heartbeat`] does the rest.
 
 use super::coordinator_client::CoordinatorClient;
-use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, PartitionsById};
+use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{LEAVE, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Error, Time};
 use crate::wire::Uuid;
@@ -92,6 +93,11 @@ impl ShareMember {
         self.coordinator.has_trouble()
     }
 
+    /// Returns whether the member tries to join and fails.
+    pub fn is_in_trouble(&self) -> bool {
+        self.coordinator.trouble().is_some()
+    }
+
     /// Returns the error of joining that keeps failing, once; the member keeps retrying.
     pub fn take_trouble(&mut self) -> Option<Error> {
         self.coordinator.take_trouble()
@@ -174,6 +180,11 @@ impl HeartbeatProtocol for ShareProtocol {
 
     fn unassign(&mut self) {
         self.assigned.clear();
+    }
+
+    /// The first heartbeat of a member creates a group that was deleted.
+    fn react(&mut self, _now: Time, epoch: i32, code: ErrorCode) -> Option<Reaction> {
+        (code == ErrorCode::GROUP_ID_NOT_FOUND && epoch != JOIN).then_some(Reaction::Rejoin)
     }
 
     fn lose_all(&mut self) {

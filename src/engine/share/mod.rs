@@ -10,10 +10,13 @@
 mod acks;
 mod acquired;
 mod requests;
+mod results;
 
 use super::call::MAX_MALFORMED;
 use super::consumer::{Slice, is_gone, is_temporary};
 use super::group::{self, ShareMember, ShareMemberConfig};
+use super::outage::Outage;
+use super::topic_errors::TopicErrors;
 use super::{
     ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicIdPartition, TopicPartition,
     earliest, wait_after,
@@ -28,6 +31,9 @@ use std::time::Duration;
 
 /// The epoch of a request that opens a session.
 const OPEN: i32 = 0;
+
+/// How long a leader is not asked after its response was too large to be read.
+const OVERSIZED_PAUSE: Duration = Duration::from_secs(30);
 
 /// Configuration of a share consumer.
 #[derive(Clone, Debug)]
@@ -171,7 +177,11 @@ pub struct ShareConsumer<T> {
     error: Option<Error>,
     /// Why the membership ended; every poll raises this until the application subscribes again.
     ended: Option<Error>,
+    outage: Outage,
     cluster: Arc<Cluster>,
+    /// The same state, but topics whose error may pass are as they were before.
+    bridged: Arc<Cluster>,
+    topic_errors: TopicErrors,
     refresh_at: Time,
     demand: MetadataDemand,
 }
@@ -182,14 +192,14 @@ fn add_result(results: &mut BTreeMap<TopicPartition, Option<Error>>, partition: 
     *result = result.take().or(error);
 }
 
-/// The largest number of results kept for an application that does not take them.
-const MAX_RESULTS: usize = 1 << 12;
-
 impl<T: Send> ShareConsumer<T> {
     /// Creates a consumer without a subscription.
     pub fn new(config: ShareConfig) -> Self {
         Self {
             member: ShareMember::new(config.member.clone()),
+            outage: Outage::new(config.member.api_timeout),
+            bridged: Arc::default(),
+            topic_errors: TopicErrors::default(),
             config,
             nodes: BTreeMap::new(),
             buffer: VecDeque::new(),
@@ -253,7 +263,8 @@ impl<T: Send> ShareConsumer<T> {
 
     /// Returns whether [`ShareConsumer::poll_records`] has records or an error.
     pub fn is_ready(&self) -> bool {
-        self.error.is_some() || self.ended.is_some() || self.member.has_trouble() || !self.buffer.is_empty()
+        let has_error = self.error.is_some() || self.ended.is_some() || self.outage.is_due();
+        has_error || self.member.has_trouble() || !self.buffer.is_empty()
     }
 
     /// Returns the number of delivered records without an acknowledgement.
@@ -285,7 +296,7 @@ impl<T: Send> ShareConsumer<T> {
         }
         self.wanted = out.is_empty();
         if out.is_empty() {
-            let error = self.error.take().or_else(|| self.member.take_trouble());
+            let error = self.error.take().or_else(|| self.member.take_trouble()).or_else(|| self.outage.take());
             return error.or_else(|| self.ended.clone()).map_or(Ok(out), Err);
         }
         self.flush();
@@ -356,6 +367,8 @@ impl<T: Send> ShareConsumer<T> {
         self.wanted = false;
         self.buffer.clear();
         self.delivered.clear();
+        // A leader without a session has nothing to close, and may not be asked for a while.
+        self.nodes.retain(|_, node| node.busy || node.epoch != OPEN || !node.acks.is_empty());
         self.member.leave(now);
     }
 
@@ -409,8 +422,16 @@ impl<T: Send> ShareConsumer<T> {
                     node.malformed = if error.kind() == ErrorKind::Decode { node.malformed + 1 } else { 0 };
                     let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&node.malformed);
                     let may_pass = is_temporary(&mut node.unknown_since, now, error.code(), is_retriable);
+                    if error.code() == Some(ErrorCode::RECORD_LIST_TOO_LARGE) {
+                        // Each attempt makes the broker send all of it again.
+                        node.retry_at = now + OVERSIZED_PAUSE;
+                    }
                     if !may_pass && !self.leaving {
-                        self.error.get_or_insert_with(|| error.clone());
+                        self.error.get_or_insert_with(|| {
+                            let topics: Vec<&str> = self.member.subscription().iter().map(|topic| &**topic).collect();
+                            let what = format!("fetch {} for share group {:?}", topics.join(", "), self.member.group());
+                            error.clone().with_message(format!("{what}: {}", error.message()))
+                        });
                     }
                 }
                 self.fail_sending(id, &error);
@@ -505,49 +526,6 @@ impl<T: Send> ShareConsumer<T> {
             });
         }
     }
-
-    /// Reports the results of a request's acknowledgements to the commits that wait for them.
-    fn report_results(&mut self, id: i32, round: u64, results: Vec<(TopicIdPartition, Option<Error>)>) {
-        let mut is_reported = false;
-        for commit in &mut self.commits {
-            if !commit.rounds.remove(&(id, round)) {
-                continue;
-            }
-            is_reported = true;
-            for (topic_partition, error) in &results {
-                add_result(&mut commit.results, topic_partition.topic_partition(), error.clone());
-            }
-        }
-        if !is_reported {
-            let room = MAX_RESULTS.saturating_sub(self.results.len());
-            self.results
-                .extend(results.into_iter().take(room).map(|(s, e)| (TopicPartition::new(s.topic, s.partition), e)));
-        }
-        let (ended, open): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.commits).into_iter().partition(|c| c.rounds.is_empty());
-        self.commits = open;
-        self.done.extend(ended.into_iter().map(|c| (c.completion, c.results.into_iter().collect())));
-    }
-
-    /// Fails the acknowledgements in flight.
-    fn fail_sending(&mut self, id: i32, error: &Error) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        let round = node.round;
-        let sent = std::mem::take(&mut node.sending);
-        if !sent.is_empty() {
-            self.report_results(id, round, sent.partitions().map(|s| (s.clone(), Some(error.clone()))).collect());
-        }
-    }
-
-    /// Fails the unsent acknowledgements.
-    fn fail_waiting(&mut self, id: i32, error: &Error) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.sending = std::mem::take(&mut node.acks);
-        if !node.sending.is_empty() {
-            node.round += 1;
-            self.fail_sending(id, error);
-        }
-    }
 }
 
 impl Node {
@@ -581,6 +559,14 @@ impl<T: Send> Role for ShareConsumer<T> {
     }
 
     fn handle_response(&mut self, now: Time, answer: Prepared) {
+        let error = match &answer {
+            Prepared::Leader(_, result) => result.as_ref().err(),
+            Prepared::Member(response) => response.result.as_ref().err(),
+        };
+        match error {
+            Some(error) => self.outage.failed(now, now, error),
+            None => self.outage.ended(),
+        }
         match answer {
             Prepared::Leader(id, result) => self.handle_leader(now, id, result),
             Prepared::Member(answer) => {
@@ -593,12 +579,17 @@ impl<T: Send> Role for ShareConsumer<T> {
         }
     }
 
-    fn handle_cluster(&mut self, _: Time, cluster: &Arc<Cluster>) {
+    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
+        if cluster.updated_at > self.cluster.updated_at {
+            self.outage.ended();
+        }
         self.cluster = cluster.clone();
-        self.member.handle_cluster(cluster);
+        self.bridged = self.topic_errors.bridge(now, &self.bridged, cluster);
+        self.member.handle_cluster(&self.bridged);
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.outage.unreachable(now, error);
         self.member.handle_unreachable(now, error);
     }
 
@@ -620,10 +611,15 @@ impl<T: Send> Role for ShareConsumer<T> {
     fn next_timeout(&self, now: Time) -> Option<Time> {
         let retries = self.nodes.values().filter(|n| !n.busy).map(|n| n.retry_at);
         let retry = retries.chain([self.refresh_at]).filter(|t| *t > now).min();
-        earliest(self.member.next_timeout().map(|t| t.max(now + Duration::from_micros(1))), retry)
+        let member = self.member.next_timeout().map(|t| t.max(now + Duration::from_micros(1)));
+        earliest(earliest(member, retry), self.outage.next_timeout())
     }
 
-    fn handle_timeout(&mut self, _: Time) {}
+    fn handle_timeout(&mut self, now: Time) {
+        // A member that cannot join reports that itself.
+        let is_wanted = !self.member.subscription().is_empty() && !self.member.is_in_trouble();
+        self.outage.handle_timeout(now, is_wanted, "reading from the brokers");
+    }
 }
 
 #[cfg(test)]

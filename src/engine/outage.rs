@@ -1,0 +1,113 @@
+//! Notices that no broker responds any more, so that the application learns of it although its client keeps retrying.
+
+use super::{Error, ErrorKind, Time};
+use std::time::Duration;
+
+/// The hint of an outage, if its cause has none.
+const KEEPS_RETRYING: &str = "the client keeps retrying; check the brokers and the network";
+
+/// The time without a response from any broker.
+#[derive(Debug)]
+pub struct Outage {
+    /// How long it may last before it is an error.
+    patience: Duration,
+    /// When requests began to fail, moved forward by each report.
+    since: Option<Time>,
+    /// Why the last attempt failed.
+    last: Option<Error>,
+    /// Whether `last` names all brokers that were tried.
+    is_of_all: bool,
+    due: Option<Error>,
+}
+
+impl Outage {
+    /// Creates a state without failures.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, since: None, last: None, is_of_all: false, due: None }
+    }
+
+    /// Takes in the error of a request that was sent at `asked_at`. An error code is a response.
+    pub fn failed(&mut self, now: Time, asked_at: Time, error: &Error) {
+        if error.code().is_some() || !error.is_retriable() {
+            return self.ended();
+        }
+        self.since.get_or_insert(if error.kind() == ErrorKind::Timeout { asked_at } else { now });
+        if !self.is_of_all {
+            self.last = Some(error.clone());
+        }
+    }
+
+    /// Notes that all brokers were tried in vain.
+    pub fn unreachable(&mut self, now: Time, error: &Error) {
+        if error.is_retriable() {
+            self.since.get_or_insert(now);
+            (self.last, self.is_of_all) = (Some(error.clone()), true);
+        }
+    }
+
+    /// Notes a response from a broker.
+    pub fn ended(&mut self) {
+        if self.since.is_some() {
+            *self = Self::new(self.patience);
+        }
+    }
+
+    /// Returns when the outage is an error.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.since.filter(|_| self.due.is_none()).map(|since| since + self.patience)
+    }
+
+    /// Makes the outage an error if it has lasted, and again each time that much time passes. `tried` says what failed.
+    /// If it is not wanted, the time starts anew.
+    pub fn handle_timeout(&mut self, now: Time, is_wanted: bool, tried: &str) {
+        let (Some(last), true) = (&self.last, self.next_timeout().is_some_and(|at| at <= now)) else { return };
+        self.due = is_wanted.then(|| Error::in_vain(tried, self.patience, last, KEEPS_RETRYING));
+        self.since = Some(now);
+    }
+
+    /// Returns whether [`Outage::take`] has an error.
+    pub fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// Returns the error for the application, once.
+    pub fn take(&mut self) -> Option<Error> {
+        self.due.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ErrorCode;
+
+    #[test]
+    fn an_outage_is_an_error_each_time_that_its_patience_passes() {
+        let at = |seconds| Time(0) + Duration::from_secs(seconds);
+        let mut outage = Outage::new(Duration::from_secs(10));
+        let refused = Error::new(ErrorKind::Network, "cannot connect").from_broker("h:1");
+        let mut errors = Vec::new();
+        for seconds in 1..32 {
+            outage.failed(at(seconds), at(seconds), &refused);
+            outage.handle_timeout(at(seconds), true, "reading");
+            errors.extend(outage.take().map(|error| (seconds, error.to_string())));
+        }
+        let message =
+            "reading did not succeed in 10 s: cannot connect (broker h:1); hint: ".to_owned() + KEEPS_RETRYING;
+        assert_eq!(errors, [11, 21, 31].map(|seconds| (seconds, message.clone())));
+        outage.failed(at(40), at(40), &Error::refused(ErrorCode::NOT_LEADER_OR_FOLLOWER, "fetch"));
+        assert!(outage.next_timeout().is_none(), "an error code is a response");
+    }
+
+    #[test]
+    fn the_error_names_all_brokers_and_a_silent_one_counts_from_its_request() {
+        let at = |seconds| Time(0) + Duration::from_secs(seconds);
+        let mut outage = Outage::new(Duration::from_secs(10));
+        outage.failed(at(30), at(5), &Error::new(ErrorKind::Timeout, "no response to Fetch in time"));
+        assert_eq!(outage.next_timeout(), Some(at(15)));
+        outage.unreachable(at(31), &Error::new(ErrorKind::Network, "no broker can be reached: refused (h:1, h:2)"));
+        outage.failed(at(32), at(32), &Error::new(ErrorKind::Network, "connection lost"));
+        outage.handle_timeout(at(32), true, "reading");
+        assert!(outage.take().unwrap().message().contains("h:1, h:2"));
+    }
+}
