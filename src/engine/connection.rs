@@ -17,7 +17,9 @@ use super::timers::Timers;
 use super::version_probe::{LAST_WAIT, VersionProbe, next_release, probe_request};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
-use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
+use crate::api::{
+    self, ErrorCode, Info, Release, api_versions, fetch, metadata, sasl_authenticate, sasl_handshake, share_fetch,
+};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{Reader, Writer};
 use bytes::Bytes;
@@ -382,6 +384,10 @@ impl<T> Connection<T> {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => self.handle_frame(now, frame)?,
                 Ok(None) => return Ok(()),
+                Err(bad) if self.state == ConnectionState::Ready => match self.handle_oversized(bad) {
+                    true => return Ok(()),
+                    false => return Err(self.not_kafka(bad)),
+                },
                 Err(bad) => return Err(self.not_kafka(bad)),
             }
         }
@@ -575,6 +581,28 @@ impl<T> Connection<T> {
                 .with_hint("this port speaks TLS: set security.protocol to SSL or SASL_SSL, or use the plaintext port"),
             _ => error.with_hint("check host and port"),
         }
+    }
+
+    /// Completes the first request in flight with an error, if its response is larger than the limit. Other requests fail
+    /// with the connection. Returns whether the bytes that tell have not arrived yet.
+    fn handle_oversized(&mut self, bad: BadLength) -> bool {
+        let (Ok(size), Some(asked)) = (u32::try_from(i32::from_be_bytes(bad.found)), self.in_flight.front()) else {
+            return false;
+        };
+        let Some(correlation_id) = self.frames.buffer().get(4..8) else { return true };
+        let is_fetch = [fetch::API.key, share_fetch::API.key].contains(&asked.api.key);
+        if !is_fetch || correlation_id != asked.correlation_id.to_be_bytes() {
+            return false;
+        }
+        let what = format!("the response has {size} bytes, and this client accepts {} bytes", bad.max);
+        let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what).with_hint(format!(
+            "set fetch.max.bytes to {} or more (the client accepts twice that size), or seek past the record",
+            size.div_ceil(2)
+        ));
+        if let Some(InFlight { owner: Owner::Caller(token), .. }) = self.in_flight.pop_front() {
+            self.responses.push_back((token, Err(error)));
+        }
+        false
     }
 
     /// Ends the connection: every request in flight fails with `error`.

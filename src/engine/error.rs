@@ -130,6 +130,12 @@ impl Error {
         self
     }
 
+    /// Replaces the message.
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.inner().message = message.into();
+        self
+    }
+
     /// Adds the topic and the partition.
     pub fn at(mut self, topic: &Arc<str>, partition: impl Into<Option<i32>>) -> Self {
         let inner = self.inner();

@@ -1,4 +1,4 @@
-"""Producers while partitions are added, removed, or without a leader."""
+"""Producers and consumers while partitions and topics are added, removed, or without a leader."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from contextlib import suppress
 import pytest
 
 import klamm
-from klamm.errors import ConfigError, KafkaTimeoutError
+from klamm.errors import (
+    ConfigError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
 from klamm.testing import DevBroker
+from settled import until
 
 PATIENCE = 30
 
@@ -70,3 +76,110 @@ def test_records_without_a_key_go_to_partitions_with_a_leader(partitioner):
                 found = {producer.send("t", b"v").result(PATIENCE).partition for _ in range(6)}
             assert found <= {0, 2}
             assert partitioner != "round_robin" or len(found) == 2
+
+
+ERRORS = ["LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION", "NETWORK_EXCEPTION"]
+MEMBERS = {
+    "none": {},
+    "range": {"group_id": "g", "partition_assignment_strategy": "range"},
+    "cooperative-sticky": {"group_id": "g", "partition_assignment_strategy": "cooperative-sticky"},
+    "consumer": {"group_id": "g", "group_protocol": "consumer"},
+}
+
+
+class Listener(klamm.RebalanceListener):
+    """Counts the calls of a rebalance listener."""
+
+    def __init__(self):
+        self.calls = []
+
+    def assigned(self, partitions):
+        self.calls.append(("assigned", len(partitions)))
+
+    def revoked(self, partitions):
+        self.calls.append(("revoked", len(partitions)))
+
+    def lost(self, partitions):
+        self.calls.append(("lost", len(partitions)))
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("subscription", [{"topics": ["t"]}, {"pattern": "t.*"}], ids=["topics", "pattern"])
+@pytest.mark.parametrize("config", MEMBERS.values(), ids=MEMBERS)
+def test_an_error_of_a_topic_in_metadata_unassigns_nothing(style, config, subscription, error):
+    """A broker that has just restarted may not know the topic for some seconds."""
+    listener = Listener()
+    with DevBroker(default_partitions=4) as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send("t", b"before", partition=0).result(PATIENCE)
+        usual = {"metadata_max_age_ms": 200, "retry_backoff_max_ms": 200, "auto_offset_reset": "earliest"}
+        if config.get("group_protocol") != "consumer" and "group_id" in config:
+            usual["heartbeat_interval_ms"] = 200
+        with style.consumer(broker.bootstrap_servers, **usual, **config) as consumer:
+            consumer.subscribe(**subscription, **({"on_rebalance": listener} if config else {}))
+            until(lambda: consumer.poll(0.1))
+            assert len(consumer.assignment()) == 4
+            calls = list(listener.calls)
+            broker.fault("Metadata", "error", error=error, times=8)
+            asked = len(broker.requests("Metadata"))
+            until(lambda: consumer.poll(0.1) is not None and len(broker.requests("Metadata")) > asked + 10)
+            assert len(consumer.assignment()) == 4
+            assert listener.calls == calls
+            with klamm.Producer(broker.bootstrap_servers) as producer:
+                producer.send("t", b"after", partition=0).result(PATIENCE)
+            assert [record.value for record in consumer.poll(PATIENCE)] == [b"after"]
+
+
+def test_an_error_of_a_topic_is_raised_when_it_lasts(style):
+    with DevBroker() as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send("t", b"v").result(PATIENCE)
+        with style.consumer(broker.bootstrap_servers, topics=["t"], metadata_max_age_ms=200) as consumer:
+            until(lambda: not consumer.poll(0.1) and consumer.assignment())
+            broker.fault("Metadata", "error", error="LEADER_NOT_AVAILABLE", times=None)
+            began = time.monotonic()
+            with pytest.raises(LeaderNotAvailableError, match='subscribe to "t"'):
+                consumer.poll(PATIENCE)
+            assert time.monotonic() - began > 4, "for five seconds, it may pass"
+
+
+@pytest.mark.parametrize("config", [{"group_id": "g"}, {"group_id": "g", "group_protocol": "consumer"}])
+def test_a_topic_that_a_group_waits_for_in_vain_is_an_error_of_each_timeout(style, broker, topic, config):
+    usual = {"default_api_timeout_ms": 2000, "allow_auto_create_topics": False, "topics": [topic]}
+    with style.consumer(broker.bootstrap_servers, **{**usual, **config, "group_id": topic}) as consumer:
+        for _ in range(2):
+            with pytest.raises(UnknownTopicOrPartitionError, match="subscribe to"):
+                consumer.poll(PATIENCE)
+            assert not consumer.poll(0.5)
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send(topic, b"first").result(PATIENCE)
+        assert [record.value for record in consumer.poll(PATIENCE)] == [b"first"]
+
+
+@pytest.mark.parametrize("subscription", ["topics", "pattern"])
+@pytest.mark.parametrize("config", [{}, {"group_id": True}, {"group_id": True, "group_protocol": "consumer"}])
+def test_partitions_and_topics_found_later_start_at_their_first_record(style, broker, topic, config, subscription):
+    config = {**config, **({"group_id": topic} if config else {})}
+    later = f"{topic}-later"
+    with klamm.Admin(broker.bootstrap_servers) as admin, klamm.Producer(broker.bootstrap_servers) as producer:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+        producer.send(topic, b"old", partition=0).result(PATIENCE)
+        usual = {"auto_offset_reset": "latest", "metadata_max_age_ms": 500, "allow_auto_create_topics": False}
+        with style.consumer(broker.bootstrap_servers, **usual, **config) as consumer:
+            if subscription == "topics":
+                consumer.subscribe([topic, later])
+            else:
+                consumer.subscribe(pattern=f"{topic}.*")
+            place = klamm.TopicPartition(topic, 0)
+            until(lambda: not consumer.poll(0.1) and consumer.assignment() == {place})
+            assert consumer.position(place) == 1
+            # The listing of all topics is requested beside the membership.
+            assert not consumer.poll(0.5)
+            admin.create_partitions({topic: 2})
+            with klamm.Producer(broker.bootstrap_servers) as another:
+                another.send(topic, b"new", partition=1).result(PATIENCE)
+            admin.create_topics({later: klamm.NewTopic(partitions=1)})
+            producer.send(later, b"later", partition=0).result(PATIENCE)
+            found = []
+            until(lambda: found.extend(r.value for r in consumer.poll(0.1)) or len(found) == 2)
+            assert sorted(found) == [b"later", b"new"]

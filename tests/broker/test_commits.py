@@ -262,3 +262,36 @@ def test_commits_with_a_time_reach_brokers_that_take_one():
 def test_a_retention_is_refused_beside_what_newer_versions_alone_can_say(dev, other):
     with pytest.raises(ConfigError, match=r"offsets\.retention\.ms cannot be combined with group\."):
         klamm.Consumer(dev.bootstrap_servers, topics="t", group_id="g", offsets_retention_ms=1000, **other)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("when", ["interval", "close", "unsubscribe"])
+def test_position_0_of_an_empty_partition_is_committed_automatically(style, broker, topic, protocol, when):
+    """Otherwise the next member starts after the records that arrive in between."""
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic()})
+        place, group = TopicPartition(topic, 0), f"group-{topic}"
+        config: dict[str, Any] = {"group_id": group, "topics": [topic], "group_protocol": protocol}
+        interval_ms = 100 if when == "interval" else 60_000
+        consumer = style.consumer(broker.bootstrap_servers, auto_commit_interval_ms=interval_ms, **config)
+        until(lambda: not consumer.poll(0.1) and consumer.assignment())
+        assert consumer.position(place) == 0
+        if when == "interval":
+            until(lambda: not consumer.poll(0.1) and admin.group_offsets(group))
+        elif when == "unsubscribe":
+            consumer.unsubscribe()
+        consumer.close()
+        assert admin.group_offsets(group) == {place: 0}
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send(topic, b"in between").result(WAIT_S)
+        with style.consumer(broker.bootstrap_servers, **config) as second:
+            assert [record.value for record in second.poll(WAIT_S)] == [b"in between"]
+
+
+def test_a_partition_without_a_position_is_not_committed(style, dev):
+    dev.fault("ListOffsets", "error", error="LEADER_NOT_AVAILABLE", times=None)
+    config: dict[str, Any] = {"auto_commit_interval_ms": 50, "auto_offset_reset": "latest"}
+    with style.consumer(dev.bootstrap_servers, group_id="g", topics=["t"], **config) as consumer:
+        until(lambda: not consumer.poll(0.1) and dev.requests("ListOffsets"))
+        assert not consumer.poll(0.5)
+    assert not dev.requests("OffsetCommit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -347,3 +348,119 @@ def test_who_may_have_made_a_topic_itself_is_told_so():
         with pytest.raises(TopicAlreadyExistsError) as caught:
             admin.create_topics({"t": klamm.NewTopic(partitions=1)})
         assert "this call" not in (caught.value.hint or "")
+
+
+READERS = {
+    "assigned": {},
+    "without a group": {"topics": ["t"]},
+    "classic": {"topics": ["t"], "group_id": "g"},
+    "consumer": {"topics": ["t"], "group_id": "g", "group_protocol": "consumer"},
+    "share": {"topics": ["t"], "group_id": "g"},
+}
+
+
+def reader(style, kind, servers, **more):
+    config = {**READERS[kind], "reconnect_backoff_max_ms": 200, "default_api_timeout_ms": 1000, **more}
+    if kind == "share":
+        return style.share_consumer(servers, **config)
+    consumer = style.consumer(servers, auto_offset_reset="earliest", **config)
+    if kind == "assigned":
+        consumer.assign([klamm.TopicPartition("t", 0)])
+    return consumer
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_dead_cluster_is_an_error_of_each_timeout_and_reading_goes_on_when_it_is_back(style, kind):
+    with DevBroker() as broker:
+        address = broker.bootstrap_servers
+        with klamm.Producer(address) as producer, klamm.Admin(address) as admin:
+            admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+            producer.send("t", b"before").result(10)
+        consumer = reader(style, kind, address)
+        until(lambda: consumer.poll(0.1))
+        if kind == "share":
+            consumer.commit()
+        assert not consumer.poll(1.5), "an idle topic is no error"
+    for _ in range(2):
+        with pytest.raises(
+            NetworkError, match=r"did not succeed in 1 s: no broker can be reached: .*" + address
+        ) as caught:
+            consumer.poll(20)
+        assert caught.value.hint
+    with DevBroker(port=int(address.rsplit(":", 1)[1])) as broker, klamm.Admin(address) as admin:
+        admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+        with klamm.Producer(address) as producer:
+            producer.send("t", b"after").result(10)
+        found = []
+
+        def is_back():
+            with suppress(NetworkError):  # raised before the connection was made
+                found.extend(record.value for record in consumer.poll(0.5))
+            return found
+
+        until(is_back)
+        assert found == [b"after"]
+        consumer.close()
+
+
+def test_an_iteration_ends_by_a_dead_cluster(style):
+    with DevBroker() as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send("t", b"v").result(10)
+        consumer = reader(style, "assigned", broker.bootstrap_servers)
+        records = iter(consumer)
+        assert next(records).value == b"v"
+    with pytest.raises(NetworkError, match="no broker can be reached"):
+        next(records)
+    consumer.close()
+
+
+def test_buffered_records_come_before_the_error_of_a_dead_cluster(style):
+    with DevBroker() as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", [b"%d" % n for n in range(100)], partition=0)
+        consumer = reader(style, "assigned", broker.bootstrap_servers, default_api_timeout_ms=200)
+        found = [record.value for record in consumer.poll(20, 1)]
+        address = broker.bootstrap_servers
+    # A call of its own fails by the outage, longer than the limit.
+    with pytest.raises(NetworkError):
+        consumer.end_offsets([klamm.TopicPartition("t", 0)], timeout=1)
+    while len(found) < 100:
+        found += [record.value for record in consumer.poll(20, 1)]
+    assert found == [b"%d" % n for n in range(100)]
+    with pytest.raises(NetworkError, match=address):
+        consumer.poll(20)
+    consumer.close()
+
+
+@pytest.mark.parametrize("kind", ["assigned", "classic", "share"])
+def test_a_response_that_is_too_large_is_an_error(style, kind):
+    """The length that the proxy writes is that of a record of 150 MB."""
+    oversized = (150_000_000).to_bytes(4, "big")
+
+    def enlarge(data):
+        is_large = 50_000 < int.from_bytes(data[:4], "big") < 1 << 20
+        return oversized + data[4:] if is_large else data
+
+    with DevBroker(default_partitions=2) as broker, faults.Proxy(broker.bootstrap_servers, enlarge) as proxy:
+        with klamm.Producer(broker.bootstrap_servers) as producer, klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+            producer.send("t", b"x" * 100_000, partition=0).result(10)
+            producer.send("t", b"beside it", partition=1).result(10)
+        config = {} if kind == "share" else {"max_partition_fetch_bytes": 10_000}
+        with reader(style, kind, proxy.bootstrap_servers, default_api_timeout_ms=60_000, **config) as consumer:
+            if kind == "assigned":
+                consumer.assign([klamm.TopicPartition("t", n, 0) for n in range(2)])
+            found = []
+            with pytest.raises(klamm.errors.BrokerError, match="150000000 bytes") as caught:
+                until(lambda: found.extend(record.value for record in consumer.poll(0.5)))
+            assert caught.value.name == "RECORD_LIST_TOO_LARGE"
+            assert "set fetch.max.bytes to 75000000 or more" in caught.value.hint
+            if kind != "share":
+                assert (caught.value.topic, caught.value.partition) == ("t", 0)
+                assert "t-0 at offset 0" in str(caught.value)
+                until(lambda: found or found.extend(record.value for record in consumer.poll(0.1)))
+                assert found == [b"beside it"]
+            asked = len(broker.requests("Fetch"))
+            assert not consumer.poll(2)
+            assert len(broker.requests("Fetch")) - asked < 10, "a large response is not requested again and again"

@@ -10,6 +10,7 @@ import pytest
 import klamm
 from java_tools import java_tool
 from klamm.testing import DevBroker
+from settled import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 aiokafka = pytest.importorskip("aiokafka")
@@ -113,3 +114,32 @@ def test_a_reader_goes_back_when_its_replica_dies(cluster):
         write(cluster)
         assert [next(records).value for _ in VALUES] == VALUES
     assert asked(cluster) == [1, 2, 1]
+
+
+REFUSALS = ["OFFSET_OUT_OF_RANGE", "NOT_LEADER_OR_FOLLOWER", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"]
+
+
+@pytest.mark.parametrize("fault", [*REFUSALS, "drop", "FETCH_SESSION_ID_NOT_FOUND"])
+def test_a_follower_that_refuses_leads_back_to_the_leader(cluster, fault):
+    """The leader would name the same follower again at once."""
+    if fault == "drop":
+        cluster.fault("Fetch", "drop", node=3, times=None)
+    else:
+        cluster.fault("Fetch", "error", error=fault, node=3, times=None)
+    with klamm.Consumer(cluster.bootstrap_servers, client_id="reader", client_rack="c") as consumer:
+        consumer.assign([klamm.TopicPartition("t", 0, 0)])
+        found = []
+        until(lambda: found.extend(record.value for record in consumer.poll(0.1)) or len(found) == len(VALUES))
+        assert found == VALUES
+        assert not consumer.poll(1)
+        nodes = [request.node for request in cluster.requests("Fetch") if request.client_id == "reader"]
+        assert 1 <= nodes.count(3) <= 4
+        assert len(nodes) <= 20
+
+
+def test_a_follower_is_asked_again_after_a_while(cluster):
+    cluster.fault("Fetch", "error", error="OFFSET_OUT_OF_RANGE", node=3)
+    with klamm.Consumer(cluster.bootstrap_servers, client_id="reader", client_rack="c") as consumer:
+        consumer.assign([klamm.TopicPartition("t", 0, 0)])
+        until(lambda: not consumer.poll(0.1) and asked(cluster)[-2:] == [1, 3] and len(asked(cluster)) > 3)
+        assert asked(cluster) == [1, 3, 1, 3]

@@ -5,12 +5,15 @@
 use super::partition::{Partition, Position};
 use super::{Assigned, Consumer};
 use crate::api::ErrorCode;
+use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::group::{Assignments, Change, GroupMetadata, Subscription, Work};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Error, ErrorKind, Time, Topic, TopicPartition};
+use crate::wire::Uuid;
 use regex_lite::Regex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the application asked to read.
 #[derive(Debug, Default)]
@@ -23,6 +26,36 @@ pub(super) enum Wanted {
     /// Topics whose whole name matches a pattern. The compiled pattern is missing if only the coordinator can match it,
     /// in its own dialect.
     Pattern(String, Option<Regex>),
+}
+
+/// The partitions that existed when a subscription began. Those found later start at their first record: none of their
+/// records was there before, so `auto.offset.reset` `latest` would only skip the ones that arrived before the discovery.
+#[derive(Debug, Default)]
+pub(super) struct FirstKnown {
+    /// The ID and the number of partitions of each topic.
+    topics: BTreeMap<Arc<str>, (Uuid, usize)>,
+    /// Whether the cluster has told all of its topics.
+    is_complete: bool,
+}
+
+impl FirstKnown {
+    fn note(&mut self, name: &Arc<str>, topic: &Topic) {
+        let count = match topic.error {
+            ErrorCode::NONE => topic.partitions.len(),
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => 0,
+            _ => return,
+        };
+        self.topics.entry(name.clone()).or_insert((topic.id, count));
+    }
+
+    /// Returns whether a partition was found after the subscription began.
+    fn is_later(&self, topic: &str, id: Uuid, partition: i32) -> bool {
+        match self.topics.get(topic) {
+            Some((first, _)) if *first != id && !first.is_zero() && !id.is_zero() => true,
+            Some((_, count)) => usize::try_from(partition).is_ok_and(|p| p >= *count),
+            None => self.is_complete,
+        }
+    }
 }
 
 /// A change of the assignment that the application is handling.
@@ -103,11 +136,15 @@ impl<T: Send> Consumer<T> {
         self.closing_since = None;
         self.demand.lets_go = true;
         self.subscribed_at = now;
+        self.first_known = FirstKnown::default();
         self.error = None;
         self.ended = None;
         self.is_member = self.group.is_some();
         self.subscription = None;
-        self.demand.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !self.coordinator_matches());
+        let is_pattern = matches!(self.wanted, Wanted::Pattern(..));
+        self.demand.watch_all = Some(is_pattern && !self.coordinator_matches());
+        // Also if the coordinator matches: which topics exist already decides where new ones start.
+        self.demand.all |= is_pattern;
         if let Wanted::Topics(topics) = &self.wanted {
             self.demand.topics.extend(topics.iter().cloned());
             self.demand.refresh = true;
@@ -167,7 +204,7 @@ impl<T: Send> Consumer<T> {
         let mut p = Partition::new(topic.clone(), a.partition, a.end_offset);
         match a.offset {
             Some(offset) => p.start_at(offset),
-            None if self.config.group.is_none() => p.reset(self.reset_position(now)),
+            None if self.config.group.is_none() => p.reset(self.first_position(now, &topic, a.partition)),
             None => {}
         }
         self.remove(&TopicPartition::new(topic.clone(), a.partition));
@@ -188,6 +225,38 @@ impl<T: Send> Consumer<T> {
         self.done.extend(Vec::into_iter(gone).map(|(completion, ..)| (completion, Err(error.clone()))));
     }
 
+    /// Notes the partitions of the subscribed topics in the first metadata after the subscription began.
+    pub(super) fn note_first_known(&mut self) {
+        if self.bridged.updated_at < self.subscribed_at {
+            return;
+        }
+        match &self.wanted {
+            Wanted::Topics(names) => {
+                for (name, topic) in names.iter().filter_map(|name| self.bridged.topics.get_key_value(name)) {
+                    self.first_known.note(name, topic);
+                }
+            }
+            Wanted::Pattern(..) if self.bridged.complete && !self.first_known.is_complete => {
+                self.bridged.topics.iter().for_each(|(name, topic)| self.first_known.note(name, topic));
+                self.first_known.is_complete = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns where a partition without a committed offset starts.
+    pub(super) fn first_position(&self, now: Time, topic: &str, partition: i32) -> Position {
+        let id = self.bridged.topics.get(topic).map_or(Uuid::ZERO, |t| t.id);
+        match self.reset_position(now) {
+            Position::At(LATEST)
+                if !matches!(self.wanted, Wanted::Assigned) && self.first_known.is_later(topic, id, partition) =>
+            {
+                Position::At(EARLIEST)
+            }
+            position => position,
+        }
+    }
+
     /// Updates the subscribed topics and their partitions after new metadata.
     pub(super) fn update_topics(&mut self, now: Time) {
         let (names, pattern): (BTreeSet<Arc<str>>, _) = match &self.wanted {
@@ -198,20 +267,11 @@ impl<T: Send> Consumer<T> {
             Wanted::Pattern(_, regex) => {
                 let matches = |name: &str| regex.as_ref().is_some_and(|regex| regex.is_match(name));
                 let fits = |t: &(&Arc<str>, &Topic)| !t.1.internal && !t.1.error.is_error() && matches(t.0);
-                (self.cluster.topics.iter().filter(fits).map(|(name, _)| name.clone()).collect(), None)
+                (self.bridged.topics.iter().filter(fits).map(|(name, _)| name.clone()).collect(), None)
             }
         };
-        let is_named = matches!(self.wanted, Wanted::Topics(_));
-        for topic in names.iter().filter(|_| is_named) {
-            let Some(known) = self.cluster.topics.get(topic).filter(|t| t.error.is_error()) else {
-                continue;
-            };
-            // A member waits until its topics are created: other members may have different metadata.
-            let is_awaited = known.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && self.is_member;
-            let is_recent = now.since(self.subscribed_at) < UNKNOWN_TOPIC_GRACE && known.error.is_retriable();
-            if !is_recent && !is_awaited && self.error.is_none() {
-                self.error = Some(Error::refused(known.error, format!("subscribe to {topic:?}")).at(topic, None));
-            }
+        if matches!(self.wanted, Wanted::Topics(_)) {
+            self.report_topic_errors(now, &names);
         }
         match &mut self.group {
             Some(group) if self.is_member => {
@@ -223,7 +283,7 @@ impl<T: Send> Consumer<T> {
             }
             _ => {
                 for topic in names {
-                    let known = self.cluster.topics.get(&topic).filter(|t| !t.error.is_error());
+                    let known = self.bridged.topics.get(&topic).filter(|t| !t.error.is_error());
                     for partition in 0..known.map_or(0, |t| t.partitions.len()) as i32 {
                         if !self.slots.contains_key(&TopicPartition::new(topic.clone(), partition)) {
                             let topic = topic.to_string();
@@ -232,6 +292,25 @@ impl<T: Send> Consumer<T> {
                     }
                 }
                 self.find_positions(now);
+            }
+        }
+    }
+
+    /// Reports errors of subscribed topics. Errors that may pass are reported when they last, and a topic that a member
+    /// waits for at longer intervals: other members may know it.
+    fn report_topic_errors(&mut self, now: Time, names: &BTreeSet<Arc<str>>) {
+        for topic in names {
+            let Some((since, code)) = self.topic_errors.get(topic) else { continue };
+            let is_awaited = self.is_member && code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            let since = if is_awaited { since.max(self.missing_at) } else { since };
+            let patience = match code {
+                _ if is_awaited => self.config.api_timeout,
+                code if code.is_retriable() => UNKNOWN_TOPIC_GRACE,
+                _ => Duration::ZERO,
+            };
+            if self.error.is_none() && now.since(since.max(self.subscribed_at)) >= patience {
+                self.missing_at = if is_awaited { now } else { self.missing_at };
+                self.error = Some(Error::refused(code, format!("subscribe to {topic:?}")).at(topic, None));
             }
         }
     }

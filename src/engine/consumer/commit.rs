@@ -23,10 +23,21 @@ pub(super) struct PendingCommit<T> {
     offsets: BTreeMap<TopicPartition, CommittedOffset>,
     /// The member epoch of the request.
     epoch: i32,
+    /// When the last of its origins gives up, and when that one asked for the commit.
     deadline: Time,
+    wanted_at: Time,
     origins: Vec<Origin<T>>,
     /// Why the last attempt failed.
     last_error: Option<Error>,
+}
+
+impl<T> PendingCommit<T> {
+    /// Retries the commit until this deadline, if it is later.
+    fn wait_until(&mut self, deadline: Time, wanted_at: Time) {
+        if deadline > self.deadline {
+            (self.deadline, self.wanted_at) = (deadline, wanted_at);
+        }
+    }
 }
 
 /// Returns whether a commit was refused because the group has moved on without the member. The partitions' new owners
@@ -76,11 +87,12 @@ impl<T: Send> Consumer<T> {
             offsets: BTreeMap::new(),
             epoch: -1,
             deadline,
+            wanted_at: now,
             origins: Vec::new(),
             last_error: None,
         });
         next.offsets.extend(offsets.into_iter().map(|o| (TopicPartition::new(o.topic.clone(), o.partition), o)));
-        next.deadline = next.deadline.max(deadline);
+        next.wait_until(deadline, now);
         next.origins.push(origin);
         self.start_commit(now);
     }
@@ -108,7 +120,9 @@ impl<T: Send> Consumer<T> {
         let op = Commit::new(member, commit.offsets.values().cloned().collect())
             .with_retention(self.config.offsets_retention)
             .with_coordinator(self.coordinator());
-        self.ops.start(now, Box::new(op), commit.deadline.since(now), OpPurpose::Commit(commit));
+        let (wanted_at, left) = (commit.wanted_at, commit.deadline.since(now));
+        let op = self.ops.start(now, Box::new(op), left, OpPurpose::Commit(commit));
+        self.ops.waited_since(op, wanted_at);
     }
 
     /// Returns the last error that delays a commit.
@@ -150,7 +164,7 @@ impl<T: Send> Consumer<T> {
             if let Some(next) = self.next_commits.take() {
                 commit.offsets.extend(next.offsets);
                 commit.origins.extend(next.origins);
-                commit.deadline = commit.deadline.max(next.deadline);
+                commit.wait_until(next.deadline, next.wanted_at);
             }
             commit.last_error = result.as_ref().err().cloned();
             self.next_commits = Some(commit);
@@ -234,14 +248,20 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Returns the finished offsets that are not committed. Skips deleted topics: one could be recreated before the commit
-    /// arrives, and the offset would apply to the new topic.
+    /// Returns the finished offsets that are not committed. This includes offset 0: without a commit, the next member would
+    /// apply `auto.offset.reset`, and `latest` would skip the records that arrived meanwhile. Skips deleted topics: one could
+    /// be recreated before the commit arrives, and the offset would apply to the new topic.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
         let is_gone = |topic: &str| {
             let known = self.cluster.topics.get(topic);
             known.is_some_and(|t| t.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
         };
-        let due = |p: &&Partition| p.state == Position::Known && p.finished > p.committed.max(0) && !is_gone(&p.topic);
+        // A member that is out of its group could not commit, and has nothing to lose where it has read nothing.
+        let is_out = self.is_member && self.group_metadata().is_none_or(|member| member.generation < 0);
+        let due = |p: &&Partition| {
+            let is_new = p.finished > p.committed && !(is_out && p.finished == p.start);
+            p.state == Position::Known && is_new && !is_gone(&p.topic)
+        };
         self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.finished)).collect()
     }
 

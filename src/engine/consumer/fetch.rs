@@ -5,7 +5,7 @@
 //! the records.
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
-use super::partition::{Doubt, Partition, Position};
+use super::partition::{Doubt, Partition};
 use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::call::MAX_MALFORMED;
@@ -26,9 +26,18 @@ const MIN_RESPONSE: usize = 1 << 20;
 const MAX_RESPONSE: usize = 8 << 20;
 /// The newest Fetch version that identifies topics by name.
 const MAX_NAMED: i16 = 12;
+/// The hint when records of a read up to an end offset are gone.
+const BOUNDED: &str = "records before the end offset were deleted or never written: read from beginning_offsets() to \
+    end_offsets(), seek, or set auto.offset.reset to earliest to read what remains";
 /// How often the requested size may be halved: 1 KiB remains of the default 1 MiB, and a broker returns a whole batch
 /// anyway.
 const MAX_HALVINGS: u32 = 10;
+
+/// How long a partition is not fetched after the application got the error that its response is too large. Each attempt
+/// makes the broker read and send all of it.
+const OVERSIZED_PAUSE: Duration = Duration::from_secs(30);
+/// The shortest time during which a partition is fetched from its leader after a follower failed.
+const FOLLOWER_PAUSE: Duration = Duration::from_secs(5);
 
 struct FetchCall(fetch::Request);
 
@@ -61,7 +70,7 @@ pub(super) struct Node {
     /// The largest expected response to it, bytes.
     expected: usize,
     /// When it was sent.
-    asked_at: Time,
+    pub asked_at: Time,
     /// How often the requested size was halved after timeouts. On a slow connection, a full response may take longer
     /// than the request timeout, and the consumer would request it again and again.
     halvings: u32,
@@ -69,6 +78,8 @@ pub(super) struct Node {
     malformed: u32,
     /// Unknown fetch sessions in a row.
     forgotten: u32,
+    /// Until when partitions are fetched one at a time, to find the one whose response is too large.
+    single_until: Time,
     /// No fetch is sent before this time, because the broker throttles the client (KIP-219).
     pub quiet_until: Time,
     /// The ID of the fetch session; 0 for none.
@@ -154,9 +165,15 @@ impl<T: Send> Consumer<T> {
 
         let here = self.partitions.iter().filter(|(_, p)| self.source(p, now) == Some(node));
         let (wanted, others): (Vec<_>, Vec<_>) = here.partition(|(_, p)| p.wants_more(now, max_buffered));
-        let held_back = others.iter().any(|(_, p)| p.is_fetchable());
+        // A partition that waits longer than the broker would needs no shorter wait.
+        let max_wait = self.config.max_wait;
+        let held_back = others.iter().any(|(_, p)| p.is_fetchable() && p.retry_at < now + max_wait);
         let mut slots: Vec<(Time, usize)> = wanted.iter().map(|(slot, p)| (p.served, **slot)).collect();
         slots.sort_unstable();
+        let is_single = slots.len() > 1 && self.nodes.get(&node).is_some_and(|n| n.single_until > now);
+        if is_single {
+            slots.truncate(1);
+        }
 
         let halvings = self.nodes.get(&node).map_or(0, |n| n.halvings);
         let slow = |bytes: i32| (bytes >> halvings).max(1);
@@ -179,7 +196,10 @@ impl<T: Send> Consumer<T> {
         let response = (self.config.prefetch_bytes / RESPONSES).clamp(MIN_RESPONSE, MAX_RESPONSE).min(room);
         let max_bytes = slow(self.config.max_bytes).min(i32::try_from(response).unwrap_or(i32::MAX));
         let (topics, forgotten_topics_data, session_id, session_epoch) = self.update_session(node, &asked);
-        let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
+        // The leader would name the follower again that has just failed.
+        let needs_leader = asked.iter().filter_map(|a| self.partitions.get(&a.slot)).any(|p| p.leader_until > now);
+        let rack_id = if needs_leader { String::new() } else { self.config.rack.clone() };
+        let wait = if held_back || is_single { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
         let request = fetch::Request {
             max_wait_ms: wait.as_millis() as i32,
             min_bytes: self.config.min_bytes,
@@ -189,7 +209,7 @@ impl<T: Send> Consumer<T> {
             session_epoch,
             topics,
             forgotten_topics_data,
-            rack_id: self.config.rack.clone(),
+            rack_id,
             ..Default::default()
         };
         let checks = Checks {
@@ -283,7 +303,7 @@ impl<T: Send> Consumer<T> {
                     }
                 }
                 for fetched in partitions {
-                    self.handle_fetched(now, fetched);
+                    self.handle_fetched(now, node, fetched);
                 }
                 self.find_positions(now);
             }
@@ -308,18 +328,32 @@ impl<T: Send> Consumer<T> {
                     // requests per second.
                     known.quiet_until = now + wait_after(known.forgotten - 1, self.config.retry_backoff, now.0);
                 }
+                let is_first_session = session && known.forgotten == 1;
+                let is_oversized = error.code() == Some(ErrorCode::RECORD_LIST_TOO_LARGE);
+                if is_oversized {
+                    known.single_until = now + 2 * OVERSIZED_PAUSE;
+                }
+                let is_single = asked.len() == 1;
                 for asked in asked {
                     let Some(p) = self.partitions.get_mut(&asked.slot) else {
                         continue;
                     };
                     p.fetching = false;
-                    p.replica = None;
+                    if is_first_session {
+                        continue;
+                    }
+                    let is_followers = p.leave_follower(now, node, self.config.replica_max_age);
                     if session {
                         continue;
                     }
                     let is_temporary = p.fails(now, error.code(), is_retriable, self.config.retry_backoff);
-                    if !is_temporary && p.generation == asked.generation {
+                    if is_temporary || is_followers || p.generation != asked.generation {
+                        continue;
+                    }
+                    if !is_oversized {
                         p.set_error(error.clone().at(&asked.topic, asked.partition));
+                    } else if is_single {
+                        p.fail_oversized(now, asked.offset, &error);
                     }
                 }
                 self.demand.refresh |= !session;
@@ -327,8 +361,9 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
-        let Fetched { asked, code, readable, replica, chunks, error, doubtful, cut_off, .. } = fetched;
+    fn handle_fetched(&mut self, now: Time, node: i32, fetched: Fetched) {
+        let Fetched { asked, code, readable, replica, chunks, mut error, doubtful, cut_off, .. } = fetched;
+        let max_age = self.config.replica_max_age;
         let reset = self.reset_position(now);
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
             return;
@@ -356,6 +391,13 @@ impl<T: Send> Consumer<T> {
                     p.served = now;
                     p.growth = 1;
                 }
+                if error.is_some() && p.leave_follower(now, node, max_age) {
+                    // The leader may have the batch intact.
+                    error = None;
+                } else if !chunks.is_empty() && p.is_from_follower(node) {
+                    p.follower_failures = 0;
+                }
+                p.oversized = 0;
                 p.buffer(chunks, error);
                 p.doubt = match (doubtful, asked.doubts) {
                     (true, true) => Doubt::At(p.fetch_offset),
@@ -376,19 +418,56 @@ impl<T: Send> Consumer<T> {
                 }
             }
             // A follower may lag behind the leader; only the leader knows the range.
-            ErrorCode::OFFSET_OUT_OF_RANGE if p.replica.take().is_some() => {}
-            ErrorCode::OFFSET_OUT_OF_RANGE if reset != Position::Lost => p.restart(reset),
+            ErrorCode::OFFSET_OUT_OF_RANGE if p.leave_follower(now, node, max_age) => {}
+            // The buffered records come first. The application may need seconds for them.
+            ErrorCode::OFFSET_OUT_OF_RANGE if p.has_buffered() && p.may_reset(reset) => {
+                p.back_off(now, self.config.retry_backoff);
+            }
+            ErrorCode::OFFSET_OUT_OF_RANGE if p.may_reset(reset) => p.reset_lost(reset),
             code => {
-                p.replica = None;
+                let is_followers = p.leave_follower(now, node, max_age);
                 let is_temporary = p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff);
                 let is_awaited = self.is_member && is_gone(code);
-                if !(is_temporary || is_awaited) {
+                if !(is_temporary || is_awaited || is_followers) {
                     let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
-                    p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
+                    let error = Error::refused(code, what).at(&p.topic, p.partition);
+                    let is_bounded = code == ErrorCode::OFFSET_OUT_OF_RANGE && p.end.is_some();
+                    p.set_error(if is_bounded { error.with_hint(BOUNDED) } else { error });
                 }
                 self.demand.refresh = true;
             }
         }
+    }
+}
+
+impl Partition {
+    fn is_from_follower(&self, node: i32) -> bool {
+        self.replica.is_some_and(|(replica, _)| replica == node)
+    }
+
+    /// Fetches from the leader for a while, if the broker that failed is the follower. Each failure in a row makes it
+    /// longer. Returns whether the broker is the follower: then only the leader's response counts.
+    fn leave_follower(&mut self, now: Time, node: i32, max_age: Duration) -> bool {
+        let is_follower = self.is_from_follower(node);
+        if is_follower {
+            self.replica = None;
+            self.follower_failures = self.follower_failures.saturating_add(1);
+            let pause = wait_after(self.follower_failures, (FOLLOWER_PAUSE, max_age.max(FOLLOWER_PAUSE)), now.0);
+            self.leader_until = now + pause;
+        }
+        is_follower
+    }
+
+    /// Notes a response that is too large to be read. The first ones may have a damaged length.
+    fn fail_oversized(&mut self, now: Time, offset: i64, error: &Error) {
+        self.oversized = self.oversized.saturating_add(1);
+        if self.oversized < MAX_MALFORMED {
+            return;
+        }
+        self.retry_at = now + OVERSIZED_PAUSE;
+        let what = format!("fetch {}-{} at offset {offset}: {}", self.topic, self.partition, error.message());
+        let oversized = error.clone().with_message(what).at(&self.topic, self.partition);
+        self.set_error(oversized);
     }
 }
 

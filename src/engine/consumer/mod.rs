@@ -21,9 +21,11 @@ mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
+use super::outage::Outage;
+use super::topic_errors::TopicErrors;
 use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition};
 use crate::record::{Record, TimestampType};
-use assignment::{Changing, Wanted};
+use assignment::{Changing, FirstKnown, Wanted};
 use bytes::Bytes;
 use commit::PendingCommit;
 pub use commit::is_stale_member;
@@ -163,10 +165,13 @@ enum Timer {
     Operation,
     /// A deadline of the membership.
     Group,
+    /// The report of an outage.
+    Outage,
 }
 
 impl Timer {
-    const ALL: [Self; 6] = [Self::Retry, Self::Throttle, Self::AutoCommit, Self::Commit, Self::Operation, Self::Group];
+    const ALL: [Self; 7] =
+        [Self::Retry, Self::Throttle, Self::AutoCommit, Self::Commit, Self::Operation, Self::Group, Self::Outage];
 }
 
 /// State machine of a consumer. `T` is the completion of an operation.
@@ -178,6 +183,10 @@ pub struct Consumer<T> {
     next_slot: usize,
     wanted: Wanted,
     subscribed_at: Time,
+    /// The partitions that existed when the subscription began.
+    first_known: FirstKnown,
+    /// When the application last got an error about a topic that its group waits for.
+    missing_at: Time,
     group: Option<Group>,
     /// Whether the group assigns the partitions.
     is_member: bool,
@@ -205,7 +214,11 @@ pub struct Consumer<T> {
     commit_error: Option<Error>,
     /// Why the membership ended; every poll raises this until the application subscribes again.
     ended: Option<Error>,
+    outage: Outage,
     cluster: Arc<Cluster>,
+    /// The same state, but topics whose error may pass are as they were before.
+    bridged: Arc<Cluster>,
+    topic_errors: TopicErrors,
     demand: MetadataDemand,
 }
 
@@ -219,6 +232,8 @@ impl<T: Send> Consumer<T> {
             next_slot: 0,
             wanted: Wanted::default(),
             subscribed_at: Time(0),
+            first_known: FirstKnown::default(),
+            missing_at: Time(0),
             group: config.group.clone().map(Group::new),
             is_member: false,
             subscription: None,
@@ -237,7 +252,10 @@ impl<T: Send> Consumer<T> {
             error: None,
             commit_error: None,
             ended: None,
+            outage: Outage::new(config.api_timeout),
             cluster: Arc::default(),
+            bridged: Arc::default(),
+            topic_errors: TopicErrors::default(),
             demand: MetadataDemand::default(),
             config,
         }
@@ -321,6 +339,7 @@ impl<T: Send> Consumer<T> {
         self.error.is_some()
             || self.commit_error.is_some()
             || self.ended.is_some()
+            || self.outage.is_due()
             || self.group.as_ref().is_some_and(Group::has_trouble)
             || self.has_change()
             || self.partitions.values().any(Partition::is_ready)
@@ -338,6 +357,7 @@ impl<T: Send> Consumer<T> {
         if out.is_empty() && !self.has_change() {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
             let error = error.or_else(|| self.group.as_mut().and_then(Group::take_trouble));
+            let error = error.or_else(|| self.outage.take());
             let error = error.or_else(|| self.ended.clone());
             return error.map_or(Ok(out), Err);
         }
@@ -383,6 +403,7 @@ impl<T: Send> Consumer<T> {
             Timer::Commit => self.next_commit_at(),
             Timer::Operation => self.ops.next_timeout(now),
             Timer::Group => self.group.as_ref()?.next_timeout(now),
+            Timer::Outage => self.outage.next_timeout(),
         }
     }
 
@@ -423,6 +444,17 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn handle_response(&mut self, now: Time, answer: Prepared) {
+        let (error, asked_at) = match &answer {
+            Prepared::Fetch(node, result) => {
+                (result.as_ref().err(), self.nodes.get(node).map_or(now, |known| known.asked_at))
+            }
+            Prepared::Op(response) => (response.result.as_ref().err(), now),
+            Prepared::Group(response) => (response.result.as_ref().err(), now),
+        };
+        match error {
+            Some(error) => self.outage.failed(now, asked_at, error),
+            None => self.outage.ended(),
+        }
         match answer {
             Prepared::Op(answer) => {
                 self.ops.handle_response(now, answer);
@@ -439,12 +471,17 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
+        if cluster.updated_at > self.cluster.updated_at {
+            self.outage.ended();
+        }
         self.cluster = cluster.clone();
+        self.bridged = self.topic_errors.bridge(now, &self.bridged, cluster);
         self.ops.handle_cluster(now, cluster);
         self.handle_done(now);
         if let Some(group) = &mut self.group {
-            group.handle_cluster(cluster);
+            group.handle_cluster(&self.bridged);
         }
+        self.note_first_known();
         self.update_topics(now);
         self.check_topics(now);
         self.check_positions(now);
@@ -453,6 +490,7 @@ impl<T: Send> Role for Consumer<T> {
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
         self.ops.handle_unreachable(now, error);
+        self.outage.unreachable(now, error);
         if let Some(group) = &mut self.group {
             group.handle_unreachable(now, error);
         }
@@ -507,6 +545,9 @@ impl<T: Send> Role for Consumer<T> {
         if let Some(group) = &mut self.group {
             group.handle_timeout(now);
         }
+        // A member that cannot join reports that itself.
+        let is_joining = self.group.as_ref().is_some_and(Group::is_in_trouble);
+        self.outage.handle_timeout(now, !is_joining && !self.reads_nothing(), "reading from the brokers");
         self.handle_done(now);
     }
 }

@@ -14,6 +14,7 @@
 use super::fetched::{Chunk, Contents};
 use super::{Slice, fetched};
 use crate::api::ErrorCode;
+use crate::api::list_offsets::EARLIEST;
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Error, Time, wait_after};
 use crate::wire::Uuid;
@@ -67,6 +68,8 @@ pub struct Partition {
     pub position: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
     pub position_epoch: i32,
+    /// The offset where reading started.
+    pub start: i64,
     /// The offset after the last delivered record.
     delivered: i64,
     /// The application has finished with the records below this offset.
@@ -75,6 +78,8 @@ pub struct Partition {
     pub committed: i64,
     /// The offset at which reading ends.
     pub end: Option<i64>,
+    /// The position that the log no longer has, until a new one is found.
+    pub lost_at: Option<i64>,
     /// The end of the readable records in the last response; -1 if unknown.
     pub readable: i64,
     pub paused: bool,
@@ -92,6 +97,11 @@ pub struct Partition {
     pub buffered: usize,
     /// The follower to fetch from, and until when (KIP-392).
     pub replica: Option<(i32, Time)>,
+    /// Failures of followers in a row, and until when only the leader is asked after one.
+    pub follower_failures: u32,
+    pub leader_until: Time,
+    /// Responses in a row that were too large to be read.
+    pub oversized: u32,
     /// When a response last had records of it.
     pub served: Time,
     queue: VecDeque<Chunk>,
@@ -114,10 +124,12 @@ impl Partition {
             checking: false,
             position: 0,
             position_epoch: -1,
+            start: 0,
             delivered: 0,
             finished: 0,
             committed: -1,
             end,
+            lost_at: None,
             readable: -1,
             paused: false,
             fetching: false,
@@ -129,6 +141,9 @@ impl Partition {
             growth: 1,
             buffered: 0,
             replica: None,
+            follower_failures: 0,
+            leader_until: Time(0),
+            oversized: 0,
             served: Time(0),
             queue: VecDeque::new(),
             epochs: VecDeque::new(),
@@ -144,12 +159,32 @@ impl Partition {
         self.topic_id = Uuid::ZERO;
         self.buffered = 0;
         self.error = None;
+        self.lost_at = None;
         self.state = state;
         self.fetch_epoch = -1;
         self.checked_epoch = -1;
         self.checking = false;
         self.growth = 1;
+        self.oversized = 0;
         self.retry_at = Time(0);
+    }
+
+    /// Returns whether the partition may continue at `auto.offset.reset` when the log no longer has its position. Up to
+    /// an end offset, it continues only with the records that remain. Any other reset would skip some of them.
+    pub fn may_reset(&self, to: Position) -> bool {
+        to == Position::At(EARLIEST) || (to != Position::Lost && self.end.is_none())
+    }
+
+    /// Starts over at a position, because the log no longer has the current one.
+    pub fn reset_lost(&mut self, to: Position) {
+        let lost = self.position;
+        self.restart(to);
+        self.lost_at = Some(lost);
+    }
+
+    /// Returns whether batches wait for the application.
+    pub fn has_buffered(&self) -> bool {
+        !self.queue.is_empty()
     }
 
     /// Starts at an offset.
@@ -159,6 +194,7 @@ impl Partition {
         self.fetch_offset = offset;
         self.position = offset;
         self.position_epoch = -1;
+        self.start = offset;
         self.delivered = offset;
         self.finished = offset;
         // The next commit may be lower than the last one.

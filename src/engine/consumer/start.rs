@@ -165,17 +165,22 @@ impl<T: Send> Consumer<T> {
                 return;
             }
         };
-        let reset = self.reset_position(now);
         for ((slot, generation), offset) in slots.iter().zip(offsets) {
-            let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) else {
+            let Some(p) = self.partitions.get(slot).filter(|p| p.generation == *generation) else {
                 continue;
             };
+            let first = self.first_position(now, &p.topic, p.partition);
+            let Some(p) = self.partitions.get_mut(slot) else { continue };
             match (offset, asked) {
+                (Some((found, _)), Position::At(_)) if p.is_past_end(found) => {
+                    p.fail_past_end(found);
+                    p.back_off(now, self.config.retry_backoff);
+                }
                 (Some((offset, epoch)), _) => {
                     p.start_at(offset);
                     (p.fetch_epoch, p.position_epoch) = (epoch, epoch);
                 }
-                (None, Position::Committed) => p.reset(reset),
+                (None, Position::Committed) => p.reset(first),
                 // All records are older than the timestamp.
                 (None, _) => p.state = Position::At(LATEST),
             }
@@ -203,6 +208,25 @@ impl Partition {
         if to == Position::Lost {
             self.set_error(no_offset(self));
         }
+    }
+
+    /// Returns whether a reset found an offset after the last one to read, so that every record of the read is gone.
+    fn is_past_end(&self, found: i64) -> bool {
+        self.lost_at.is_some() && self.end.is_some_and(|end| found >= end)
+    }
+
+    /// Stays at the lost position with an error: otherwise the read would look complete.
+    fn fail_past_end(&mut self, found: i64) {
+        let lost = self.lost_at.unwrap_or(self.position);
+        let finished = self.finished.min(lost);
+        self.start_at(lost);
+        self.finished = finished;
+        let (topic, partition, end) = (&self.topic, self.partition, self.end.unwrap_or(found));
+        let what = format!("fetch {topic}-{partition} from offset {lost} to {end}: the log starts at {found}");
+        let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(topic, partition);
+        self.set_error(
+            error.with_hint("the records were deleted: read from beginning_offsets() to end_offsets(), or seek"),
+        );
     }
 }
 

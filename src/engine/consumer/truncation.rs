@@ -101,7 +101,7 @@ impl Partition {
     /// Starts over in a recreated topic.
     fn start_recreated(&mut self, reset: Position) {
         let position = self.position;
-        self.restart(reset);
+        self.reset_lost(reset);
         (self.committed, self.readable) = (-1, -1);
         if reset == Position::Lost {
             let what = format!("fetch {}-{} at offset {position}: the topic was recreated", self.topic, self.partition);
@@ -119,9 +119,10 @@ impl Partition {
             return;
         }
         let (checked, position) = (self.checked_epoch, self.position);
-        if reset == Position::Lost {
-            let what =
-                format!("fetch {}-{} at offset {position}: the log was truncated to {end}", self.topic, self.partition);
+        if reset == Position::Lost || !(is_known || self.may_reset(reset)) {
+            let how =
+                if is_known { format!("the log was truncated to {end}") } else { "the log was truncated".to_owned() };
+            let what = format!("fetch {}-{} at offset {position}: {how}", self.topic, self.partition);
             let hint = "records read before were lost, and new ones may have their offsets; seek to continue";
             let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
             self.restart(Position::Lost);
@@ -131,7 +132,7 @@ impl Partition {
             (self.fetch_epoch, self.checked_epoch) = (epoch, checked);
         } else {
             // The leader does not know an epoch that old.
-            self.restart(reset);
+            self.reset_lost(reset);
         }
     }
 }

@@ -146,6 +146,8 @@ struct Running<T> {
     topics: BTreeSet<Arc<str>>,
     ticket: T,
     started: Time,
+    /// When the caller asked for it, for messages.
+    wanted_at: Time,
     deadline: Time,
     backoff: Backoff,
     /// When to step again; `None` while requests are in flight.
@@ -220,6 +222,7 @@ impl<T> Ops<T> {
             topics: BTreeSet::new(),
             ticket,
             started: now,
+            wanted_at: now,
             deadline,
             backoff,
             next_step: Some(now),
@@ -234,6 +237,13 @@ impl<T> Ops<T> {
         }
         self.step(now, id);
         id
+    }
+
+    /// Notes that the caller asked for an operation before it started, so that the error of a timeout names the whole time.
+    pub fn waited_since(&mut self, op: u64, wanted_at: Time) {
+        if let Some(running) = self.running.get_mut(&op) {
+            running.wanted_at = wanted_at;
+        }
     }
 
     /// Returns why an operation has no result yet, if it still runs.
@@ -433,7 +443,7 @@ impl<T: Send> Role for Ops<T> {
                 self.step(now, id);
                 continue;
             }
-            let time = running.deadline.since(running.started);
+            let time = running.deadline.since(running.wanted_at);
             let error = Error::in_vain(running.op.name(), time, &self.explain(now, running), "check the brokers");
             self.finish(id, Err(error));
         }
