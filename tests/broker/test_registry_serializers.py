@@ -24,7 +24,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer as Con
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer as ConfluentProtobufSerializer
 from confluent_kafka.serialization import SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import klamm
@@ -950,7 +950,11 @@ def avro_pairs():
     return st.recursive(leaves, grow, max_leaves=5)
 
 
-@settings(max_examples=150, deadline=None)
+# A busy machine is not a failure.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@settings(PATIENT, max_examples=150)
 @given(st.lists(avro_pairs(), min_size=1, max_size=5), st.data())
 def test_random_avro_values_come_back(pairs, data):
     schema = fields(*(field(f"f{number}", pair[0]) for number, pair in enumerate(pairs)))
@@ -969,7 +973,7 @@ def test_random_avro_values_come_back(pairs, data):
                 deserializer.deserialize(other, "t")
 
 
-@settings(max_examples=100, deadline=None)
+@PATIENT
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=20), st.booleans(), st.sampled_from([4, 8]))
 def test_random_bytes_are_a_frame_or_a_typed_error(data, header, has_indexes, id_bytes):
     try:
@@ -979,6 +983,7 @@ def test_random_bytes_are_a_frame_or_a_typed_error(data, header, has_indexes, id
     assert 0 <= frame.start <= len(data)
 
 
+@PATIENT
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=10), st.integers(0, 2**32 - 1))
 def test_message_indexes_come_back(indexes, schema_id):
     data = written("id", schema_id, None, tuple(indexes))
