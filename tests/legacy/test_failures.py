@@ -304,6 +304,16 @@ def test_commit_raises_if_zookeeper_did_not_store_the_offsets(mortal):
         assert read([following], 1, 2) == []
 
 
+def test_a_lost_session_without_messages_is_nothing_to_report(mortal):
+    fill_one(mortal, 4)
+    consumer = member(mortal, "g", "t")
+    eventually(lambda: len(consumer.assignment()) == 2)
+    mortal.kill()
+    eventually(lambda: not consumer.assignment())
+    assert bounded(consumer.commit) is None
+    assert bounded(consumer.close) is None
+
+
 def fill_one(zookeeper, n):
     with legacy.Producer07(zookeeper.broker.bootstrap_servers) as producer:
         for number in range(n):

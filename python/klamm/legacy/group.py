@@ -265,7 +265,8 @@ class GroupConsumer07(Closing):
         else:
             self._readers.finish_last()  # what `poll` has returned is lost, too; nothing of it is committed any more
             lost = self._readers.stop(list(self._readers.assigned))
-            self._not_stored.update(self._noted)
+            stored = {reader.partition: reader.stored for reader in lost}
+            self._not_stored.update(item for item in self._noted.items() if stored.get(item[0]) != item[1])
             self._not_stored.update(
                 (reader.partition, reader.finished)
                 for reader in lost
@@ -343,7 +344,8 @@ class GroupConsumer07(Closing):
         """Commit the offset that replaces one that is missing or no longer in the log. The caller holds the lock."""
         self._process_inputs()
         if self._readers.assigned.get(reader.partition) is reader:
-            self._note(time.monotonic(), [(reader.partition, offset)])
+            reader.stored = offset  # no message is lost with this commit: a reader without it resets again
+            self._member.commit(time.monotonic(), [(reader.partition, offset)])
             self._inputs.put(None)
 
     # The application's thread.
