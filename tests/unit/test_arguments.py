@@ -22,7 +22,7 @@ def clients():
     """One client of each kind without brokers: invalid arguments are rejected before a request."""
     with (
         klamm.Producer(NOWHERE) as producer,
-        klamm.Consumer(NOWHERE, group_id="g") as consumer,
+        klamm.Consumer(NOWHERE, group_id="g", enable_auto_commit=False) as consumer,
         klamm.ShareConsumer(NOWHERE, group_id="g") as share,
         klamm.Admin(NOWHERE) as admin,
     ):
