@@ -231,7 +231,7 @@ def announce(thread):
     print("waiting", flush=True)
 
 async def delivery():
-    async with klamm.AsyncProducer(nowhere) as producer:
+    async with klamm.AsyncProducer(nowhere, close_timeout=0) as producer:
         await producer.send("t", b"v")
 
 async def record():
