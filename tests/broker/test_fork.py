@@ -201,7 +201,7 @@ INTERRUPTED = {
     "result": "klamm.Producer(nowhere).send('t', b'v').result()",
     "flush": "p = klamm.Producer(nowhere); p.send_nowait('t', b'v'); p.flush()",
     "close": "p = klamm.Producer(nowhere); p.send_nowait('t', b'v'); p.close()",
-    "with": "with klamm.Producer(nowhere) as p: p.send_nowait('t', b'v'); p.flush()",
+    "with": "with klamm.Producer(nowhere, close_timeout=0) as p: p.send_nowait('t', b'v'); p.flush()",
     "full buffer": "klamm.Producer(nowhere, buffer_memory=5000).send_many('t', [b'x' * 1000] * 10)",
     "iteration": "c = klamm.Consumer(broker, topics=['t']); next(iter(c))",
     "poll": "c = klamm.Consumer(broker, topics=['t']); c.poll(timeout=None)",
