@@ -329,7 +329,7 @@ mod tests {
             group.handle_response(now, ClientResponse { token: asked.token, node: 0, result: Err(error) });
             let error = group.take_trouble().unwrap();
             assert_eq!(
-                (error.kind(), error.message()),
+                (error.kind(), &*error.placed()),
                 (
                     ErrorKind::Timeout,
                     "joining group \"g\" did not succeed in 305 s: no response to JoinGroup in time (broker h:1)"
