@@ -154,7 +154,8 @@ fn consumer_protocol_is_read_as_java_reads_it<M: Message + PartialEq + std::fmt:
     for (message, version, bytes) in lines {
         assert_eq!(consumer_protocol::decode::<M>(bytes.clone()).unwrap(), message);
         assert_eq!(consumer_protocol::encode(version, &message).unwrap(), bytes);
-        let error = consumer_protocol::decode::<M>(bytes.slice(..bytes.len() - 1)).unwrap_err();
+        // A body without its last fields is read as one of an older version. Without its first field, it is an error.
+        let error = consumer_protocol::decode::<M>(bytes.slice(..3)).unwrap_err();
         assert!(matches!(error.reason(), Reason::Truncated { .. } | Reason::Length { .. }), "{error}");
         let with = |version: i16| Bytes::from([&version.to_be_bytes()[..], &bytes[2..], b"more"].concat());
         if version == M::API.max {

@@ -419,10 +419,13 @@ impl<T: Send> ShareConsumer<T> {
                     node.failures = node.failures.saturating_add(1);
                     node.retry_at = now + wait_after(node.failures, self.config.member.retry_backoff, now.0);
                     self.demand.refresh = true;
-                    node.malformed = if error.kind() == ErrorKind::Decode { node.malformed + 1 } else { 0 };
+                    // A damaged line may change the length of a response, so one that is too large proves nothing.
+                    let is_oversized = error.code() == Some(ErrorCode::RECORD_LIST_TOO_LARGE);
+                    let is_doubtful = is_oversized || error.kind() == ErrorKind::Decode;
+                    node.malformed = if is_doubtful { node.malformed.saturating_add(1) } else { 0 };
                     let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&node.malformed);
                     let may_pass = is_temporary(&mut node.unknown_since, now, error.code(), is_retriable);
-                    if error.code() == Some(ErrorCode::RECORD_LIST_TOO_LARGE) {
+                    if is_oversized && node.malformed >= MAX_MALFORMED {
                         // Each attempt makes the broker send all of it again.
                         node.retry_at = now + OVERSIZED_PAUSE;
                     }
