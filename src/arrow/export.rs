@@ -4,7 +4,7 @@
 //! otherwise. Header keys that are not UTF-8 get replacement characters, as in the Java client.
 
 use super::columns::{Column, Columns, Layout, header_field, header_fields};
-use crate::record::{Record, TimestampType};
+use crate::record::{NO_TIMESTAMP, Record, TimestampType};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
@@ -263,8 +263,6 @@ fn put_name(names: &mut Vec<u8>, name: &[u8], layout: Layout) {
 fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(offsets))
 }
-
-const NO_TIMESTAMP: i64 = -1;
 
 // Records of 40 bytes: a core's first-level cache also has room for the output.
 const BLOCK: usize = 512;

@@ -5,6 +5,7 @@
 //! ignored. Any other column is an error, so that a misspelt name is not lost silently. The caller leaves out the columns
 //! that `is_pandas_index` finds.
 
+use crate::record::NO_TIMESTAMP;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
@@ -344,7 +345,9 @@ impl Input {
 
 fn timestamp(column: &Int64Array, row: usize) -> Result<Option<i64>, String> {
     match column.is_valid(row).then(|| column.value(row)) {
-        Some(ms) if ms < 0 => Err(format!("row {row}: timestamp cannot be {ms} ms, which is before 1970")),
+        Some(ms @ (NO_TIMESTAMP | i64::MIN)) => {
+            Err(format!("row {row}: timestamp cannot be {ms} ms, which stands for a record without a timestamp"))
+        }
         known => Ok(known),
     }
 }

@@ -5,6 +5,8 @@
 
 use super::deadline::bounded;
 use super::error::{argument, exception};
+use crate::client::NOW;
+use crate::record::NO_TIMESTAMP;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
@@ -79,21 +81,23 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     value.extract().map(Some).map_err(|_| not_whole("partition", value, "an int or None", "from 0 to 2147483647"))
 }
 
-/// Converts the timestamp of a record to send, or None. The Java client rejects times before 1970 as well.
+/// Converts the timestamp of a record to send, or None.
+///
+/// Times before 1970 are accepted, as in librdkafka, except the numbers that stand for no time: Kafka's and the client's.
 #[inline]
 pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() {
         return Ok(None);
     }
     match time(value)? {
-        ms if ms < 0 => Err(before_1970(value)),
+        NO_TIMESTAMP | NOW => Err(no_timestamp(value)),
         ms => Ok(Some(ms)),
     }
 }
 
 #[cold]
-fn before_1970(value: &Bound<'_, PyAny>) -> PyErr {
-    let message = format!("timestamp_ms cannot be {value}, which is before 1970");
+fn no_timestamp(value: &Bound<'_, PyAny>) -> PyErr {
+    let message = format!("timestamp_ms cannot be {value}, which stands for a record without a timestamp");
     let hint = "pass milliseconds since 1970, or leave timestamp_ms out for the current time";
     exception(value.py(), "ConfigError", &message, Some(hint))
 }

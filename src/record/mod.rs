@@ -39,6 +39,9 @@ pub use header::{Header, TimestampType, sequence_after};
 pub use message_builder::MessageSetBuilder;
 pub use view::{Headers, Record, RecordSet, View};
 
+/// The timestamp of a record without one.
+pub const NO_TIMESTAMP: i64 = -1;
+
 /// Size of a magic 2 batch without records.
 pub const HEADER_SIZE: usize = 61;
 /// Bytes before the part that the length field counts: base offset and length.
