@@ -10,6 +10,7 @@
 
 mod cluster_id;
 mod idle;
+mod too_large;
 
 use super::call::{Call, Reply, malformed};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
@@ -17,9 +18,7 @@ use super::timers::Timers;
 use super::version_probe::{LAST_WAIT, VersionProbe, next_release, probe_request};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
-use crate::api::{
-    self, ErrorCode, Info, Release, api_versions, fetch, metadata, sasl_authenticate, sasl_handshake, share_fetch,
-};
+use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{Reader, Writer};
 use bytes::Bytes;
@@ -583,28 +582,6 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Completes the first request in flight with an error, if its response is larger than the limit. Other requests fail
-    /// with the connection. Returns whether the bytes that tell have not arrived yet.
-    fn handle_oversized(&mut self, bad: BadLength) -> bool {
-        let (Ok(size), Some(asked)) = (u32::try_from(i32::from_be_bytes(bad.found)), self.in_flight.front()) else {
-            return false;
-        };
-        let Some(correlation_id) = self.frames.buffer().get(4..8) else { return true };
-        let is_fetch = [fetch::API.key, share_fetch::API.key].contains(&asked.api.key);
-        if !is_fetch || correlation_id != asked.correlation_id.to_be_bytes() {
-            return false;
-        }
-        let what = format!("the response has {size} bytes, and this client accepts {} bytes", bad.max);
-        let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what).with_hint(format!(
-            "set fetch.max.bytes to {} or more (the client accepts twice that size), or seek past the record",
-            size.div_ceil(2)
-        ));
-        if let Some(InFlight { owner: Owner::Caller(token), .. }) = self.in_flight.pop_front() {
-            self.responses.push_back((token, Err(error)));
-        }
-        false
-    }
-
     /// Ends the connection: every request in flight fails with `error`.
     pub fn fail(&mut self, error: &Error) {
         self.state = ConnectionState::Failed;
@@ -621,16 +598,6 @@ impl<T> Connection<T> {
             Owner::Connection | Owner::ConnectionBare => None,
         });
         self.responses.extend(unanswered.chain(asked).map(|(token, error)| (token, Err(error))));
-    }
-
-    /// Returns the error for a connection that was lost during a large request: brokers close the connection if a request
-    /// exceeds their limit.
-    pub fn lost_with_large_request(&self) -> Option<Error> {
-        let size = self.in_flight.iter().map(|f| f.size).max().filter(|size| *size >= LARGE_REQUEST)?;
-        let message = format!("connection closed by the broker during a request of {size} bytes");
-        let hint = "if this happens again, the request exceeds socket.request.max.bytes of the broker: reduce \
-                    max.request.size and batch.size, or increase the broker's limit";
-        Some(Error::new(ErrorKind::Oversized, message).with_hint(hint))
     }
 
     /// Returns the error for a connection that the peer closed in this state.
