@@ -100,7 +100,15 @@ COMPARED_STREAMS = [
     {"subscribe": "{t}", "startingOffsets": PLACES, "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1s"},
 ]
 # What the connector has not, what other tests here compare, and what writes.
-ALONE = {"columns", "filterpushdown", "commitgroup", "maxbytespertrigger", "maxbytesperpartition", "delivery"}
+ALONE = {
+    "columns",
+    "filterpushdown",
+    "commitgroup",
+    "maxbytespertrigger",
+    "maxbytesperpartition",
+    "failontimestamprange",
+    "delivery",
+}
 ELSEWHERE = {"failondataloss", "topic"}
 
 
