@@ -35,7 +35,7 @@ pub struct Partition {
 }
 
 /// How often in a row brokers may name an older leader's epoch than the known one before it counts. A broker that lags catches up
-/// within a few requests. A topic that was made anew, in a cluster without topic IDs, begins at epoch 0 for good.
+/// within a few requests. A topic that was recreated, in a cluster without topic IDs, begins at epoch 0 for good.
 const MAX_OLDER: u32 = 5;
 
 impl Partition {

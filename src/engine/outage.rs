@@ -58,7 +58,7 @@ impl Outage {
     }
 
     /// Makes the outage an error if it has lasted, and again each time that much time passes. `tried` says what failed.
-    /// If it is not wanted, the time starts anew.
+    /// If it is not wanted, the time restarts.
     pub fn handle_timeout(&mut self, now: Time, is_wanted: bool, tried: &str) {
         let (Some(last), true) = (&self.last, self.next_timeout().is_some_and(|at| at <= now)) else { return };
         self.due = is_wanted.then(|| Error::in_vain(tried, self.patience, last, KEEPS_RETRYING));

@@ -267,7 +267,7 @@ def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(r
 
 
 @pytest.mark.parametrize("release", ["2.4", "2.8"])
-def test_idempotence_that_nobody_asked_for_needs_no_rule_of_its_own(release):
+def test_idempotence_by_default_needs_no_rule_of_its_own(release):
     """Before 2.8 (KIP-679), idempotence needs IDEMPOTENT_WRITE on the cluster."""
     users = {"PLAIN": {"admin": "secret", "alice": "secret"}}
     with DevBroker(as_version=release, sasl=users, super_users=["admin"]) as broker:

@@ -105,7 +105,7 @@ def test_the_second_address_is_tried_after_any_failure_of_the_first(library, fau
 
 
 def test_an_error_names_the_address_that_failed(library):
-    with faults.nobody() as address:
+    with faults.closed_port() as address:
         port = address.rsplit(":", 1)[1]
         _, errors = run(library, f"{HOST}:{port}", delivery_timeout_ms=1_000)
     assert f"127.0.0.1:{port}" in errors or f"127.0.0.2:{port}" in errors

@@ -40,7 +40,7 @@ def attempt(request):
 
 
 def test_nothing_listening(style, attempt):
-    with faults.nobody() as address:
+    with faults.closed_port() as address:
         error, seconds = attempt(style, address)
     assert isinstance(error, (NetworkError, KafkaTimeoutError))
     assert address in str(error)

@@ -51,7 +51,7 @@ def dev() -> Iterator[DevBroker]:
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def closed_port() -> Iterator[str]:
     """An address that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"

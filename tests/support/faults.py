@@ -47,7 +47,7 @@ def server(answer: bytes | None, *, hold: bool = False) -> Iterator[str]:
 
 
 @contextmanager
-def nobody() -> Iterator[str]:
+def closed_port() -> Iterator[str]:
     """Return an address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -167,7 +167,7 @@ class _Translation:
             self._at += 1
             following = self._text[self._at : self._at + 1]
             if int(char) > self._groups or (following.isascii() and following.isdigit()):
-                raise _UnreadableError(f"reference to group {char}{following} that is not there or is ambiguous")
+                raise _UnreadableError(f"reference to group {char}{following} that does not exist or is ambiguous")
             return f"(?:\\{char})", True
         is_set, text = self._character()
         return (f"[{text}]" if is_set else text), True
