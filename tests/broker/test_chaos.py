@@ -14,7 +14,7 @@ import pytest
 
 import klamm
 from chaos_proxy import TO_BROKER, TO_CLIENT, ChaosProxy
-from faults import nobody
+from faults import closed_port
 from kafka_broker import KafkaUnavailable, free_ports
 from kafka_cluster import KafkaCluster
 from klamm.errors import DecodeError, KafkaTimeoutError, NetworkError
@@ -314,7 +314,7 @@ def test_a_reader_far_behind_on_a_slow_line_asks_for_less_at_a_time(node, topic)
 
 def test_dead_entries_of_the_bootstrap_list_cost_nothing_but_time(node, topic):
     create(node, topic)
-    with nobody() as dead, nobody() as gone, ChaosProxy() as mute:
+    with closed_port() as dead, closed_port() as gone, ChaosProxy() as mute:
         mute.silent, mute.target = True, node.proxy.target
         servers = [dead, "no-such-host.invalid:9092", mute.address, gone, node.proxy.address]
         for turn in range(len(servers)):

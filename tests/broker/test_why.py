@@ -51,7 +51,7 @@ def dev() -> Iterator[DevBroker]:
 
 
 @pytest.fixture
-def closed_port() -> Iterator[str]:
+def silent_address() -> Iterator[str]:
     """An address that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
@@ -109,10 +109,10 @@ def test_a_call_whose_time_is_over_does_not_cost_others_their_connection(style, 
         assert len(dev.requests("ApiVersions")) == connections
 
 
-def test_a_call_in_vain_names_the_addresses_where_nobody_answers(style, nobody, call):
-    with style.consumer(nobody, group_id="g") as consumer:
+def test_a_call_in_vain_names_the_addresses_that_are_silent(style, silent_address, call):
+    with style.consumer(silent_address, group_id="g") as consumer:
         said = heard(call[0], consumer)
-        assert f"no broker of bootstrap.servers has responded yet ({nobody})" in said
+        assert f"no broker of bootstrap.servers has responded yet ({silent_address})" in said
 
 
 def test_a_coordinator_that_is_not_found_is_why_there_is_no_position(style, dev):
