@@ -65,6 +65,7 @@ __all__ = [
     "__version__",
     "apis",
     "assign",
+    "broker_error",
     "config_keys",
     "crc32c",
     "decode",
@@ -388,6 +389,13 @@ class ShareConsumerCore(Generic[_K_co, _V_co]):
 @disjoint_base
 class AdminCore:
     def __new__(cls, bootstrap_servers: Bootstrap | None = None, **config: Unpack[AdminConfig]) -> Self: ...
+    def _call(
+        self,
+        api: str,
+        fields: Mapping[str, Any],
+        route: Literal["controller"] | int | tuple[int, str] | None,
+        timeout: float | None,
+    ) -> Pending[dict[str, Any]]: ...
     def _create_topics(
         self,
         topics: Sequence[tuple[str, int, int, Sequence[tuple[str, str]]]],
@@ -539,6 +547,9 @@ class ScramClient:
     def final(self, server_first: str) -> str: ...
     def verify(self, server_final: str) -> None: ...
 
+def broker_error(
+    code: int, tried: str, why: str | None = None, topic: str | None = None, partition: int | None = None
+) -> KafkaError: ...
 def error_codes() -> list[tuple[int, str, bool, bool]]: ...
 def apis() -> list[Api]: ...
 def structures() -> list[Structure]: ...

@@ -17,6 +17,7 @@ KafkaError                      base class; .hint says what to do
 ├── FencedError                 a newer client uses the same identity (also some error codes)
 ├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
 ├── BufferFullError             the producer's buffer is full, and the call does not wait
+├── CombinedError              several items of one call failed: .errors .results
 ├── ClosedError                 the client is closed
 ├── ForkedClientError           the client was created before a fork
 ├── OtherClusterError           another cluster answers at the address of the client's cluster
@@ -31,12 +32,13 @@ and a test compares the two. An unknown code is a plain `BrokerError`.
 from __future__ import annotations
 
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import error_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from klamm._klamm import Record
     from klamm.protocol import Batch, BatchRecord
@@ -50,11 +52,13 @@ class KafkaError(Exception):
         hint: What to do, or None.
         topic: Topic that the error is about, or None. The same applies to `partition`.
         broker: Address of the broker, or None.
+        results: Of a call on several items, the results of the items that did not fail.
     """
 
     topic: str | None = None
     partition: int | None = None
     broker: str | None = None
+    results: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -73,6 +77,22 @@ def _restore(kind: type[KafkaError], fields: dict[str, Any]) -> KafkaError:
     error = kind.__new__(kind, fields["message"])
     vars(error).update(fields)
     return error
+
+
+class CombinedError(KafkaError):
+    """Several items of one call failed. A single item that failed raises its own error instead.
+
+    Attributes:
+        errors: For each item that failed, its error.
+        exceptions: The same errors, as in an ExceptionGroup.
+        results: For each item that did not fail, its result.
+    """
+
+    def __init__(self, errors: Mapping[Any, KafkaError]) -> None:
+        first = next(iter(errors.values()))
+        super().__init__(f"{len(errors)} items failed, the first because: {first.message}", hint=first.hint)
+        self.errors = dict(errors)
+        self.exceptions = tuple(errors.values())
 
 
 class BrokerError(KafkaError):

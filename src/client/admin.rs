@@ -5,12 +5,14 @@ use super::core::{Client, RunsOps};
 use super::shared::{ClientRole, Shared, State};
 use super::{
     Cluster, CommittedOffset, ConfigEntry, ConfigResource, Error, GroupDescription, GroupListing, NewTopic, Pending,
+    Route,
 };
 use crate::engine::ops::{
-    AlterConfigs, AlterOffsets, Completion, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe,
-    DescribeConfigs, GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
+    AlterConfigs, AlterOffsets, ByName, Completion, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics,
+    Describe, DescribeConfigs, GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
 };
 use crate::engine::{Time, TopicPartition};
+use crate::wire::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +56,20 @@ impl Client<Machine> {
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::Admin)?;
         Ok(Self::start(Ops::new(config.retry_backoff()), (), config.connecting()?, config.api_timeout()))
+    }
+
+    /// Sends the request of an API with these fields, and returns the fields of its response.
+    pub fn call(
+        &self,
+        api: &str,
+        fields: Value,
+        route: Route,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Value>, Error> {
+        self.op(ByName::new(api, fields, route)?, timeout, |output| match output {
+            Output::Response(fields) => Some(fields),
+            _ => None,
+        })
     }
 
     /// Creates topics, or only checks that they can be created.

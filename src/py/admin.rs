@@ -6,9 +6,10 @@ use super::construct::{class, construct, list};
 use super::error::no_pickle;
 use super::login_mailbox;
 use super::pending::Pending;
+use super::protocol::{Names, from_python, to_python};
 use super::{arguments, commits, config};
 use crate::api::ErrorCode;
-use crate::client::{self, AnyClient, ClientType, ConfigResource, Error, GroupMember, NewTopic, TopicPartition};
+use crate::client::{self, AnyClient, ClientType, ConfigResource, Error, GroupMember, NewTopic, Route, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
@@ -34,6 +35,29 @@ impl AdminCore {
         let client = client::Admin::new(&config)?;
         login_mailbox::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers })
+    }
+
+    /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker ID, a
+    /// pair of FindCoordinator's type and a key, or `"controller"`.
+    #[pyo3(name = "_call", signature = (api, fields, route, timeout))]
+    fn call(
+        &self,
+        api: &str,
+        fields: &Bound<'_, PyAny>,
+        route: Option<RouteArgument>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+    ) -> PyResult<Pending> {
+        let route = match route {
+            None => Route::Any,
+            Some(RouteArgument::Broker(id)) => Route::Broker(id),
+            Some(RouteArgument::Coordinator(key_type, key)) => Route::Coordinator(key_type, key),
+            Some(RouteArgument::Controller) => Route::Controller,
+        };
+        let pending = self.client.call(api, from_python(fields, 0)?, route, timeout)?;
+        let why = || None;
+        let what = format!("response to {api}");
+        let convert = |py: Python<'_>, fields| to_python(py, fields, &mut Names::new()).map(Bound::unbind);
+        Ok(Pending::explained(what, self.any(), pending, convert, why))
     }
 
     /// Creates topics from tuples `(name, partitions, replication factor, configs)`.
@@ -343,6 +367,25 @@ impl AdminCore {
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Err(no_pickle(slf.py(), "admin client"))
+    }
+}
+
+/// The broker to which `_call` sends a request.
+enum RouteArgument {
+    Controller,
+    Broker(i32),
+    Coordinator(i8, String),
+}
+
+impl<'py> FromPyObject<'_, 'py> for RouteArgument {
+    type Error = PyErr;
+
+    fn extract(route: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(id) = route.extract() {
+            return Ok(Self::Broker(id));
+        }
+        let coordinator = route.extract::<(i8, String)>();
+        Ok(coordinator.map_or(Self::Controller, |(key_type, key)| Self::Coordinator(key_type, key)))
     }
 }
 

@@ -130,6 +130,23 @@ pub(super) fn after_fork_in_child() {
     crate::client::fork::forked();
 }
 
+/// Returns the exception for an error code in a response. `tried` says what klamm tried, and `why` is the broker's text.
+#[pyfunction]
+#[pyo3(signature = (code, tried, why=None, topic=None, partition=None))]
+pub(super) fn broker_error(
+    py: Python<'_>,
+    code: i16,
+    tried: &str,
+    why: Option<&str>,
+    topic: Option<&str>,
+    partition: Option<i32>,
+) -> Py<PyAny> {
+    let why = why.filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
+    let error = Error::refused(ErrorCode(code), format!("{tried}{why}"));
+    let error = topic.map_or(error.clone(), |topic| error.at(&topic.into(), partition));
+    PyErr::from(error).into_value(py).into_any()
+}
+
 /// Returns `(code, name, retriable, refresh_metadata)` of every error code of Kafka, for `klamm.errors`.
 #[pyfunction]
 pub(super) fn error_codes() -> Vec<(i16, &'static str, bool, bool)> {

@@ -63,7 +63,7 @@ mod _klamm {
     #[pymodule_export]
     use super::deserializers::Deserializers;
     #[pymodule_export]
-    use super::error::error_codes;
+    use super::error::{broker_error, error_codes};
     #[pymodule_export]
     use super::legacy::{
         Fetched07, LegacyConnection, Message07, ZooKeeperMember, ZooKeeperOperation, decode_fetched, decode_messages,

@@ -188,9 +188,9 @@ fn unwritable(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
 }
 
 /// The keys of dicts: one Python string for each name.
-type Names<'py> = HashMap<Arc<str>, Bound<'py, PyString>>;
+pub(super) type Names<'py> = HashMap<Arc<str>, Bound<'py, PyString>>;
 
-fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'py>) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'py>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
         Value::Bool(v) => PyBool::new(py, v).to_owned().into_any(),
@@ -219,7 +219,7 @@ fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'py>) -> PyRe
 }
 
 /// Converts a field. A value that no field can hold becomes `Value::Foreign`: the codec rejects it with the field's path.
-fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if depth > DEEPEST {
         return Ok(Value::Foreign("a value nested deeper than any message of Kafka".to_owned()));
     }

@@ -5,6 +5,7 @@
 //! deadlines and metadata for all of them.
 
 mod by_leader;
+mod by_name;
 mod configs;
 mod epochs;
 mod group;
@@ -14,6 +15,7 @@ mod offsets;
 mod records;
 mod topics;
 
+pub use by_name::{ByName, Route};
 pub use configs::{AlterConfigs, ConfigEntry, ConfigResource, DescribeConfigs};
 pub use epochs::EpochEnds;
 pub use group::{Commit, Committed, CommittedOffset};
@@ -29,6 +31,7 @@ use super::{
     Time, TopicPartition,
 };
 use crate::api::{ErrorCode, Request};
+use crate::wire::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +66,8 @@ pub enum Output {
     Groups(Vec<GroupListing>),
     /// A group and its members.
     Group(Box<GroupDescription>),
+    /// A response by name.
+    Response(Value),
     /// The lag of each partition; `None` for one that was deleted or has no leader.
     Lags(Vec<(TopicPartition, Option<i64>)>),
 }
@@ -98,9 +103,14 @@ impl OpContext<'_> {
         self.sent.push((target, Box::new(AtLeast(request, min)), part, max));
     }
 
-    /// Sends a request that has its own limits of versions.
+    /// Sends a request that has its own oldest version.
     pub fn send_call(&mut self, target: Target, call: impl Call + 'static, part: u32) {
-        self.sent.push((target, Box::new(call), part, i16::MAX));
+        self.send_call_at_most(target, call, part, i16::MAX);
+    }
+
+    /// Sends a request that has its own oldest version, in this version at most.
+    pub fn send_call_at_most(&mut self, target: Target, call: impl Call + 'static, part: u32, max_version: i16) {
+        self.sent.push((target, Box::new(call), part, max_version));
     }
 
     /// Demands metadata of a topic.

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
-from klamm._klamm import AdminCore
+from klamm.admin.acls import Acls, AsyncAcls
+from klamm.admin.calls import Calls
 from klamm.arguments import INT16, INT32, checked_partition, checked_partitions, integer, items_of, list_of_str, string
 from klamm.errors import ArgumentError, KafkaError
 from klamm.record import committable, timed
-from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
+from klamm.waiting import Asyncio, Blocking, documented_by, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -206,7 +207,7 @@ class ConfigEntry:
     sensitive: bool
 
 
-class _Admin(Waiting, AdminCore):
+class _Admin(Calls):
     """The part that both admin clients share."""
 
     _close_timeout = 0.0
@@ -229,7 +230,7 @@ class _Admin(Waiting, AdminCore):
         self._close()
 
 
-class Admin(Blocking, _Admin):
+class Admin(Blocking, _Admin, Acls):
     """Create, change and describe topics, groups and settings of a cluster. Any number of threads can share one client.
 
     A `timeout` is in seconds. The default is `default_api_timeout_ms`.
@@ -448,7 +449,7 @@ class Admin(Blocking, _Admin):
 
 
 @documented_by(Admin)
-class AsyncAdmin(Asyncio, _Admin):
+class AsyncAdmin(Asyncio, _Admin, AsyncAcls):
     """Create, change and describe topics, groups and settings on an asyncio event loop. It has the methods of `Admin`.
 
     Example:

@@ -1,0 +1,269 @@
+"""Access rules (ACLs): create, list and delete them (KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from klamm.admin.calls import Calls, Code, check, collect, refusal
+from klamm.arguments import list_of
+from klamm.errors import ArgumentError
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import TypeVar
+
+    from klamm.errors import KafkaError
+
+    T = TypeVar("T")
+
+
+class AclResource(Code):
+    """Type of the resource that a rule protects."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class AclPatternType(Code):
+    """How the name of a rule is compared with the name of a resource.
+
+    A filter can also use `ANY` (any type) and `MATCH` (every rule that applies to the name).
+    """
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(Code):
+    """What a rule allows or denies. `ANY` is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermission(Code):
+    """Whether a rule allows or denies. `ANY` is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+@dataclass(frozen=True)
+class AclBinding:
+    """One access rule.
+
+    Args:
+        resource: Type of the resource.
+        name: Name of the resource, or `*` for all. The name of the cluster is `kafka-cluster`.
+        principal: User that the rule is about, such as `User:alice`, or `User:*` for all.
+        operation: What the rule allows or denies.
+        permission: Allow or deny. Default allow.
+        host: IP address from which the rule applies. Default `*`, all.
+        pattern: Compare the whole name, or its beginning. Default the whole name.
+    """
+
+    resource: AclResource
+    name: str
+    principal: str
+    operation: AclOperation
+    permission: AclPermission = AclPermission.ALLOW
+    host: str = "*"
+    pattern: AclPatternType = AclPatternType.LITERAL
+
+
+@dataclass(frozen=True)
+class AclFilter:
+    """Selects access rules. The defaults select all of them.
+
+    Args:
+        resource: Type of the resource.
+        name: Name of the resource. None is any.
+        principal: User of the rule. None is any.
+        operation: Operation of the rule.
+        permission: Permission of the rule.
+        host: Host of the rule. None is any.
+        pattern: Type of the rule's pattern.
+    """
+
+    resource: AclResource = AclResource.ANY
+    name: str | None = None
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission: AclPermission = AclPermission.ANY
+    host: str | None = None
+    pattern: AclPatternType = AclPatternType.ANY
+
+
+class AclCalls(Calls):
+    """The shared part."""
+
+    async def _create_rules(self, rules: Iterable[AclBinding], timeout: float | None) -> None:
+        wanted = _checked("rules", rules, AclBinding)
+        if wanted:
+            request = {"creations": [_creation(rule) for rule in wanted]}
+            response = await self._ask("CreateAcls", request, timeout, "controller")
+            results = zip(wanted, response["results"], strict=True)
+            collect((rule, refusal(result, f"create {_words(rule)}")) for rule, result in results)
+
+    async def _describe_rules(self, filter: AclFilter, timeout: float | None) -> list[AclBinding]:  # noqa: A002
+        response = await self._ask("DescribeAcls", _filter_fields(*_checked("filters", [filter], AclFilter)), timeout)
+        check(response, "describe access rules")
+        return [_binding({**resource, **rule}) for resource in response["resources"] for rule in resource["acls"]]
+
+    async def _delete_rules(
+        self, filters: Iterable[AclFilter | AclBinding], timeout: float | None
+    ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
+        wanted = _checked("filters", filters, (AclFilter, AclBinding))
+        if not wanted:
+            return {}
+        request = {"filters": [_filter_fields(each) for each in wanted]}
+        response = await self._ask("DeleteAcls", request, timeout, "controller")
+        return collect((each, _deleted(result)) for each, result in zip(wanted, response["filterResults"], strict=True))
+
+
+class Acls(AclCalls):
+    """The calls of `Admin`."""
+
+    def create_acls(self, rules: Iterable[AclBinding], timeout: float | None = None) -> None:
+        """Create access rules. A rule that exists already is no error.
+
+        Args:
+            rules: The rules.
+            timeout: Seconds to wait.
+
+        Raises:
+            SecurityDisabledError: The brokers have no authorizer.
+            ClusterAuthorizationFailedError: The user may not alter the cluster.
+
+        Example:
+            admin.create_acls([AclBinding(AclResource.TOPIC, "orders", "User:alice", AclOperation.READ)])
+        """
+        run(self._create_rules(rules, timeout))
+
+    def describe_acls(self, filter: AclFilter = AclFilter(), timeout: float | None = None) -> list[AclBinding]:  # noqa: A002
+        """Return the access rules that a filter selects. The default is all.
+
+        Raises:
+            SecurityDisabledError: The brokers have no authorizer.
+            ClusterAuthorizationFailedError: The user may not describe the cluster.
+        """
+        return run(self._describe_rules(filter, timeout))
+
+    def delete_acls(
+        self, filters: Iterable[AclFilter | AclBinding], timeout: float | None = None
+    ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
+        """Delete the access rules that any of some filters selects. A rule as a filter deletes just that rule.
+
+        Returns:
+            For each filter, the rules that it deleted.
+
+        Raises:
+            SecurityDisabledError: The brokers have no authorizer.
+            ClusterAuthorizationFailedError: The user may not alter the cluster.
+        """
+        return run(self._delete_rules(filters, timeout))
+
+
+@documented_by(Acls)
+class AsyncAcls(AclCalls):
+    """The calls of `AsyncAdmin`."""
+
+    async def create_acls(self, rules: Iterable[AclBinding], timeout: float | None = None) -> None:
+        await self._create_rules(rules, timeout)
+
+    async def describe_acls(self, filter: AclFilter = AclFilter(), timeout: float | None = None) -> list[AclBinding]:  # noqa: A002
+        return await self._describe_rules(filter, timeout)
+
+    async def delete_acls(
+        self, filters: Iterable[AclFilter | AclBinding], timeout: float | None = None
+    ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
+        return await self._delete_rules(filters, timeout)
+
+
+def _checked(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> list[T]:
+    """Return items as a list, if they are of these classes."""
+    given = list_of(name, items)
+    for each in given:
+        if not isinstance(each, kinds):
+            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+            raise ArgumentError(f"one of {name} has to be an {names}, not {type(each).__name__}")
+    return given
+
+
+def _creation(rule: AclBinding) -> dict[str, Any]:
+    return {
+        "resourceType": rule.resource,
+        "resourceName": rule.name,
+        **_pattern("resourcePatternType", rule.pattern),
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": rule.operation,
+        "permissionType": rule.permission,
+    }
+
+
+def _filter_fields(each: AclFilter | AclBinding) -> dict[str, Any]:
+    return {
+        "resourceTypeFilter": each.resource,
+        "resourceNameFilter": each.name,
+        **_pattern("patternTypeFilter", each.pattern),
+        "principalFilter": each.principal,
+        "hostFilter": each.host,
+        "operation": each.operation,
+        "permissionType": each.permission,
+    }
+
+
+def _pattern(field: str, pattern: AclPatternType) -> dict[str, int]:
+    """Return the field of a pattern type. Brokers before Kafka 2.0 know only literal names (KIP-290)."""
+    return {} if pattern is AclPatternType.LITERAL else {field: pattern}
+
+
+def _binding(fields: Mapping[str, Any]) -> AclBinding:
+    return AclBinding(
+        AclResource(fields["resourceType"]),
+        fields["resourceName"],
+        fields["principal"],
+        AclOperation(fields["operation"]),
+        AclPermission(fields["permissionType"]),
+        fields["host"],
+        AclPatternType(fields.get("patternType", AclPatternType.LITERAL)),
+    )
+
+
+def _deleted(result: Mapping[str, Any]) -> list[AclBinding] | KafkaError:
+    """Return the rules that a filter deleted, or the first error."""
+    parts = [result, *result["matchingAcls"]]
+    failed = next((error for error in (refusal(part, "delete access rules") for part in parts) if error), None)
+    return failed or [_binding(rule) for rule in result["matchingAcls"]]
+
+
+def _words(rule: AclBinding) -> str:
+    return f"the rule for {rule.principal} to {rule.operation.name} {rule.resource.name} {rule.name!r}"

@@ -1,0 +1,159 @@
+//! One request by the name of its API, for calls that need no more than one response.
+//!
+//! The fields of the request and of the response are values by name. The operation finds the broker, and repeats the
+//! request while brokers respond that another one is responsible. All other errors in a response are left to the caller.
+
+use super::{Op, OpContext, Output};
+use crate::api::{self, Entry, ErrorCode, Info};
+use crate::engine::call::malformed;
+use crate::engine::{Call, Error, ErrorKind, Reply, Target, coordinator};
+use crate::wire::{Value, Writer};
+
+/// The broker to which a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Any broker.
+    Any,
+    /// The controller.
+    Controller,
+    /// The broker with this ID.
+    Broker(i32),
+    /// The coordinator of a key; the type of the key is that of FindCoordinator.
+    Coordinator(i8, String),
+}
+
+/// A request by name.
+pub struct ByName {
+    entry: &'static Entry,
+    fields: Value,
+    min: i16,
+    max: i16,
+    route: Route,
+    coordinator: Option<i32>,
+    found: Option<Value>,
+}
+
+impl ByName {
+    /// Creates an operation. Fails if there is no such API, or if no version of it has all the fields.
+    pub fn new(name: &str, fields: Value, route: Route) -> Result<Self, Error> {
+        let Some(entry) = api::by_name(name) else {
+            return Err(Error::new(ErrorKind::Config, format!("there is no API {name:?}")));
+        };
+        let fits = |version: &i16| entry.request.encode(*version, fields.clone()).map(|_| ());
+        let (first, last) = (entry.info.min, entry.info.max_stable);
+        let mut fitting = (first..=last).filter(|version| fits(version).is_ok());
+        let Some(min) = fitting.next() else {
+            let why = fits(&last).err().map_or_else(String::new, |error| error.to_string());
+            return Err(Error::new(ErrorKind::Config, why));
+        };
+        let max = fitting.next_back().unwrap_or(min);
+        Ok(Self { entry, min, max, fields, route, coordinator: None, found: None })
+    }
+
+    fn target(&self, cx: &mut OpContext<'_>) -> Option<Target> {
+        if !cx.knows_brokers() {
+            return None;
+        }
+        Some(match &self.route {
+            Route::Any => Target::Any,
+            Route::Controller => Target::Controller,
+            Route::Broker(id) => Target::Node(*id),
+            Route::Coordinator(key_type, key) => {
+                match self.coordinator.filter(|n| cx.cluster.brokers.contains_key(n)) {
+                    Some(node) => Target::Node(node),
+                    None => {
+                        cx.send_call(Target::Any, coordinator::request(*key_type, key), COORDINATOR);
+                        return None;
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl Op for ByName {
+    fn name(&self) -> &'static str {
+        self.entry.info.name
+    }
+
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
+        if let Some(target) = self.target(cx) {
+            let call = NamedCall { entry: self.entry, fields: self.fields.clone(), min: self.min };
+            cx.send_call_at_most(target, call, RESPONSE, self.max);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _: i32, reply: Reply) -> Result<(), Error> {
+        if part == COORDINATOR {
+            let Route::Coordinator(_, key) = &self.route else { return Ok(()) };
+            self.coordinator = Some(coordinator::read(reply, format_args!("{key:?}"))?);
+            return self.step(cx);
+        }
+        // As Java's client, this ignores bytes after the body.
+        let decoded = self.entry.response.decode_prefix(reply.version, reply.body).map_err(malformed)?;
+        if let Some(code) = misdirected(&decoded.value) {
+            self.coordinator = None;
+            return Err(Error::refused(code, self.name()));
+        }
+        self.found = Some(decoded.value);
+        Ok(())
+    }
+
+    fn lost(&mut self) {
+        self.coordinator = None;
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.found.take().map(Output::Response)
+    }
+}
+
+struct NamedCall {
+    entry: &'static Entry,
+    fields: Value,
+    min: i16,
+}
+
+impl Call for NamedCall {
+    fn api(&self) -> &'static Info {
+        self.entry.info
+    }
+
+    fn put(&self, w: &mut Writer) {
+        match self.entry.request.encode(w.version, self.fields.clone()) {
+            Ok(body) => w.buf.extend(body),
+            Err(error) => w.fail(error.reason().clone()),
+        }
+    }
+
+    fn min_version(&self) -> i16 {
+        self.min
+    }
+}
+
+/// Returns the first error in a response that says that the request has to be sent to another broker, or later.
+fn misdirected(value: &Value) -> Option<ErrorCode> {
+    match value {
+        Value::Struct(fields) => fields.iter().find_map(|(name, value)| match value {
+            Value::Int(code) if &**name == "errorCode" => {
+                MISDIRECTED.into_iter().find(|known| i64::from(known.0) == *code)
+            }
+            value => misdirected(value),
+        }),
+        Value::List(items) => items.iter().find_map(misdirected),
+        _ => None,
+    }
+}
+
+const COORDINATOR: u32 = 0;
+const RESPONSE: u32 = 1;
+
+const MISDIRECTED: [ErrorCode; 6] = [
+    ErrorCode::NOT_CONTROLLER,
+    ErrorCode::NOT_COORDINATOR,
+    ErrorCode::COORDINATOR_NOT_AVAILABLE,
+    ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    ErrorCode::LEADER_NOT_AVAILABLE,
+];
