@@ -8,9 +8,11 @@ coroutine a call.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from contextlib import suppress
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm.errors import KafkaError
@@ -83,6 +85,10 @@ class Waiting:
         """Return the result of a call of the core. Without a timeout in seconds, wait without limit."""
         raise NotImplementedError
 
+    async def _sleep(self, seconds: float) -> None:
+        """Wait before the next attempt."""
+        raise NotImplementedError
+
     async def _end(self, timeout: float | None, processed: bool | None) -> None:
         """Close the client. `processed` says whether the application is done with the last record that it received."""
         raise NotImplementedError
@@ -101,6 +107,9 @@ class Blocking(Waiting):
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return pending.result(timeout)
+
+    async def _sleep(self, seconds: float) -> None:
+        sleep(seconds)  # noqa: ASYNC251 - the coroutine of a blocking client has a thread of its own
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +130,9 @@ class Asyncio(Waiting):
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     async def __aenter__(self) -> Self:
         return self

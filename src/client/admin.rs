@@ -15,6 +15,7 @@ use crate::engine::{Time, TopicPartition};
 use crate::wire::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The admin client's state machine. An operation is known by its completion.
@@ -64,9 +65,10 @@ impl Client<Machine> {
         api: &str,
         fields: Value,
         route: Route,
+        versions: RangeInclusive<i16>,
         timeout: Option<Duration>,
     ) -> Result<Pending<Value>, Error> {
-        self.op(ByName::new(api, fields, route)?, timeout, |output| match output {
+        self.op(ByName::new(api, fields, route, versions)?, timeout, |output| match output {
             Output::Response(fields) => Some(fields),
             _ => None,
         })

@@ -100,7 +100,7 @@ impl<R: ClientRole> Client<R> {
     }
 
     /// Returns the timeout of calls that name none.
-    pub(super) fn api_timeout(&self) -> Duration {
+    pub fn api_timeout(&self) -> Duration {
         self.core.api_timeout
     }
 

@@ -37,15 +37,22 @@ impl AdminCore {
         Ok(Self { client: Arc::new(client), servers })
     }
 
+    /// Seconds that a call without a timeout takes at most.
+    #[getter(_api_timeout)]
+    fn api_timeout(&self) -> f64 {
+        self.client.api_timeout().as_secs_f64()
+    }
+
     /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker ID, a
-    /// pair of FindCoordinator's type and a key, or `"controller"`.
-    #[pyo3(name = "_call", signature = (api, fields, route, timeout))]
+    /// pair of FindCoordinator's type and a key, or `"controller"`. `versions` are the oldest and the newest to send.
+    #[pyo3(name = "_call", signature = (api, fields, route, timeout, versions=(0, i16::MAX)))]
     fn call(
         &self,
         api: &str,
         fields: &Bound<'_, PyAny>,
         route: Option<RouteArgument>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+        versions: (i16, i16),
     ) -> PyResult<Pending> {
         let route = match route {
             None => Route::Any,
@@ -53,7 +60,7 @@ impl AdminCore {
             Some(RouteArgument::Coordinator(key_type, key)) => Route::Coordinator(key_type, key),
             Some(RouteArgument::Controller) => Route::Controller,
         };
-        let pending = self.client.call(api, from_python(fields, 0)?, route, timeout)?;
+        let pending = self.client.call(api, from_python(fields, 0)?, route, versions.0..=versions.1, timeout)?;
         let why = || None;
         let what = format!("response to {api}");
         let convert = |py: Python<'_>, fields| to_python(py, fields, &mut Names::new()).map(Bound::unbind);

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from klamm.admin.calls import Calls, Code, check, collect, refusal
-from klamm.arguments import list_of
-from klamm.errors import ArgumentError
+from klamm.admin.calls import Calls, Code, check, collect, instances, refusal
+from klamm.errors import UnsupportedVersionError
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import TypeVar
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from klamm.admin.calls import Route
     from klamm.errors import KafkaError
-
-    T = TypeVar("T")
 
 
 class AclResource(Code):
@@ -125,7 +122,7 @@ class AclCalls(Calls):
     """The shared part."""
 
     async def _create_rules(self, rules: Iterable[AclBinding], timeout: float | None) -> None:
-        wanted = _checked("rules", rules, AclBinding)
+        wanted = instances("rules", rules, AclBinding)
         if wanted:
             request = {"creations": [_creation(rule) for rule in wanted]}
             response = await self._ask("CreateAcls", request, timeout, "controller")
@@ -133,19 +130,37 @@ class AclCalls(Calls):
             collect((rule, refusal(result, f"create {_words(rule)}")) for rule, result in results)
 
     async def _describe_rules(self, filter: AclFilter, timeout: float | None) -> list[AclBinding]:  # noqa: A002
-        response = await self._ask("DescribeAcls", _filter_fields(*_checked("filters", [filter], AclFilter)), timeout)
+        (wanted,) = instances("filters", [filter], AclFilter)
+        response = await self._ask_with_patterns([wanted], lambda fields: ("DescribeAcls", fields[0]), timeout, None)
         check(response, "describe access rules")
         return [_binding({**resource, **rule}) for resource in response["resources"] for rule in resource["acls"]]
 
     async def _delete_rules(
         self, filters: Iterable[AclFilter | AclBinding], timeout: float | None
     ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
-        wanted = _checked("filters", filters, (AclFilter, AclBinding))
+        wanted = instances("filters", filters, (AclFilter, AclBinding))
         if not wanted:
             return {}
-        request = {"filters": [_filter_fields(each) for each in wanted]}
-        response = await self._ask("DeleteAcls", request, timeout, "controller")
+        response = await self._ask_with_patterns(
+            wanted, lambda fields: ("DeleteAcls", {"filters": fields}), timeout, "controller"
+        )
         return collect((each, _deleted(result)) for each, result in zip(wanted, response["filterResults"], strict=True))
+
+    async def _ask_with_patterns(
+        self,
+        filters: Sequence[AclFilter | AclBinding],
+        request: Callable[[list[dict[str, Any]]], tuple[str, dict[str, Any]]],
+        timeout: float | None,
+        route: Route,
+    ) -> dict[str, Any]:
+        """Send filters. Brokers before Kafka 2.0 have only literal names, so that ANY selects the same rules there."""
+        try:
+            return await self._ask(*request([_filter_fields(each) for each in filters]), timeout, route)
+        except UnsupportedVersionError:
+            if any(each.pattern not in (AclPatternType.ANY, AclPatternType.LITERAL) for each in filters):
+                raise
+            literal = [replace(each, pattern=AclPatternType.LITERAL) for each in filters]
+            return await self._ask(*request([_filter_fields(each) for each in literal]), timeout, route)
 
 
 class Acls(AclCalls):
@@ -205,16 +220,6 @@ class AsyncAcls(AclCalls):
         self, filters: Iterable[AclFilter | AclBinding], timeout: float | None = None
     ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
         return await self._delete_rules(filters, timeout)
-
-
-def _checked(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> list[T]:
-    """Return items as a list, if they are of these classes."""
-    given = list_of(name, items)
-    for each in given:
-        if not isinstance(each, kinds):
-            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-            raise ArgumentError(f"one of {name} has to be an {names}, not {type(each).__name__}")
-    return given
 
 
 def _creation(rule: AclBinding) -> dict[str, Any]:

@@ -6,24 +6,39 @@ are written once, as coroutines that wait with `_ask`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from enum import IntEnum
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from klamm._klamm import AdminCore, broker_error
-from klamm.errors import CombinedError, KafkaError
+from klamm.arguments import checked_partition, list_of, seconds
+from klamm.errors import (
+    ArgumentError,
+    CombinedError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from klamm.record import TopicPartition
 from klamm.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping
     from typing import TypeAlias
 
     from typing_extensions import Self
 
-    K = TypeVar("K")
+    K = TypeVar("K", bound=Hashable)
     V = TypeVar("V")
+    T = TypeVar("T")
 
     Route: TypeAlias = Literal["controller"] | int | tuple[int, str] | None
     """The broker for a request: the controller, a broker ID, a coordinator by type and key, or any broker."""
+    Fields: TypeAlias = dict[str, Any]
 
 
 class Code(IntEnum):
@@ -34,35 +49,201 @@ class Code(IntEnum):
         return cls["UNKNOWN"]
 
 
-GROUP, TRANSACTION = 0, 1
-"""Types of coordinators (FindCoordinator)."""
+# Types of coordinators (FindCoordinator).
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+ANY_VERSION = (0, 32767)
+CHANGE_MS = 30_000
+"""How long the controller may take for a change."""
+UNKNOWN_TOPIC_GRACE = 5.0
+"""Seconds for which brokers may not know a topic before that is an error: all of them know a new topic well within a second."""
+LEADER_PATIENCE = 10.0
+"""Seconds after which a silent leader may have a successor."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+NO_OPERATIONS = -(2**31)
+
+
+class Deadline:
+    """The end of a call of several steps."""
+
+    def __init__(self, length: float) -> None:
+        self._end = monotonic() + length
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return max(0.0, self._end - monotonic())
 
 
 class Calls(Waiting, AdminCore):
     """Sends requests by name."""
 
-    async def _ask(
-        self, api: str, fields: Mapping[str, Any], timeout: float | None, route: Route = None
-    ) -> dict[str, Any]:
-        """Send a request and return the fields of the response, with Kafka's names."""
-        return await self._wait(self._call(api, dict(fields), route, timeout))
+    def _deadline(self, timeout: float | None) -> Deadline:
+        length = seconds(timeout)
+        return Deadline(self._api_timeout if length is None else length)
 
-    async def _ask_brokers(
-        self, api: str, fields: Mapping[int, Mapping[str, Any]], timeout: float | None
-    ) -> dict[int, dict[str, Any] | KafkaError]:
-        """Send a request to each of some brokers at once. Return each response, or the error that took its place."""
-        pending = {broker: self._call(api, dict(each), broker, timeout) for broker, each in fields.items()}
-        responses: dict[int, dict[str, Any] | KafkaError] = {}
-        for broker, each in pending.items():
+    async def _ask(
+        self,
+        api: str,
+        fields: Mapping[str, Any],
+        timeout: float | None,
+        route: Route = None,
+        versions: tuple[int, int] = ANY_VERSION,
+    ) -> Fields:
+        """Send a request and return the fields of the response, with Kafka's names.
+
+        The field `repeated` says whether an earlier attempt had no response.
+        """
+        return await self._wait(self._call(api, dict(fields), route, timeout, versions))
+
+    async def _ask_each(
+        self,
+        api: str,
+        requests: Mapping[K, tuple[Mapping[str, Any], Route]],
+        timeout: float | None,
+        versions: tuple[int, int] = ANY_VERSION,
+    ) -> dict[K, Fields | KafkaError]:
+        """Send requests at once. Return each response, or the error that took its place."""
+        pending = {
+            key: self._call(api, dict(fields), route, timeout, versions) for key, (fields, route) in requests.items()
+        }
+        responses: dict[K, Fields | KafkaError] = {}
+        for key, each in pending.items():
             try:
-                responses[broker] = await self._wait(each)
+                responses[key] = await self._wait(each)
             except KafkaError as error:
-                responses[broker] = error
+                responses[key] = error
         return responses
 
-    async def _all_brokers(self, timeout: float | None) -> list[int]:
+    async def _ask_brokers(
+        self, api: str, fields: Mapping[str, Any], brokers: Iterable[int], timeout: float | None
+    ) -> dict[int, Fields | KafkaError]:
+        """Send a request to each of some brokers."""
+        return await self._ask_each(api, {broker: (fields, broker) for broker in brokers}, timeout)
+
+    async def _ask_leaders(
+        self,
+        api: str,
+        partitions: Iterable[TopicPartition],
+        request: Callable[[list[tuple[str, list[TopicPartition]]]], Fields],
+        read: Callable[[Fields], Iterable[tuple[TopicPartition, V | KafkaError]]],
+        timeout: float | None,
+        *,
+        oldest: int = 0,
+    ) -> dict[TopicPartition, V | KafkaError]:
+        """Send requests to the leaders of partitions, and to new leaders while these change."""
+
+        async def attempt(wanted: list[TopicPartition], left: float) -> dict[TopicPartition, V | KafkaError]:
+            results: dict[TopicPartition, V | KafkaError] = {}
+            of_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+            for tp, leader in (await self._leaders(wanted, left)).items():
+                if isinstance(leader, KafkaError):
+                    results[tp] = leader
+                else:
+                    of_leader[leader].append(tp)
+            requests = {leader: (request(by_topic(tps)), leader) for leader, tps in of_leader.items()}
+            versions = (oldest, ANY_VERSION[1])
+            for leader, response in (await self._ask_each(api, requests, min(left, LEADER_PATIENCE), versions)).items():
+                if isinstance(response, KafkaError):
+                    results.update(dict.fromkeys(of_leader[leader], response))
+                else:
+                    results.update(read(response))
+            return results
+
+        return await self._repeat(partitions, attempt, timeout, patient=True)
+
+    async def _leaders(
+        self, wanted: Iterable[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Return the broker ID of the leader of each partition."""
+        wanted = list(wanted)
+        topics = await self._metadata({tp.topic for tp in wanted}, timeout)
+        return {tp: _leader(topics.get(tp.topic), tp) for tp in wanted}
+
+    async def _metadata(
+        self, topics: Collection[str] | None, timeout: float | None, route: Route = None
+    ) -> dict[str, Fields]:
+        """Return the metadata of topics, or of all, without creating them."""
+        if topics is not None and not topics:
+            return {}
+        named = None if topics is None else [{"name": name} for name in sorted(topics)]
+        try:
+            request = {"topics": named, "allowAutoTopicCreation": False}
+            response = await self._ask("Metadata", request, timeout, route)
+        except UnsupportedVersionError:
+            # Brokers before Kafka 0.11 create each topic that a request names, so that all topics are requested there.
+            try:
+                response = await self._ask("Metadata", {"topics": None}, timeout, route, (1, 3))
+            except UnsupportedVersionError:
+                response = await self._ask("Metadata", {"topics": []}, timeout, route, (0, 0))
+        return {topic["name"]: topic for topic in response["topics"] if topics is None or topic["name"] in topics}
+
+    async def _repeat(
+        self,
+        items: Iterable[K],
+        attempt: Callable[[list[K], float], Awaitable[Mapping[K, V | KafkaError]]],
+        timeout: float | None,
+        *,
+        patient: bool = False,
+    ) -> dict[K, V | KafkaError]:
+        """Try items until each has a result or an error that is final, or no time is left.
+
+        A `patient` call also waits for topics that brokers do not know yet, and for new leaders.
+        """
+        deadline, grace = self._deadline(timeout), Deadline(UNKNOWN_TOPIC_GRACE)
+        results: dict[K, V | KafkaError] = {}
+        left, pause = list(dict.fromkeys(items)), FIRST_PAUSE
+        order = left
+        while left:
+            try:
+                results.update(await attempt(left, deadline.left()))
+            except KafkaError as error:
+                results.update(dict.fromkeys(left, error))
+                break
+            left = [item for item in left if _is_transient(results.get(item), grace, patient)]
+            if deadline.left() <= pause:
+                break
+            if left:
+                await self._sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        return {item: results[item] for item in order if item in results}
+
+    async def _until(self, is_done: Callable[[float], Awaitable[bool]], deadline: Deadline, what: str) -> None:
+        """Wait until something is done."""
+        pause = FIRST_PAUSE
+        while not await is_done(deadline.left()):
+            if deadline.left() <= pause:
+                raise KafkaTimeoutError(f"{what} is not finished yet", hint="the change goes on; look again later")
+            await self._sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _brokers(self, timeout: float | None) -> list[int]:
         """Return the IDs of all brokers that are alive."""
         return [node.id for node in (await self._wait(self._describe_cluster(timeout))).brokers]
+
+
+def _leader(topic: Mapping[str, Any] | None, tp: TopicPartition) -> int | KafkaError:
+    tried = f"find the leader of {tp.topic}-{tp.partition}"
+    unknown: Fields = {"errorCode": UnknownTopicOrPartitionError.code}
+    topic = topic or unknown
+    failed = refusal(topic, tried, tp.topic, tp.partition)
+    if failed is not None:
+        return failed
+    part = next((part for part in topic["partitions"] if part["partitionIndex"] == tp.partition), unknown)
+    leader: int = part.get("leaderId", -1)
+    # A broker also reports replicas that are offline as an error of the partition.
+    if leader >= 0:
+        return leader
+    code = part["errorCode"] or LeaderNotAvailableError.code
+    return broker_error(code, tried, None, tp.topic, tp.partition)
+
+
+def _is_transient(result: object, grace: Deadline, patient: bool) -> bool:
+    if isinstance(result, (UnknownTopicOrPartitionError, UnknownTopicIdError)):
+        return patient and grace.left() > 0
+    if isinstance(result, KafkaTimeoutError):
+        return patient
+    return isinstance(result, KafkaError) and getattr(result, "retriable", False)
 
 
 def refusal(
@@ -83,8 +264,9 @@ def check(part: Mapping[str, Any], tried: str) -> None:
 def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
     """Return the results of items, or raise their errors.
 
-    Every item is tried. If one item failed, its error is raised, and if several did, a `CombinedError`. The attribute
-    `results` of the error has the results of the items that succeeded.
+    Every item is tried. If one item failed, or all of them with one request, that error is raised. Otherwise a
+    `CombinedError` has the error of each item. The attribute `results` of the error has the results of the items that
+    succeeded.
     """
     done: dict[K, V] = {}
     failed: dict[K, KafkaError] = {}
@@ -94,7 +276,53 @@ def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
         else:
             done[item] = result
     if failed:
-        error = next(iter(failed.values())) if len(failed) == 1 else CombinedError(failed)
+        first = next(iter(failed.values()))
+        error = first if all(each is first for each in failed.values()) else CombinedError(failed)
         error.results = done
         raise error
     return done
+
+
+def partitions_of(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> Iterator[tuple[str, Fields]]:
+    """Return each partition in a list of topics, with its topic."""
+    return ((topic[name], part) for topic in topics for part in topic[partitions])
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
+    """Return partitions by topic, sorted."""
+    topics: dict[str, list[TopicPartition]] = defaultdict(list)
+    for tp in sorted(partitions):
+        topics[tp.topic].append(tp)
+    return list(topics.items())
+
+
+def numbers(partitions: Iterable[TopicPartition]) -> list[int]:
+    """Return the numbers of partitions."""
+    return [tp.partition for tp in partitions]
+
+
+def plain(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return checked partitions, without offsets."""
+    return [TopicPartition(*checked_partition(tp)) for tp in list_of("partitions", partitions)]
+
+
+def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> list[T]:
+    """Return items as a list, if they are of these classes."""
+    given = list_of(name, items)
+    for each in given:
+        if not isinstance(each, kinds):
+            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+            raise ArgumentError(f"one of {name} has to be of type {names}, not {type(each).__name__}")
+    return given
+
+
+def choice(name: str, value: str, allowed: Mapping[str, T]) -> T:
+    """Return what a word stands for."""
+    if value not in allowed:
+        raise ArgumentError(f"{name} cannot be {value!r}", hint=f"allowed: {', '.join(allowed)}")
+    return allowed[value]
+
+
+def known(number: int) -> int | None:
+    """Return a number of a response, where -1 stands for an unknown one."""
+    return None if number < 0 else number

@@ -89,7 +89,11 @@ def create(args: argparse.Namespace, output: Output) -> int:
         partitions=args.partitions, replication_factor=args.replication_factor, configs=dict(args.settings)
     )
     with klamm.Admin(admin_config(args)) as admin:
-        return output.done("created", args.topics, lambda topic: admin.create_topics({topic: new}))
+
+        def create_one(topic: str) -> None:
+            admin.create_topics({topic: new})
+
+        return output.done("created", args.topics, create_one)
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:

@@ -8,6 +8,7 @@ use crate::api::{self, Entry, ErrorCode, Info};
 use crate::engine::call::malformed;
 use crate::engine::{Call, Error, ErrorKind, Reply, Target, coordinator};
 use crate::wire::{Value, Writer};
+use std::ops::RangeInclusive;
 
 /// The broker to which a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,24 @@ pub enum Route {
     Coordinator(i8, String),
 }
 
+impl Route {
+    /// Returns the errors after which the request has to be sent to another broker, or later. The caller has chosen a
+    /// broker by its ID, so that the partitions of other leaders are for the caller.
+    fn moved(&self) -> &'static [ErrorCode] {
+        match self {
+            Self::Controller => &[ErrorCode::NOT_CONTROLLER],
+            Self::Any | Self::Broker(_) => {
+                &[ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS]
+            }
+            Self::Coordinator(..) => &[
+                ErrorCode::NOT_COORDINATOR,
+                ErrorCode::COORDINATOR_NOT_AVAILABLE,
+                ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
+            ],
+        }
+    }
+}
+
 /// A request by name.
 pub struct ByName {
     entry: &'static Entry,
@@ -30,24 +49,27 @@ pub struct ByName {
     max: i16,
     route: Route,
     coordinator: Option<i32>,
+    /// Whether an attempt had no response, so that the broker may have made the change already.
+    repeated: bool,
     found: Option<Value>,
 }
 
 impl ByName {
-    /// Creates an operation. Fails if there is no such API, or if no version of it has all the fields.
-    pub fn new(name: &str, fields: Value, route: Route) -> Result<Self, Error> {
+    /// Creates an operation that sends one of these versions. Fails if there is no such API, or if no version has all the
+    /// fields.
+    pub fn new(name: &str, fields: Value, route: Route, versions: RangeInclusive<i16>) -> Result<Self, Error> {
         let Some(entry) = api::by_name(name) else {
             return Err(Error::new(ErrorKind::Config, format!("there is no API {name:?}")));
         };
         let fits = |version: &i16| entry.request.encode(*version, fields.clone()).map(|_| ());
-        let (first, last) = (entry.info.min, entry.info.max_stable);
+        let (first, last) = (entry.info.min.max(*versions.start()), entry.info.max_stable.min(*versions.end()));
         let mut fitting = (first..=last).filter(|version| fits(version).is_ok());
         let Some(min) = fitting.next() else {
             let why = fits(&last).err().map_or_else(String::new, |error| error.to_string());
             return Err(Error::new(ErrorKind::Config, why));
         };
         let max = fitting.next_back().unwrap_or(min);
-        Ok(Self { entry, min, max, fields, route, coordinator: None, found: None })
+        Ok(Self { entry, min, max, fields, route, coordinator: None, repeated: false, found: None })
     }
 
     fn target(&self, cx: &mut OpContext<'_>) -> Option<Target> {
@@ -92,16 +114,20 @@ impl Op for ByName {
         }
         // As Java's client, this ignores bytes after the body.
         let decoded = self.entry.response.decode_prefix(reply.version, reply.body).map_err(malformed)?;
-        if let Some(code) = misdirected(&decoded.value) {
+        if let Some(code) = misdirected(&decoded.value, self.route.moved()) {
             self.coordinator = None;
             return Err(Error::refused(code, self.name()));
         }
         self.found = Some(decoded.value);
+        if let Some(Value::Struct(fields)) = &mut self.found {
+            fields.push(("repeated".into(), Value::Bool(self.repeated)));
+        }
         Ok(())
     }
 
     fn lost(&mut self) {
         self.coordinator = None;
+        self.repeated = true;
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -132,28 +158,19 @@ impl Call for NamedCall {
     }
 }
 
-/// Returns the first error in a response that says that the request has to be sent to another broker, or later.
-fn misdirected(value: &Value) -> Option<ErrorCode> {
+/// Returns the first of these errors in a response.
+fn misdirected(value: &Value, moved: &[ErrorCode]) -> Option<ErrorCode> {
     match value {
         Value::Struct(fields) => fields.iter().find_map(|(name, value)| match value {
             Value::Int(code) if &**name == "errorCode" => {
-                MISDIRECTED.into_iter().find(|known| i64::from(known.0) == *code)
+                moved.iter().copied().find(|known| i64::from(known.0) == *code)
             }
-            value => misdirected(value),
+            value => misdirected(value, moved),
         }),
-        Value::List(items) => items.iter().find_map(misdirected),
+        Value::List(items) => items.iter().find_map(|item| misdirected(item, moved)),
         _ => None,
     }
 }
 
 const COORDINATOR: u32 = 0;
 const RESPONSE: u32 = 1;
-
-const MISDIRECTED: [ErrorCode; 6] = [
-    ErrorCode::NOT_CONTROLLER,
-    ErrorCode::NOT_COORDINATOR,
-    ErrorCode::COORDINATOR_NOT_AVAILABLE,
-    ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode::NOT_LEADER_OR_FOLLOWER,
-    ErrorCode::LEADER_NOT_AVAILABLE,
-];

@@ -1,0 +1,441 @@
+"""Settings of topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Literal
+
+from klamm.admin.calls import Calls, Code, check, collect, instances, refusal
+from klamm.admin.topics import setting, settings
+from klamm.arguments import INT32, boolean, items_of, list_of_str, string
+from klamm.errors import ConfigError, KafkaError
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias, TypeVar
+
+    from klamm.admin.calls import Fields, Route
+
+    V = TypeVar("V")
+
+ConfigKind: TypeAlias = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
+KINDS = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+KIND_NAMES = {number: name for name, number in KINDS.items()}
+
+
+class ConfigSource(Code):
+    """Where the value of a setting comes from."""
+
+    UNKNOWN = -1
+    TOPIC = 1
+    BROKER_DYNAMIC = 2
+    BROKERS_DYNAMIC = 3
+    BROKER_FILE = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigType(Code):
+    """Type of a setting's value."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigOperation(IntEnum):
+    """What a change does with a setting. APPEND and SUBTRACT change the items of a list."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, order=True)
+class ConfigResource:
+    """What has settings.
+
+    Args:
+        kind: Type: `topic`, `broker`, `broker-logger`, `client-metrics` or `group`.
+        name: Name of the resource. The name of a broker is its ID, and the empty name stands for all brokers.
+    """
+
+    kind: ConfigKind
+    name: str
+
+
+@dataclass(frozen=True)
+class ConfigChange:
+    """A change of a setting.
+
+    Args:
+        name: Name of the setting.
+        value: The new value, or the items to append or to subtract, separated by commas. Unused for DELETE.
+        operation: What to do. DELETE resets the setting to its default.
+    """
+
+    name: str
+    value: str | bool | float | None = None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+@dataclass(frozen=True)
+class ConfigSynonym:
+    """A setting, possibly of another name, that applies if those before it are not set."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True)
+class ConfigEntry:
+    """A setting of a topic, broker or group.
+
+    Attributes:
+        value: Value as a string. None if the value is secret.
+        read_only: Whether the setting cannot be changed.
+        sensitive: Whether the value is secret.
+        type: Type of the value (Kafka 2.6).
+        synonyms: Settings that the value comes from, the most specific first, if they were requested (Kafka 1.1).
+        documentation: Description of the setting, if it was requested (Kafka 2.6).
+    """
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    type: ConfigType = ConfigType.UNKNOWN
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+
+class ConfigCalls(Calls):
+    """The shared part."""
+
+    async def _read_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        timeout: float | None,
+        names: Iterable[str] | None = None,
+        asked: Mapping[str, bool] | None = None,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        wanted = _checked(resources)
+        keys = None if names is None else list_of_str("names", names)
+        fields = {name: True for name, value in (asked or {}).items() if boolean(name, value)}
+
+        async def attempt(
+            left_over: list[ConfigResource], left: float
+        ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+            requests = {
+                broker: (
+                    {**fields, "resources": [{**_named(each), "configurationKeys": keys} for each in part]},
+                    broker,
+                )
+                for broker, part in _by_broker(left_over, None).items()
+            }
+            responses = await self._ask_each("DescribeConfigs", requests, left)
+            return _of_resources(left_over, None, responses, "describe configs of", _entries)
+
+        return collect((await self._repeat(wanted, attempt, timeout)).items())
+
+    async def _change_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+        timeout: float | None,
+        validate_only: bool,
+    ) -> None:
+        given = {
+            resource: [_change(each) for each in instances("changes", some, ConfigChange)]
+            for resource, some in items_of("changes", changes)
+        }
+        boolean("validate_only", validate_only)
+        wanted = [resource for resource in _checked(given) if given[resource]]
+
+        async def attempt(left_over: list[ConfigResource], left: float) -> dict[ConfigResource, KafkaError | None]:
+            requests = {
+                broker: (
+                    {
+                        "resources": [{**_named(each), "configs": given[each]} for each in part],
+                        "validateOnly": validate_only,
+                    },
+                    broker,
+                )
+                for broker, part in _by_broker(left_over, "controller").items()
+            }
+            responses = await self._ask_each("IncrementalAlterConfigs", requests, left)
+            return _of_resources(left_over, "controller", responses, "alter configs of", lambda _: None)
+
+        collect((await self._repeat(wanted, attempt, timeout)).items())
+
+    async def _list_resources(self, kinds: Iterable[ConfigKind], timeout: float | None) -> list[ConfigResource]:
+        wanted = [_kind(kind) for kind in list_of_str("kinds", kinds)]
+        # The first version lists only client metrics.
+        request = {} if wanted == [KINDS["client-metrics"]] else {"resourceTypes": wanted}
+        response = await self._ask("ListConfigResources", request, timeout)
+        check(response, "list config resources")
+        found = ((each.get("resourceType", KINDS["client-metrics"]), each) for each in response["configResources"])
+        known = [ConfigResource(KIND_NAMES[kind], each["resourceName"]) for kind, each in found if kind in KIND_NAMES]  # type: ignore[arg-type]
+        return sorted(each for each in known if not wanted or KINDS[each.kind] in wanted)
+
+    async def _read_config(self, resource: ConfigResource, timeout: float | None) -> dict[str, ConfigEntry]:
+        return (await self._read_configs([resource], timeout))[resource]
+
+    async def _client_metrics(self, timeout: float | None) -> list[str]:
+        return [each.name for each in await self._list_resources(["client-metrics"], timeout)]
+
+
+class Configs(ConfigCalls):
+    """The calls of `Admin`."""
+
+    def describe_configs(self, kind: ConfigKind, name: str, timeout: float | None = None) -> dict[str, ConfigEntry]:
+        """Return all settings of a topic, broker or group.
+
+        Args:
+            kind: Type of the resource.
+            name: Name of the topic or group, or the broker ID as a string.
+            timeout: Seconds to wait.
+
+        Returns:
+            For each name of a setting, its value and source.
+        """
+        return run(self._read_config(ConfigResource(kind, name), timeout))
+
+    def describe_resources(
+        self,
+        resources: Iterable[ConfigResource],
+        timeout: float | None = None,
+        *,
+        names: Iterable[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """Return settings of any number of resources.
+
+        Args:
+            resources: The resources.
+            timeout: Seconds to wait.
+            names: Names of settings. None is all.
+            synonyms: Also return the settings that each value comes from (Kafka 1.1).
+            documentation: Also return the description of each setting (Kafka 2.6).
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+            CombinedError: Some resources failed; `results` has the others.
+        """
+        asked = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
+        return run(self._read_configs(resources, timeout, names, asked))
+
+    def alter_configs(
+        self,
+        kind: ConfigKind,
+        name: str,
+        changes: Mapping[str, str | bool | float | None],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change settings of a topic, broker or group. Other settings keep their values (KIP-339).
+
+        Args:
+            kind: Type of the resource.
+            name: Name of the topic or group, or the broker ID as a string.
+            changes: For each setting, the new value, or None to reset it to its default.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the settings can be changed.
+
+        Raises:
+            InvalidConfigError: A setting does not exist, or its value is invalid.
+        """
+        run(self._change_configs({ConfigResource(kind, name): _plain_changes(changes)}, timeout, validate_only))
+
+    def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change settings of any number of resources: set, reset, or change the items of lists (KIP-339).
+
+        Args:
+            changes: For each resource, its changes.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the settings can be changed.
+
+        Raises:
+            InvalidConfigError: A setting does not exist, or its value is invalid.
+            UnsupportedVersionError: The brokers are older than Kafka 2.3.
+            CombinedError: The settings of some resources were not changed.
+        """
+        run(self._change_configs(changes, timeout, validate_only))
+
+    def list_config_resources(
+        self, kinds: Iterable[ConfigKind] = (), timeout: float | None = None
+    ) -> list[ConfigResource]:
+        """Return the resources that can have settings (Kafka 4.1).
+
+        Args:
+            kinds: Types of resources. The default is all.
+            timeout: Seconds to wait.
+        """
+        return run(self._list_resources(kinds, timeout))
+
+    def list_client_metrics_resources(self, timeout: float | None = None) -> list[str]:
+        """Return the names of subscriptions to client metrics (KIP-714, Kafka 3.7)."""
+        return run(self._client_metrics(timeout))
+
+
+@documented_by(Configs)
+class AsyncConfigs(ConfigCalls):
+    """The calls of `AsyncAdmin`."""
+
+    async def describe_configs(
+        self, kind: ConfigKind, name: str, timeout: float | None = None
+    ) -> dict[str, ConfigEntry]:
+        return await self._read_config(ConfigResource(kind, name), timeout)
+
+    async def describe_resources(
+        self,
+        resources: Iterable[ConfigResource],
+        timeout: float | None = None,
+        *,
+        names: Iterable[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        asked = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
+        return await self._read_configs(resources, timeout, names, asked)
+
+    async def alter_configs(
+        self,
+        kind: ConfigKind,
+        name: str,
+        changes: Mapping[str, str | bool | float | None],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._change_configs({ConfigResource(kind, name): _plain_changes(changes)}, timeout, validate_only)
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._change_configs(changes, timeout, validate_only)
+
+    async def list_config_resources(
+        self, kinds: Iterable[ConfigKind] = (), timeout: float | None = None
+    ) -> list[ConfigResource]:
+        return await self._list_resources(kinds, timeout)
+
+    async def list_client_metrics_resources(self, timeout: float | None = None) -> list[str]:
+        return await self._client_metrics(timeout)
+
+
+def _kind(kind: str) -> int:
+    if kind not in KINDS:
+        raise ConfigError(f'unknown resource type "{kind}"', hint=f"allowed: {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def _checked(resources: Iterable[ConfigResource]) -> list[ConfigResource]:
+    wanted = instances("resources", resources, ConfigResource)
+    for each in wanted:
+        _kind(string("the type of a resource", each.kind))
+        string("the name of a resource", each.name)
+        _broker(each, None)
+    return wanted
+
+
+def _broker(resource: ConfigResource, otherwise: Route) -> Route:
+    """Return the only broker that has the settings of a resource, or another route."""
+    if resource.kind not in ("broker", "broker-logger") or not resource.name:
+        return otherwise
+    if resource.name.isdecimal() and int(resource.name) <= INT32:
+        return int(resource.name)
+    raise ConfigError(f'broker "{resource.name}" is not a number', hint="the name of a broker is its ID")
+
+
+def _by_broker(resources: Iterable[ConfigResource], otherwise: Route) -> dict[Route, list[ConfigResource]]:
+    parts: dict[Route, list[ConfigResource]] = {}
+    for each in resources:
+        parts.setdefault(_broker(each, otherwise), []).append(each)
+    return parts
+
+
+def _named(resource: ConfigResource) -> Fields:
+    return {"resourceType": KINDS[resource.kind], "resourceName": resource.name}
+
+
+def _change(change: ConfigChange) -> Fields:
+    operation = ConfigOperation(change.operation)
+    value = None if operation is ConfigOperation.DELETE else setting(change.value)
+    return {"name": string("the name of a setting", change.name), "configOperation": operation, "value": value}
+
+
+def _plain_changes(changes: Mapping[str, str | bool | float | None]) -> list[ConfigChange]:
+    return [
+        ConfigChange(name, value, ConfigOperation.DELETE if value is None else ConfigOperation.SET)
+        for name, value in settings(changes)
+    ]
+
+
+def _of_resources(
+    resources: Iterable[ConfigResource],
+    otherwise: Route,
+    responses: Mapping[Route, Fields | KafkaError],
+    tried: str,
+    read: Callable[[Fields], V],
+) -> dict[ConfigResource, V | KafkaError]:
+    """Return the result of each resource in responses of brokers."""
+    results: dict[ConfigResource, V | KafkaError] = {}
+    for resource in resources:
+        response = responses[_broker(resource, otherwise)]
+        if isinstance(response, KafkaError):
+            results[resource] = response
+            continue
+        for part in response.get("results") or response["responses"]:
+            if part["resourceType"] == KINDS[resource.kind] and part["resourceName"] == resource.name:
+                topic = resource.name if resource.kind == "topic" else None
+                failed = refusal(part, f'{tried} {resource.kind} "{resource.name}"', topic)
+                results[resource] = failed if failed is not None else read(part)
+    return results
+
+
+def _entries(result: Fields) -> dict[str, ConfigEntry]:
+    return {each["name"]: _entry(each) for each in result["configs"]}
+
+
+def _entry(config: Fields) -> ConfigEntry:
+    # The first version says only whether the value is the default.
+    source = config.get("configSource", ConfigSource.DEFAULT if config.get("isDefault") else ConfigSource.UNKNOWN)
+    return ConfigEntry(
+        config["name"],
+        None if config["isSensitive"] else config["value"],
+        ConfigSource(source),
+        config["readOnly"],
+        config["isSensitive"],
+        ConfigType(config.get("configType", ConfigType.UNKNOWN)),
+        tuple(
+            ConfigSynonym(each["name"], each["value"], ConfigSource(each["source"]))
+            for each in config.get("synonyms", ())
+        ),
+        config.get("documentation"),
+    )

@@ -1,0 +1,532 @@
+"""Groups of all types: list, describe and delete them, and remove their members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from klamm._klamm import decode_prefix
+from klamm.admin.calls import GROUP, NO_OPERATIONS, Calls, collect, refusal
+from klamm.admin.topics import operations_in
+from klamm.arguments import boolean, list_of_str, optional_string, string
+from klamm.errors import DecodeError, GroupIdNotFoundError, KafkaError, UnknownMemberIdError, UnsupportedVersionError
+from klamm.record import TopicPartition
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from klamm.admin.acls import AclOperation
+    from klamm.admin.calls import Fields
+
+OLDEST_CONSUMER_PROTOCOL, NEWEST_CONSUMER_PROTOCOL = 0, 3
+
+
+@dataclass(frozen=True)
+class GroupListing:
+    """A group in the list of all groups.
+
+    Attributes:
+        protocol_type: `consumer` for consumers. Empty for a group that only stores offsets.
+        state: State of the group, such as `Stable`. Empty if the brokers are older than Kafka 2.6.
+        type: `classic`, `consumer` (KIP-848), `share` or `streams`. Empty if the brokers are older than Kafka 3.8.
+    """
+
+    group: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True)
+class StreamsTasks:
+    """Tasks of a member of a streams group (KIP-1071): for each subtopology, the numbers of its partitions.
+
+    Attributes:
+        active: Tasks that process records.
+        standby: Tasks that keep a copy of the state.
+        warmup: Tasks that build up a copy of the state before they move.
+    """
+
+    active: Mapping[str, list[int]]
+    standby: Mapping[str, list[int]]
+    warmup: Mapping[str, list[int]]
+
+
+@dataclass(frozen=True)
+class StreamsSubtopology:
+    """A part of the topology of a streams group.
+
+    Attributes:
+        source_topics: Topics that the subtopology reads.
+        repartition_sink_topics: Repartition topics that it writes.
+        changelog_topics: Changelog topics of its state stores.
+        repartition_source_topics: Repartition topics that it reads.
+    """
+
+    id: str
+    source_topics: list[str]
+    repartition_sink_topics: list[str]
+    changelog_topics: list[str]
+    repartition_source_topics: list[str]
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A member of a group.
+
+    Attributes:
+        instance_id: Instance ID of a static member (KIP-345).
+        topic_pattern: Regular expression that the member subscribes to (KIP-848 groups only).
+        assigned: Partitions that the member reads. Members of a share group read the same partitions.
+        target: Partitions that the member will read once other members have released them (KIP-848 groups only).
+        epoch: Epoch of the member, or None in classic groups.
+        is_classic: Whether the member uses the classic protocol in a newer group (Kafka 4.0). None is unknown.
+        process_id: Process of the member (streams groups only).
+        tasks: Tasks of the member (streams groups only).
+        target_tasks: Tasks that the member will have (streams groups only).
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    rack: str | None
+    topics: list[str]
+    topic_pattern: str | None
+    assigned: list[TopicPartition]
+    target: list[TopicPartition] | None
+    epoch: int | None = None
+    is_classic: bool | None = None
+    process_id: str | None = None
+    tasks: StreamsTasks | None = None
+    target_tasks: StreamsTasks | None = None
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group and its members.
+
+    Attributes:
+        type: `classic`, `consumer` (KIP-848), `share` (KIP-932) or `streams` (KIP-1071).
+        protocol_type: `consumer` for consumers. Empty for a group that only stores offsets.
+        coordinator: Broker ID of the group coordinator.
+        epoch: Epoch of the group, or None in classic groups.
+        assignment_epoch: Epoch of the target assignment, or None in classic groups.
+        topology: Subtopologies of a streams group, or None.
+        authorized_operations: What the user may do with the group, if it was requested.
+    """
+
+    group: str
+    type: str
+    protocol_type: str
+    state: str
+    assignor: str
+    coordinator: int
+    members: list[GroupMember]
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+    topology: list[StreamsSubtopology] | None = None
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+@dataclass(frozen=True)
+class RemovedMember:
+    """A member to remove from a group, by its instance ID or its member ID.
+
+    Args:
+        instance_id: Instance ID of a static member.
+        member_id: ID of the member. A static member can be removed without it.
+    """
+
+    instance_id: str | None = None
+    member_id: str = ""
+
+
+class GroupCalls(Calls):
+    """The shared part."""
+
+    async def _list(
+        self, states: Iterable[str], types: Iterable[str], protocol_types: Iterable[str], timeout: float | None
+    ) -> list[GroupListing]:
+        filters = {"statesFilter": list_of_str("states", states), "typesFilter": list_of_str("types", types)}
+        request = {name: wanted for name, wanted in filters.items() if wanted}
+        protocols = list_of_str("protocol_types", protocol_types)
+        deadline = self._deadline(timeout)
+
+        async def attempt(brokers: list[int], left: float) -> dict[int, list[GroupListing] | KafkaError]:
+            responses = await self._ask_brokers("ListGroups", request, brokers, left)
+            return {broker: _listed(response) for broker, response in responses.items()}
+
+        results = await self._repeat(await self._brokers(deadline.left()), attempt, deadline.left())
+        listings = {each.group: each for found in collect(results.items()).values() for each in found}
+        return [each for _, each in sorted(listings.items()) if not protocols or each.protocol_type in protocols]
+
+    async def _describe_each_group(
+        self, groups: Iterable[str], operations: bool, timeout: float | None
+    ) -> dict[str, GroupDescription]:
+        names = list(dict.fromkeys(list_of_str("groups", groups)))
+        request = {"includeAuthorizedOperations": True} if boolean("authorized_operations", operations) else {}
+        deadline = self._deadline(timeout)
+        results: dict[str, GroupDescription | KafkaError] = {}
+        left = names
+        for api, (name, described) in _DESCRIPTIONS.items():
+            requests = {group: ({**request, name: [group]}, (GROUP, group)) for group in left}
+            for group, response in (await self._ask_each(api, requests, deadline.left())).items():
+                found = _found(response, group, first=api == "DescribeGroups")
+                results[group] = found if isinstance(found, KafkaError) else described(found)
+            # A group of another type does not exist for this API.
+            left = [group for group in left if isinstance(results[group], GroupIdNotFoundError)]
+            if not left:
+                break
+        coordinators = await self._find(results, deadline.left())
+        return collect(
+            (group, each if isinstance(each, KafkaError) else replace(each, coordinator=coordinators.get(group, -1)))
+            for group, each in results.items()
+        )
+
+    async def _find(self, groups: Mapping[str, GroupDescription | KafkaError], timeout: float) -> dict[str, int]:
+        """Return the coordinator of each group that was described."""
+        found: dict[str, int] = {}
+        requests = {
+            group: ({"key": group}, None) for group, each in groups.items() if isinstance(each, GroupDescription)
+        }
+        responses = await self._ask_each("FindCoordinator", requests, timeout, (0, 3))
+        for group, response in responses.items():
+            if not isinstance(response, KafkaError) and not response["errorCode"]:
+                found[group] = response["nodeId"]
+        return found
+
+    async def _delete_each(self, groups: Iterable[str], timeout: float | None) -> None:
+        async def attempt(names: list[str], left: float) -> dict[str, KafkaError | None]:
+            requests = {group: ({"groupsNames": [group]}, (GROUP, group)) for group in names}
+            responses = await self._ask_each("DeleteGroups", requests, left)
+            return {group: _deleted(group, response) for group, response in responses.items()}
+
+        collect((await self._repeat(list_of_str("groups", groups), attempt, timeout)).items())
+
+    async def _remove(
+        self, group: str, members: Iterable[RemovedMember | str] | None, reason: str | None, timeout: float | None
+    ) -> None:
+        string("group", group)
+        deadline = self._deadline(timeout)
+        if members is None:
+            described = (await self._describe_each_group([group], False, deadline.left()))[group]
+            wanted = [RemovedMember(each.instance_id, each.member_id) for each in described.members]
+        else:
+            wanted = [RemovedMember(each) if isinstance(each, str) else each for each in members]
+        if not wanted:
+            return
+        why = {} if optional_string("reason", reason) is None else {"reason": reason}
+        fields = [{"memberId": each.member_id, "groupInstanceId": each.instance_id, **why} for each in wanted]
+        request = {"groupId": group, "members": fields}
+        response = await self._ask("LeaveGroup", request, deadline.left(), (GROUP, group))
+        failed = refusal(response, f"remove members from group {group!r}")
+        if failed is not None:
+            raise failed
+        tried = (f"remove member {each.instance_id or each.member_id!r} from group {group!r}" for each in wanted)
+        results = zip(wanted, response["members"], tried, strict=True)
+        collect((each, _removed(result, text)) for each, result, text in results)
+
+
+class Groups(GroupCalls):
+    """The calls of `Admin`."""
+
+    def list_groups(
+        self,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        timeout: float | None = None,
+        *,
+        protocol_types: Iterable[str] = (),
+    ) -> list[GroupListing]:
+        """Return all groups, or those with certain states or types.
+
+        Args:
+            states: States such as `Stable` or `Empty`. The default is all.
+            types: Types such as `classic` or `consumer`. The default is all.
+            timeout: Seconds to wait.
+            protocol_types: Protocol types such as `consumer`. The default is all.
+
+        Raises:
+            UnsupportedVersionError: The brokers are older than Kafka 2.6 (states) or 3.8 (types).
+        """
+        return run(self._list(states, types, protocol_types, timeout))
+
+    def describe_groups(
+        self, groups: Iterable[str], timeout: float | None = None, *, authorized_operations: bool = False
+    ) -> dict[str, GroupDescription]:
+        """Return descriptions of groups of any type.
+
+        Args:
+            groups: Names of groups.
+            timeout: Seconds to wait.
+            authorized_operations: Also return what the user may do with each group (Kafka 2.3).
+
+        Raises:
+            GroupIdNotFoundError: A group does not exist.
+            CombinedError: Some groups cannot be described; `results` has the others.
+        """
+        return run(self._describe_each_group(groups, authorized_operations, timeout))
+
+    def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
+        """Delete groups of any type and their committed offsets. The groups must not have members.
+
+        Raises:
+            NonEmptyGroupError: A group has members.
+            GroupIdNotFoundError: A group does not exist.
+            CombinedError: Some groups were not deleted.
+        """
+        run(self._delete_each(groups, timeout))
+
+    def remove_group_members(
+        self,
+        group: str,
+        members: Iterable[RemovedMember | str] | None = None,
+        timeout: float | None = None,
+        *,
+        reason: str | None = None,
+    ) -> None:
+        """Remove members from a group, so that the group rebalances. A removed member that still runs joins again.
+
+        Args:
+            group: Name of the group.
+            members: The members, or instance IDs of static members. The default is all members.
+            timeout: Seconds to wait.
+            reason: Text for the log of the coordinator (Kafka 3.2).
+
+        Raises:
+            UnknownMemberIdError: The group has no such member.
+            UnsupportedVersionError: The brokers are older than Kafka 2.4.
+        """
+        run(self._remove(group, members, reason, timeout))
+
+
+@documented_by(Groups)
+class AsyncGroups(GroupCalls):
+    """The calls of `AsyncAdmin`."""
+
+    async def list_groups(
+        self,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        timeout: float | None = None,
+        *,
+        protocol_types: Iterable[str] = (),
+    ) -> list[GroupListing]:
+        return await self._list(states, types, protocol_types, timeout)
+
+    async def describe_groups(
+        self, groups: Iterable[str], timeout: float | None = None, *, authorized_operations: bool = False
+    ) -> dict[str, GroupDescription]:
+        return await self._describe_each_group(groups, authorized_operations, timeout)
+
+    async def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
+        await self._delete_each(groups, timeout)
+
+    async def remove_group_members(
+        self,
+        group: str,
+        members: Iterable[RemovedMember | str] | None = None,
+        timeout: float | None = None,
+        *,
+        reason: str | None = None,
+    ) -> None:
+        await self._remove(group, members, reason, timeout)
+
+
+def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
+    if isinstance(response, KafkaError):
+        return response
+    return refusal(response, "list groups") or [
+        GroupListing(each["groupId"], each["protocolType"], each.get("groupState", ""), each.get("groupType", ""))
+        for each in response["groups"]
+    ]
+
+
+def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
+    """Return the group in a response. A broker without this type of group has no such group."""
+    tried = f"describe group {group!r}"
+    missing = {"errorCode": GroupIdNotFoundError.code}
+    if isinstance(response, UnsupportedVersionError) and not first:
+        return refusal(missing, tried) or response
+    if isinstance(response, KafkaError):
+        return response
+    found: Fields = next((each for each in response["groups"] if each["groupId"] == group), missing)
+    # Before version 6, a group that does not exist or is not classic is dead.
+    if found.get("groupState") == "Dead" and first:
+        found = missing
+    return refusal(found, tried) or found
+
+
+def _deleted(group: str, response: Fields | KafkaError) -> KafkaError | None:
+    if isinstance(response, KafkaError):
+        return response
+    failed = next((refusal(each, f"delete group {group!r}") for each in response["results"]), None)
+    # An earlier attempt has deleted the group.
+    return None if response["repeated"] and isinstance(failed, GroupIdNotFoundError) else failed
+
+
+def _removed(result: Fields, tried: str) -> KafkaError | None:
+    failed = refusal(result, tried)
+    if isinstance(failed, UnknownMemberIdError):
+        failed.hint = "describe_groups returns the members of the group"
+    return failed
+
+
+def _of_classic(group: Fields) -> GroupDescription:
+    is_consumer = group["protocolType"] == "consumer"
+
+    def member(each: Fields) -> GroupMember:
+        subscription = _decoded("ConsumerProtocolSubscription", each["memberMetadata"]) if is_consumer else {}
+        assignment = _decoded("ConsumerProtocolAssignment", each["memberAssignment"]) if is_consumer else {}
+        return GroupMember(
+            each["memberId"],
+            each.get("groupInstanceId"),
+            each["clientId"],
+            each["clientHost"],
+            subscription.get("rackId"),
+            subscription.get("topics", []),
+            None,
+            _sorted(assignment.get("assignedPartitions", []), "topic"),
+            None,
+        )
+
+    members = [member(each) for each in group["members"]]
+    return replace(_description("classic", group, group["protocolType"], group["protocolData"]), members=members)
+
+
+def _of_consumer(group: Fields) -> GroupDescription:
+    members = [
+        GroupMember(
+            each["memberId"],
+            each["instanceId"],
+            each["clientId"],
+            each["clientHost"],
+            each["rackId"],
+            each["subscribedTopicNames"],
+            each["subscribedTopicRegex"] or None,
+            _sorted(each["assignment"]["topicPartitions"]),
+            _sorted(each["targetAssignment"]["topicPartitions"]),
+            each["memberEpoch"],
+            {0: True, 1: False}.get(each.get("memberType", -1)),
+        )
+        for each in group["members"]
+    ]
+    return replace(_description("consumer", group, "consumer", group["assignorName"]), members=members)
+
+
+def _of_share(group: Fields) -> GroupDescription:
+    members = [
+        GroupMember(
+            each["memberId"],
+            None,
+            each["clientId"],
+            each["clientHost"],
+            each["rackId"],
+            each["subscribedTopicNames"],
+            None,
+            _sorted(each["assignment"]["topicPartitions"]),
+            None,
+            each["memberEpoch"],
+        )
+        for each in group["members"]
+    ]
+    return replace(_description("share", group, "share", group["assignorName"]), members=members)
+
+
+def _of_streams(group: Fields) -> GroupDescription:
+    subtopologies = (group["topology"] or {}).get("subtopologies") or []
+    sources = {
+        each["subtopologyId"]: [*each["sourceTopics"], *_names(each["repartitionSourceTopics"])]
+        for each in subtopologies
+    }
+
+    def member(each: Fields) -> GroupMember:
+        active = each["assignment"]["activeTasks"]
+        assigned = [
+            TopicPartition(topic, partition)
+            for task in active
+            for topic in sources.get(task["subtopologyId"], [])
+            for partition in task["partitions"]
+        ]
+        return GroupMember(
+            each["memberId"],
+            each["instanceId"],
+            each["clientId"],
+            each["clientHost"],
+            each["rackId"],
+            sorted({topic for topics in sources.values() for topic in topics}),
+            None,
+            sorted(assigned),
+            None,
+            each["memberEpoch"],
+            each["isClassic"],
+            each["processId"],
+            _tasks(each["assignment"]),
+            _tasks(each["targetAssignment"]),
+        )
+
+    members = [member(each) for each in group["members"]]
+    topology = [
+        StreamsSubtopology(
+            each["subtopologyId"],
+            each["sourceTopics"],
+            each["repartitionSinkTopics"],
+            _names(each["stateChangelogTopics"]),
+            _names(each["repartitionSourceTopics"]),
+        )
+        for each in subtopologies
+    ]
+    description = _description("streams", group, "streams", group.get("assignorName") or "")
+    return replace(description, members=members, topology=topology)
+
+
+def _description(kind: str, group: Fields, protocol_type: str, assignor: str) -> GroupDescription:
+    return GroupDescription(
+        group["groupId"],
+        kind,
+        protocol_type,
+        group["groupState"],
+        assignor,
+        -1,
+        [],
+        group.get("groupEpoch"),
+        group.get("assignmentEpoch"),
+        None,
+        operations_in(group.get("authorizedOperations", NO_OPERATIONS)),
+    )
+
+
+_DESCRIPTIONS = {
+    "DescribeGroups": ("groups", _of_classic),
+    "ConsumerGroupDescribe": ("groupIds", _of_consumer),
+    "ShareGroupDescribe": ("groupIds", _of_share),
+    "StreamsGroupDescribe": ("groupIds", _of_streams),
+}
+"""Each type of group has its own API: for each, the field with the names, and what reads a group."""
+
+
+def _decoded(name: str, data: bytes) -> Fields:
+    """Return data that members send each other. Malformed data, and data missing in a rebalance, count as empty."""
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < OLDEST_CONSUMER_PROTOCOL:
+        return {}
+    try:
+        fields: Fields = decode_prefix(name, "data", min(version, NEWEST_CONSUMER_PROTOCOL), data[2:])[0]
+    except DecodeError:
+        return {}
+    return fields
+
+
+def _sorted(topics: Iterable[Fields], name: str = "topicName") -> list[TopicPartition]:
+    return sorted(TopicPartition(topic[name], number) for topic in topics for number in topic["partitions"])
+
+
+def _tasks(assignment: Fields) -> StreamsTasks:
+    parts = (assignment["activeTasks"], assignment["standbyTasks"], assignment["warmupTasks"])
+    return StreamsTasks(*({task["subtopologyId"]: task["partitions"] for task in tasks} for tasks in parts))
+
+
+def _names(topics: Iterable[Fields]) -> list[str]:
+    return [topic["name"] for topic in topics]

@@ -1,0 +1,465 @@
+"""Replicas of partitions: elections of leaders, reassignments, and the directories of logs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from klamm.admin.calls import (
+    CHANGE_MS,
+    Calls,
+    by_topic,
+    check,
+    choice,
+    collect,
+    instances,
+    known,
+    numbers,
+    partitions_of,
+    plain,
+    refusal,
+)
+from klamm.arguments import INT32, boolean, integer, items_of, list_of, string
+from klamm.errors import ElectionNotNeededError, KafkaError
+from klamm.record import TopicPartition
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from klamm.admin.calls import Deadline, Fields
+
+Election: TypeAlias = Literal["preferred", "unclean"]
+ELECTIONS = {"preferred": 0, "unclean": 1}
+
+
+@dataclass(frozen=True)
+class Reassignment:
+    """A partition that moves to other brokers.
+
+    Attributes:
+        replicas: Broker IDs of all replicas during the move.
+        adding: Broker IDs that get a replica.
+        removing: Broker IDs that lose their replica.
+    """
+
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+@dataclass(frozen=True, order=True)
+class Replica:
+    """The replica of a partition on a broker."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+@dataclass(frozen=True)
+class LogDirReplica:
+    """A replica in a log directory.
+
+    Attributes:
+        size: Size of the log in bytes.
+        offset_lag: Number of records that the replica is behind.
+        is_future: Whether the replica is a copy that will replace the current one.
+    """
+
+    size: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """A log directory of a broker.
+
+    Attributes:
+        error: Why the directory is offline, or None.
+        replicas: For each partition in the directory, its replica.
+        total_bytes: Size of the volume, or None if it is unknown (Kafka 3.3).
+        usable_bytes: Free space of the volume, or None if it is unknown (Kafka 3.3).
+        is_cordoned: Whether the broker creates no new replicas in the directory (Kafka 4.3).
+    """
+
+    error: KafkaError | None
+    replicas: dict[TopicPartition, LogDirReplica]
+    total_bytes: int | None
+    usable_bytes: int | None
+    is_cordoned: bool
+
+
+@dataclass(frozen=True)
+class ReplicaLogDirs:
+    """The log directories of a replica.
+
+    Attributes:
+        path: Current directory, or None if the broker has no replica.
+        offset_lag: Number of records that the replica is behind, or None.
+        future_path: Directory that the replica moves to, or None.
+        future_offset_lag: Number of records that the move has to copy, or None.
+    """
+
+    path: str | None = None
+    offset_lag: int | None = None
+    future_path: str | None = None
+    future_offset_lag: int | None = None
+
+
+class PartitionCalls(Calls):
+    """The shared part."""
+
+    async def _elect(
+        self, partitions: Iterable[TopicPartition] | None, election: Election, timeout: float | None, wait: bool
+    ) -> dict[TopicPartition, bool]:
+        kind = choice("election", election, ELECTIONS)
+        deadline = self._deadline(timeout)
+        wanted = None if partitions is None else plain(partitions)
+        if wanted == []:
+            return {}
+        topics = None if wanted is None else [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(wanted)]
+        # Version 0 has only preferred leaders.
+        request = {"topicPartitions": topics, "timeoutMs": CHANGE_MS, **({"electionType": kind} if kind else {})}
+        response = await self._ask("ElectLeaders", request, deadline.left(), "controller")
+        check({"errorCode": 0, **response}, "elect leaders")
+        results = {
+            TopicPartition(topic, part["partitionId"]): _elected(topic, part)
+            for topic, part in partitions_of(response["replicaElectionResults"], "topic", "partitionResult")
+        }
+        if boolean("wait", wait):
+            await self._until_led([tp for tp, result in results.items() if result is True], kind, deadline)
+        return collect(results.items())
+
+    async def _until_led(self, wanted: list[TopicPartition], kind: int, deadline: Deadline) -> None:
+        """Wait until all brokers know the elected leaders."""
+        brokers = await self._brokers(deadline.left()) if wanted else []
+
+        def is_led(part: Fields) -> bool:
+            leader: int = part["leaderId"]
+            is_preferred: bool = part["replicaNodes"][:1] == [leader]
+            return is_preferred if kind == ELECTIONS["preferred"] else leader >= 0
+
+        async def is_done(left: float) -> bool:
+            for broker in brokers:
+                topics = await self._metadata({tp.topic for tp in wanted}, left, broker)
+                for tp in wanted:
+                    parts = topics[tp.topic]["partitions"] if tp.topic in topics else []
+                    if not any(part["partitionIndex"] == tp.partition and is_led(part) for part in parts):
+                        return False
+            return True
+
+        await self._until(is_done, deadline, "the election of leaders")
+
+    async def _reassign(
+        self,
+        replicas: Mapping[TopicPartition, Sequence[int] | None],
+        timeout: float | None,
+        wait: bool,
+        same_factor: bool,
+    ) -> None:
+        targets = [_targets(ids) for _, ids in items_of("replicas", replicas)]
+        wanted = dict(zip(plain(replicas), targets, strict=True))
+        deadline = self._deadline(timeout)
+        if not wanted:
+            return
+        topics = [
+            {"name": topic, "partitions": [{"partitionIndex": tp.partition, "replicas": wanted[tp]} for tp in tps]}
+            for topic, tps in by_topic(wanted)
+        ]
+        request = {
+            "topics": topics,
+            "timeoutMs": CHANGE_MS,
+            **({"allowReplicationFactorChange": False} if same_factor else {}),
+        }
+        response = await self._ask("AlterPartitionReassignments", request, deadline.left(), "controller")
+        check(response, "reassign partitions")
+        results = {
+            TopicPartition(topic, part["partitionIndex"]): refusal(
+                part, f"reassign {topic}-{part['partitionIndex']}", topic, part["partitionIndex"]
+            )
+            for topic, part in partitions_of(response["responses"], "name", "partitions")
+        }
+        started = [tp for tp, failed in results.items() if failed is None]
+        if boolean("wait", wait) and started:
+
+            async def is_done(left: float) -> bool:
+                return not await self._reassignments(started, left)
+
+            await self._until(is_done, deadline, "the reassignment of partitions")
+        collect(results.items())
+
+    async def _reassignments(
+        self, partitions: Iterable[TopicPartition] | None, timeout: float | None
+    ) -> dict[TopicPartition, Reassignment]:
+        topics = (
+            None
+            if partitions is None
+            else [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in by_topic(plain(partitions))]
+        )
+        request = {"topics": topics, "timeoutMs": CHANGE_MS}
+        response = await self._ask("ListPartitionReassignments", request, timeout, "controller")
+        check(response, "list reassignments")
+        return {
+            TopicPartition(topic, part["partitionIndex"]): Reassignment(
+                part["replicas"], part["addingReplicas"], part["removingReplicas"]
+            )
+            for topic, part in partitions_of(response["topics"], "name", "partitions")
+        }
+
+    async def _log_dirs(
+        self, brokers: Iterable[int] | None, partitions: Iterable[TopicPartition] | None, timeout: float | None
+    ) -> dict[int, dict[str, LogDir]]:
+        deadline = self._deadline(timeout)
+        wanted = await self._brokers(deadline.left()) if brokers is None else _ids("brokers", brokers)
+        topics = (
+            None
+            if partitions is None
+            else [{"topic": topic, "partitions": numbers(tps)} for topic, tps in by_topic(plain(partitions))]
+        )
+        responses = await self._ask_brokers("DescribeLogDirs", {"topics": topics}, wanted, deadline.left())
+        return collect((broker, _dirs(broker, response)) for broker, response in responses.items())
+
+    async def _move_replicas(self, paths: Mapping[Replica, str], timeout: float | None) -> None:
+        instances("replicas", [replica for replica, _ in items_of("paths", paths)], Replica)
+        of_broker: dict[int, dict[str, list[TopicPartition]]] = defaultdict(lambda: defaultdict(list))
+        for replica, path in paths.items():
+            of_broker[replica.broker][string("a path", path)].append(TopicPartition(replica.topic, replica.partition))
+        requests = {
+            broker: (
+                {
+                    "dirs": [
+                        {
+                            "path": path,
+                            "topics": [{"name": topic, "partitions": numbers(tps)} for topic, tps in by_topic(moved)],
+                        }
+                        for path, moved in dirs.items()
+                    ]
+                },
+                broker,
+            )
+            for broker, dirs in of_broker.items()
+        }
+        results: dict[Replica, KafkaError | None] = {}
+        for broker, response in (await self._ask_each("AlterReplicaLogDirs", requests, timeout)).items():
+            if isinstance(response, KafkaError):
+                results.update((replica, response) for replica in paths if replica.broker == broker)
+                continue
+            for topic, part in partitions_of(response["results"], "topicName", "partitions"):
+                number = part["partitionIndex"]
+                tried = f"move the replica of {topic}-{number} on broker {broker}"
+                results[Replica(topic, number, broker)] = refusal(part, tried, topic, number)
+        collect(results.items())
+
+    async def _replica_dirs(self, replicas: Iterable[Replica], timeout: float | None) -> dict[Replica, ReplicaLogDirs]:
+        wanted = instances("replicas", replicas, Replica)
+        of_broker: dict[int, list[TopicPartition]] = defaultdict(list)
+        for replica in wanted:
+            of_broker[replica.broker].append(TopicPartition(replica.topic, replica.partition))
+        requests = {
+            broker: ({"topics": [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(each)]}, broker)
+            for broker, each in of_broker.items()
+        }
+        responses = await self._ask_each("DescribeLogDirs", requests, timeout)
+        found = {broker: _dirs(broker, response) for broker, response in responses.items()}
+        return collect((replica, _dirs_of(replica, found[replica.broker])) for replica in wanted)
+
+
+class Partitions(PartitionCalls):
+    """The calls of `Admin`."""
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        election: Election = "preferred",
+        timeout: float | None = None,
+        *,
+        wait: bool = False,
+    ) -> dict[TopicPartition, bool]:
+        """Elect leaders of partitions (Kafka 2.2, unclean elections 2.4).
+
+        Args:
+            partitions: The partitions. None is all.
+            election: `preferred` elects the first replica. `unclean` elects a replica that is not in sync if there is no
+                other one, which loses records.
+            timeout: Seconds to wait.
+            wait: Wait until all brokers know the new leaders.
+
+        Returns:
+            For each partition, whether there was an election. False is a partition that did not need one.
+
+        Raises:
+            PreferredLeaderNotAvailableError: The first replica is offline or not in sync.
+            EligibleLeadersNotAvailableError: No replica is online.
+            CombinedError: Some elections failed; `results` has the others.
+        """
+        return run(self._elect(partitions, election, timeout, wait))
+
+    def alter_partition_reassignments(
+        self,
+        replicas: Mapping[TopicPartition, Sequence[int] | None],
+        timeout: float | None = None,
+        *,
+        wait: bool = False,
+        keep_replication_factor: bool = False,
+    ) -> None:
+        """Move partitions to other brokers, or cancel moves (Kafka 2.4).
+
+        Args:
+            replicas: For each partition, the broker IDs of its replicas, the preferred leader first. None cancels.
+            timeout: Seconds to wait.
+            wait: Wait until the moves are finished.
+            keep_replication_factor: Refuse moves that change the number of replicas (Kafka 4.1).
+
+        Raises:
+            InvalidReplicaAssignmentError: A broker does not exist.
+            NoReassignmentInProgressError: There is no move to cancel.
+            KafkaTimeoutError: The moves are not finished yet; they go on.
+            CombinedError: Some moves were refused.
+        """
+        run(self._reassign(replicas, timeout, wait, keep_replication_factor))
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """Return the moves that are not finished, of some partitions or of all (Kafka 2.4)."""
+        return run(self._reassignments(partitions, timeout))
+
+    def describe_log_dirs(
+        self,
+        brokers: Iterable[int] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        timeout: float | None = None,
+    ) -> dict[int, dict[str, LogDir]]:
+        """Return the log directories of brokers, with the size of each replica (Kafka 1.0).
+
+        Args:
+            brokers: Broker IDs. None is all brokers.
+            partitions: Return only replicas of these partitions. None is all.
+            timeout: Seconds to wait.
+
+        Returns:
+            For each broker ID, its directories by path.
+
+        Raises:
+            ClusterAuthorizationFailedError: The user may not describe the cluster.
+            CombinedError: Some brokers failed; `results` has the others.
+        """
+        return run(self._log_dirs(brokers, partitions, timeout))
+
+    def alter_replica_log_dirs(self, paths: Mapping[Replica, str], timeout: float | None = None) -> None:
+        """Move replicas to other log directories of their brokers (Kafka 1.1). The brokers copy the logs afterwards.
+
+        Args:
+            paths: For each replica, the path of the directory.
+            timeout: Seconds to wait.
+
+        Raises:
+            LogDirNotFoundError: A broker does not have the directory.
+            CombinedError: Some replicas cannot be moved.
+        """
+        run(self._move_replicas(paths, timeout))
+
+    def describe_replica_log_dirs(
+        self, replicas: Iterable[Replica], timeout: float | None = None
+    ) -> dict[Replica, ReplicaLogDirs]:
+        """Return the current directories of replicas, and the directories that they move to (Kafka 1.1)."""
+        return run(self._replica_dirs(replicas, timeout))
+
+
+@documented_by(Partitions)
+class AsyncPartitions(PartitionCalls):
+    """The calls of `AsyncAdmin`."""
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        election: Election = "preferred",
+        timeout: float | None = None,
+        *,
+        wait: bool = False,
+    ) -> dict[TopicPartition, bool]:
+        return await self._elect(partitions, election, timeout, wait)
+
+    async def alter_partition_reassignments(
+        self,
+        replicas: Mapping[TopicPartition, Sequence[int] | None],
+        timeout: float | None = None,
+        *,
+        wait: bool = False,
+        keep_replication_factor: bool = False,
+    ) -> None:
+        await self._reassign(replicas, timeout, wait, keep_replication_factor)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        return await self._reassignments(partitions, timeout)
+
+    async def describe_log_dirs(
+        self,
+        brokers: Iterable[int] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        timeout: float | None = None,
+    ) -> dict[int, dict[str, LogDir]]:
+        return await self._log_dirs(brokers, partitions, timeout)
+
+    async def alter_replica_log_dirs(self, paths: Mapping[Replica, str], timeout: float | None = None) -> None:
+        await self._move_replicas(paths, timeout)
+
+    async def describe_replica_log_dirs(
+        self, replicas: Iterable[Replica], timeout: float | None = None
+    ) -> dict[Replica, ReplicaLogDirs]:
+        return await self._replica_dirs(replicas, timeout)
+
+
+def _elected(topic: str, part: Fields) -> bool | KafkaError:
+    failed = refusal(part, f"elect the leader of {topic}-{part['partitionId']}", topic, part["partitionId"])
+    return False if isinstance(failed, ElectionNotNeededError) else failed or True
+
+
+def _targets(ids: Sequence[int] | None) -> list[int] | None:
+    return None if ids is None else _ids("replicas", ids)
+
+
+def _ids(name: str, ids: Iterable[int]) -> list[int]:
+    return [integer(f"one of {name}", broker, 0, INT32) for broker in list_of(name, ids)]
+
+
+def _dirs(broker: int, response: Fields | KafkaError) -> dict[str, LogDir] | KafkaError:
+    if isinstance(response, KafkaError):
+        return response
+    tried = f"describe the log directories of broker {broker}"
+    return refusal({"errorCode": 0, **response}, tried) or {
+        each["logDir"]: LogDir(
+            refusal(each, f"describe directory {each['logDir']} of broker {broker}"),
+            {
+                TopicPartition(topic, part["partitionIndex"]): LogDirReplica(
+                    part["partitionSize"], part["offsetLag"], part["isFutureKey"]
+                )
+                for topic, part in partitions_of(each["topics"], "name", "partitions")
+            },
+            known(each.get("totalBytes", -1)),
+            known(each.get("usableBytes", -1)),
+            each.get("isCordoned", False),
+        )
+        for each in response["results"]
+    }
+
+
+def _dirs_of(replica: Replica, dirs: dict[str, LogDir] | KafkaError) -> ReplicaLogDirs | KafkaError:
+    if isinstance(dirs, KafkaError):
+        return dirs
+    tp = TopicPartition(replica.topic, replica.partition)
+    current: tuple[str | None, int | None] = (None, None)
+    future: tuple[str | None, int | None] = (None, None)
+    for path, found in dirs.items():
+        each = found.replicas.get(tp)
+        if each is not None and each.is_future:
+            future = (path, each.offset_lag)
+        elif each is not None:
+            current = (path, each.offset_lag)
+    return ReplicaLogDirs(*current, *future)

@@ -1,0 +1,519 @@
+"""Topics: create, list, describe and delete them, and add partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from klamm.admin.acls import AclOperation
+from klamm.admin.calls import CHANGE_MS, NO_OPERATIONS, Calls, collect, known, refusal
+from klamm.arguments import INT16, INT32, boolean, integer, items_of, list_of, list_of_str, string
+from klamm.errors import (
+    ArgumentError,
+    RequestTimedOutError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from klamm.admin.calls import Deadline, Fields
+    from klamm.errors import KafkaError
+
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """Settings of a topic to create.
+
+    Args:
+        partitions: Number of partitions. -1 is the default of the brokers.
+        replication_factor: Number of replicas of each partition. -1 is the default of the brokers.
+        configs: Topic settings by name, such as `{"retention.ms": "60000"}`.
+        assignments: For each partition, the broker IDs of its replicas, the preferred leader first. The brokers assign
+            the replicas by default. Do not pass the two numbers together with this.
+    """
+
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True)
+class NewPartitions:
+    """Partitions to add to a topic.
+
+    Args:
+        count: The new total number of partitions.
+        assignments: For each new partition, the broker IDs of its replicas. The brokers assign them by default.
+    """
+
+    count: int
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True)
+class CreatedTopic:
+    """A topic that was created. Fields that an old broker does not return are None.
+
+    Attributes:
+        topic_id: ID of the topic (Kafka 2.8).
+        partitions: Number of partitions (Kafka 2.4).
+        replication_factor: Number of replicas of each partition (Kafka 2.4).
+    """
+
+    topic_id: str | None
+    partitions: int | None
+    replication_factor: int | None
+
+
+@dataclass(frozen=True)
+class PartitionInfo:
+    """A partition and its replicas. Lists that an old broker does not return are None.
+
+    Attributes:
+        leader: Broker ID of the leader, or -1 if there is none.
+        replicas: Broker IDs of the replicas.
+        isr: Broker IDs of the in-sync replicas.
+        leader_epoch: Epoch of the leader, or -1 if it is unknown (Kafka 2.1).
+        offline: Broker IDs of the replicas that are offline (Kafka 1.0).
+        eligible_leaders: Broker IDs that can become leader although they are not in sync (KIP-966, Kafka 4.0).
+        last_known_eligible: Broker IDs that were in sync last (KIP-966, Kafka 4.0).
+    """
+
+    partition: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    leader_epoch: int = -1
+    offline: list[int] | None = None
+    eligible_leaders: list[int] | None = None
+    last_known_eligible: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class TopicDescription:
+    """A topic and its partitions. `internal` topics belong to Kafka itself, such as `__consumer_offsets`.
+
+    Attributes:
+        topic_id: ID of the topic, or None if the brokers are older than Kafka 2.8.
+        authorized_operations: What the user may do with the topic, if it was requested.
+    """
+
+    name: str
+    internal: bool
+    partitions: list[PartitionInfo]
+    topic_id: str | None = None
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+class TopicCalls(Calls):
+    """The shared part."""
+
+    async def _create(
+        self, topics: Mapping[str, NewTopic], timeout: float | None, validate_only: bool, wait: bool
+    ) -> dict[str, CreatedTopic]:
+        fields = {name: _creation(name, topic) for name, topic in _new_topics(topics).items()}
+        deadline = self._deadline(timeout)
+        doubtful: set[str] = set()
+
+        async def attempt(names: list[str], left: float) -> dict[str, CreatedTopic | KafkaError]:
+            request = {"topics": [fields[name] for name in names], "timeoutMs": CHANGE_MS, **_validating(validate_only)}
+            response = await self._ask("CreateTopics", request, left, "controller")
+            doubtful.update(names if response["repeated"] else ())
+            results = {topic["name"]: _created(topic, topic["name"] in doubtful) for topic in response["topics"]}
+            doubtful.update(name for name, result in results.items() if isinstance(result, RequestTimedOutError))
+            return results
+
+        results = await self._repeat(fields, attempt, deadline.left())
+        if not boolean("validate_only", validate_only):
+            await self._usable([n for n, r in results.items() if isinstance(r, CreatedTopic)], deadline, wait, {})
+        return collect(results.items())
+
+    async def _add_partitions(
+        self, counts: Mapping[str, int | NewPartitions], timeout: float | None, validate_only: bool, wait: bool
+    ) -> None:
+        new = {name: _more(name, count) for name, count in items_of("counts", counts)}
+        deadline = self._deadline(timeout)
+
+        async def attempt(names: list[str], left: float) -> dict[str, KafkaError | None]:
+            request = {"topics": [new[name] for name in names], "timeoutMs": CHANGE_MS, "validateOnly": validate_only}
+            response = await self._ask("CreatePartitions", request, left, "controller")
+            return {
+                each["name"]: refusal(each, f"create partitions of {each['name']!r}", each["name"])
+                for each in response["results"]
+            }
+
+        results = await self._repeat(new, attempt, deadline.left())
+        if not boolean("validate_only", validate_only):
+            counted = {name: new[name]["count"] for name, result in results.items() if result is None}
+            await self._usable(list(counted), deadline, wait, counted)
+        collect(results.items())
+
+    async def _delete(self, topics: Iterable[str], ids: Iterable[str], timeout: float | None, wait: bool) -> None:
+        names, wanted_ids = list_of_str("topics", topics), list_of_str("ids", ids)
+        deadline = self._deadline(timeout)
+        doubtful = False
+
+        def deletion(part: str) -> Callable[[list[str], float], Any]:
+            async def attempt(wanted: list[str], left: float) -> dict[str, KafkaError | None]:
+                nonlocal doubtful
+                response = await self._ask_deletion(part, wanted, left)
+                doubtful |= response["repeated"]
+                return {each[part]: _deleted(each, part, doubtful) for each in response["responses"]}
+
+            return attempt
+
+        results = await self._repeat(names, deletion("name"), deadline.left())
+        results.update(await self._repeat(wanted_ids, deletion("topicId"), deadline.left()))
+        gone = [name for name in names if results.get(name) is None]
+        brokers = await self._brokers(deadline.left()) if wait and gone else [None]
+
+        async def is_gone(left: float) -> bool:
+            for broker in brokers:
+                found = (await self._metadata(gone, left, broker)).values()
+                if any(topic["partitions"] for topic in found):
+                    return False
+            return True
+
+        await self._until(is_gone, deadline, f"the deletion of {', '.join(gone)}")
+        collect(results.items())
+
+    async def _ask_deletion(self, part: str, wanted: list[str], left: float) -> Fields:
+        if part == "name":
+            try:
+                # The first versions have the names in another field.
+                request = {"topicNames": wanted, "timeoutMs": CHANGE_MS}
+                return await self._ask("DeleteTopics", request, left, "controller")
+            except UnsupportedVersionError:
+                pass
+        request = {"topics": [{part: each} for each in wanted], "timeoutMs": CHANGE_MS}
+        return await self._ask("DeleteTopics", request, left, "controller")
+
+    async def _usable(
+        self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
+    ) -> None:
+        """Wait until a broker, or each of them, knows the leaders of all partitions of topics."""
+        if not names:
+            return
+        brokers = await self._brokers(deadline.left()) if boolean("wait", on_all) else [None]
+
+        def has_leaders(name: str, topic: Fields | None) -> bool:
+            partitions = topic["partitions"] if topic and not topic["errorCode"] else []
+            return len(partitions) >= counts.get(name, 1) and all(part["leaderId"] >= 0 for part in partitions)
+
+        async def is_usable(left: float) -> bool:
+            for broker in brokers:
+                topics = await self._metadata(names, left, broker)
+                if not all(has_leaders(name, topics.get(name)) for name in names):
+                    return False
+            return True
+
+        await self._until(is_usable, deadline, f"the creation of {', '.join(names)}")
+
+    async def _describe(
+        self, topics: Iterable[str], ids: Iterable[str], operations: bool, timeout: float | None
+    ) -> dict[str, TopicDescription]:
+        names, wanted_ids = list(dict.fromkeys(list_of_str("topics", topics))), list_of_str("ids", ids)
+        boolean("authorized_operations", operations)
+        deadline = self._deadline(timeout)
+        results: dict[str, TopicDescription | KafkaError] = {}
+        if wanted_ids:
+            request = {"topics": [{"topicId": each, "name": None} for each in wanted_ids], **_asking(operations)}
+            response = await self._ask("Metadata", request, deadline.left(), versions=(12, 32767))
+            results.update(_described(topic) for topic in response["topics"])
+        if names:
+            results.update(await self._describe_names(names, operations, deadline))
+        order = [name for name in names if name in results]
+        return collect((name, results[name]) for name in [*order, *(each for each in results if each not in order)])
+
+    async def _describe_names(
+        self, names: list[str], operations: bool, deadline: Deadline
+    ) -> dict[str, TopicDescription | KafkaError]:
+        try:
+            found = await self._describe_pages(names, deadline)
+        except UnsupportedVersionError:
+            if operations:
+                request = {"topics": [{"name": name} for name in names], **_asking(operations)}
+                found = (await self._ask("Metadata", request, deadline.left()))["topics"]
+            else:
+                found = list((await self._metadata(names, deadline.left())).values())
+        described = dict(map(_described, found))
+        unknown = {"errorCode": UnknownTopicOrPartitionError.code}
+        return {n: described.get(n) or refusal(unknown, f"describe topic {n!r}", n) for n in names}  # type: ignore[misc]
+
+    async def _describe_pages(self, names: list[str], deadline: Deadline) -> list[Fields]:
+        """Return topics from DescribeTopicPartitions (KIP-966), which splits many partitions into pages."""
+        topics: dict[str, Fields] = {}
+        cursor: Fields | None = None
+        while True:
+            request = {"topics": [{"name": name} for name in sorted(names)], "cursor": cursor}
+            response = await self._ask("DescribeTopicPartitions", request, deadline.left())
+            for topic in response["topics"]:
+                known = topics.setdefault(topic["name"], topic)
+                if known is not topic:
+                    known["partitions"] += topic["partitions"]
+            cursor = response["nextCursor"]
+            if cursor is None:
+                return list(topics.values())
+            names = [name for name in names if name >= cursor["topicName"]]
+
+
+class Topics(TopicCalls):
+    """The calls of `Admin`."""
+
+    def create_topics(
+        self,
+        topics: Mapping[str, NewTopic],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+        wait: bool = False,
+    ) -> dict[str, CreatedTopic]:
+        """Create topics, and wait until a broker knows their leaders.
+
+        Args:
+            topics: For each name, a NewTopic.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the topics can be created.
+            wait: Wait until all brokers know the topics.
+
+        Returns:
+            For each name, the ID and the numbers that the brokers chose.
+
+        Raises:
+            TopicAlreadyExistsError: A topic with this name exists.
+            InvalidConfigError: A topic setting is invalid.
+            CombinedError: Some topics were not created; `results` has the others.
+        """
+        return run(self._create(topics, timeout, validate_only, wait))
+
+    def delete_topics(
+        self, topics: Iterable[str] = (), timeout: float | None = None, *, ids: Iterable[str] = (), wait: bool = False
+    ) -> None:
+        """Delete topics and all their records.
+
+        Args:
+            topics: Names of topics.
+            timeout: Seconds to wait.
+            ids: Topic IDs, which a topic that was created again under the same name does not share (Kafka 2.8).
+            wait: Wait until no broker knows the topics. The default is until one broker does not know them.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+            UnknownTopicIdError: No topic has this ID.
+            CombinedError: Some topics were not deleted.
+        """
+        run(self._delete(topics, ids, timeout, wait))
+
+    def create_partitions(
+        self,
+        counts: Mapping[str, int | NewPartitions],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+        wait: bool = False,
+    ) -> None:
+        """Add partitions to topics. Records with the same key can go to another partition afterwards.
+
+        Args:
+            counts: For each topic, the new total number of partitions, or NewPartitions.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the partitions can be added.
+            wait: Wait until all brokers know the partitions.
+
+        Raises:
+            InvalidPartitionsError: A topic already has that many partitions.
+            CombinedError: Some topics were not changed.
+        """
+        run(self._add_partitions(counts, timeout, validate_only, wait))
+
+    def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
+        """Return the names of all topics, sorted. `internal` includes Kafka's own topics."""
+        return self._list_topics(internal, timeout).result()
+
+    def describe_topics(
+        self,
+        topics: Iterable[str] = (),
+        timeout: float | None = None,
+        *,
+        ids: Iterable[str] = (),
+        authorized_operations: bool = False,
+    ) -> dict[str, TopicDescription]:
+        """Return descriptions of topics by name.
+
+        Args:
+            topics: Names of topics.
+            timeout: Seconds to wait.
+            ids: IDs of further topics (Kafka 3.1).
+            authorized_operations: Also return what the user may do with each topic (Kafka 2.3).
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+            UnknownTopicIdError: No topic has this ID.
+            CombinedError: Some topics cannot be described; `results` has the others.
+        """
+        return run(self._describe(topics, ids, authorized_operations, timeout))
+
+
+@documented_by(Topics)
+class AsyncTopics(TopicCalls):
+    """The calls of `AsyncAdmin`."""
+
+    async def create_topics(
+        self,
+        topics: Mapping[str, NewTopic],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+        wait: bool = False,
+    ) -> dict[str, CreatedTopic]:
+        return await self._create(topics, timeout, validate_only, wait)
+
+    async def delete_topics(
+        self, topics: Iterable[str] = (), timeout: float | None = None, *, ids: Iterable[str] = (), wait: bool = False
+    ) -> None:
+        await self._delete(topics, ids, timeout, wait)
+
+    async def create_partitions(
+        self,
+        counts: Mapping[str, int | NewPartitions],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+        wait: bool = False,
+    ) -> None:
+        await self._add_partitions(counts, timeout, validate_only, wait)
+
+    async def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
+        return await self._list_topics(internal, timeout)
+
+    async def describe_topics(
+        self,
+        topics: Iterable[str] = (),
+        timeout: float | None = None,
+        *,
+        ids: Iterable[str] = (),
+        authorized_operations: bool = False,
+    ) -> dict[str, TopicDescription]:
+        return await self._describe(topics, ids, authorized_operations, timeout)
+
+
+def operations_in(bits: int) -> frozenset[AclOperation] | None:
+    """Return the operations in a bit field, or None if a broker did not return them."""
+    if bits == NO_OPERATIONS:
+        return None
+    return frozenset(operation for operation in AclOperation if bits >> operation & 1)
+
+
+def _asking(operations: bool) -> dict[str, bool]:
+    return {"allowAutoTopicCreation": False, **({"includeTopicAuthorizedOperations": True} if operations else {})}
+
+
+def _validating(validate_only: bool) -> dict[str, bool]:
+    """Return the field for a check. Version 0 of CreateTopics does not have it."""
+    return {"validateOnly": True} if boolean("validate_only", validate_only) else {}
+
+
+def _new_topics(topics: Mapping[str, NewTopic]) -> dict[str, NewTopic]:
+    if not hasattr(topics, "items") or not all(isinstance(topic, NewTopic) for topic in topics.values()):
+        raise ArgumentError(
+            f"topics have to be a dict with a NewTopic for each name, not {topics!r}",
+            hint='pass {"events": NewTopic()}',
+        )
+    return dict(topics.items())
+
+
+def _creation(name: str, topic: NewTopic) -> Fields:
+    assigned = _replicas(name, topic.assignments)
+    partitions = integer(f"the number of partitions of {name}", topic.partitions, -1, INT32)
+    return {
+        "name": string("the name of a topic", name),
+        "numPartitions": partitions,
+        "replicationFactor": integer(f"the replication factor of {name}", topic.replication_factor, -1, INT16),
+        "assignments": [{"partitionIndex": number, "brokerIds": ids} for number, ids in enumerate(assigned)],
+        "configs": [{"name": key, "value": value} for key, value in settings(topic.configs) if value is not None],
+    }
+
+
+def _more(name: str, new: int | NewPartitions) -> Fields:
+    wanted = new if isinstance(new, NewPartitions) else NewPartitions(new)
+    assigned = _replicas(name, wanted.assignments)
+    return {
+        "name": string("the name of a topic", name),
+        "count": integer(f"the number of partitions of {name}", wanted.count, -1, INT32),
+        "assignments": [{"brokerIds": ids} for ids in assigned] or None,
+    }
+
+
+def _replicas(name: str, assignments: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [
+        [integer(f"a replica of {name}", broker, 0, INT32) for broker in list_of("the replicas of a partition", ids)]
+        for ids in list_of("the assignments", assignments)
+    ]
+
+
+def settings(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str, str | None]]:
+    """Return settings as strings."""
+    return [(string("the name of a setting", name), setting(value)) for name, value in items_of("settings", changes)]
+
+
+def setting(value: str | bool | float | None) -> str | None:
+    """Return the value of a setting as a string."""
+    if value is not None and not isinstance(value, (str, int, float)):
+        raise ArgumentError(f"a setting has to be a str, a number, a bool or None, not {type(value).__name__}")
+    return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+
+def _created(topic: Fields, is_doubtful: bool) -> CreatedTopic | KafkaError:
+    failed = refusal(topic, f"create topic {topic['name']!r}", topic["name"])
+    if failed is None:
+        return CreatedTopic(
+            _topic_id(topic), *(known(topic.get(name, -1)) for name in ("numPartitions", "replicationFactor"))
+        )
+    if is_doubtful and isinstance(failed, TopicAlreadyExistsError):
+        failed.hint = "this call may have created the topic: an earlier attempt had no response"
+    return failed
+
+
+def _topic_id(topic: Fields) -> str | None:
+    found: str = topic.get("topicId", NO_TOPIC_ID)
+    return None if found == NO_TOPIC_ID else found
+
+
+def _deleted(result: Fields, part: str, doubtful: bool) -> KafkaError | None:
+    failed = refusal(result, f"delete topic {result[part]!r}", result["name"])
+    # An earlier attempt has deleted the topic.
+    return None if doubtful and isinstance(failed, UnknownTopicOrPartitionError) else failed
+
+
+def _described(topic: Fields) -> tuple[str, TopicDescription | KafkaError]:
+    name = topic["name"] or topic["topicId"]
+    failed = refusal(topic, f"describe topic {name!r}", topic["name"])
+    if failed is not None:
+        return name, failed
+    partitions = sorted(topic["partitions"], key=lambda part: part["partitionIndex"])
+    return name, TopicDescription(
+        name,
+        topic.get("isInternal", False),
+        [
+            PartitionInfo(
+                part["partitionIndex"],
+                part["leaderId"],
+                part["replicaNodes"],
+                part["isrNodes"],
+                part.get("leaderEpoch", -1),
+                part.get("offlineReplicas"),
+                part.get("eligibleLeaderReplicas"),
+                part.get("lastKnownElr"),
+            )
+            for part in partitions
+        ],
+        _topic_id(topic),
+        operations_in(topic.get("topicAuthorizedOperations", NO_OPERATIONS)),
+    )

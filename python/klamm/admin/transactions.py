@@ -1,0 +1,427 @@
+"""Producers and transactions: describe and list them, and repair what hangs (KIP-664)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from klamm.admin.calls import (
+    TRANSACTION,
+    Calls,
+    by_topic,
+    collect,
+    known,
+    numbers,
+    partitions_of,
+    plain,
+    refusal,
+)
+from klamm.arguments import INT16, INT32, boolean, integer, list_of, list_of_str, optional_string
+from klamm.errors import ArgumentError, KafkaError
+from klamm.record import TopicPartition
+from klamm.waiting import documented_by, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from klamm.admin.calls import Fields
+
+FENCING_TIMEOUT_MS = 60_000
+
+
+@dataclass(frozen=True)
+class ProducerState:
+    """A producer that a partition knows.
+
+    Attributes:
+        producer_id: Producer ID.
+        producer_epoch: Epoch of the producer.
+        last_sequence: Sequence number of the last record, or -1.
+        last_timestamp_ms: Time of the last record in milliseconds since 1970, or -1.
+        coordinator_epoch: Epoch of the coordinator that wrote the last marker, or None.
+        transaction_start_offset: First offset of the open transaction, or None.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+@dataclass(frozen=True)
+class TransactionListing:
+    """A transactional producer in a list.
+
+    Attributes:
+        transactional_id: The transactional ID.
+        producer_id: Producer ID.
+        state: State such as `Ongoing` or `CompleteCommit`.
+        coordinator: Broker ID of the transaction coordinator.
+    """
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True)
+class TransactionDescription:
+    """A transactional producer and its transaction.
+
+    Attributes:
+        state: State such as `Ongoing` or `CompleteCommit`.
+        producer_id: Producer ID.
+        producer_epoch: Epoch of the producer.
+        timeout_ms: Transaction timeout in milliseconds.
+        start_ms: Start of the open transaction in milliseconds since 1970, or None.
+        partitions: Partitions of the open transaction.
+    """
+
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    partitions: list[TopicPartition]
+
+
+@dataclass(frozen=True)
+class FencedProducer:
+    """The producer ID and the epoch with which older producers were fenced."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionCalls(Calls):
+    """The shared part."""
+
+    async def _producers(
+        self, partitions: Iterable[TopicPartition], broker: int | None, timeout: float | None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        wanted = plain(partitions)
+
+        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
+            return {"topics": [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]}
+
+        def read(response: Fields) -> Iterator[tuple[TopicPartition, list[ProducerState] | KafkaError]]:
+            for topic, part in partitions_of(response["topics"], "name", "partitions"):
+                tp = TopicPartition(topic, part["partitionIndex"])
+                failed = refusal(part, f"describe producers of {topic}-{tp.partition}", topic, tp.partition)
+                yield tp, failed or [_producer(each) for each in part["activeProducers"]]
+
+        if broker is None:
+            return collect((await self._ask_leaders("DescribeProducers", wanted, request, read, timeout)).items())
+        route = integer("broker", broker, 0, INT32)
+        response = await self._ask("DescribeProducers", request(by_topic(wanted)), timeout, route)
+        return collect(read(response))
+
+    async def _describe_ids(
+        self, transactional_ids: Iterable[str], timeout: float | None
+    ) -> dict[str, TransactionDescription]:
+        ids = list_of_str("transactional_ids", transactional_ids)
+
+        async def attempt(wanted: list[str], left: float) -> dict[str, TransactionDescription | KafkaError]:
+            requests = {each: ({"transactionalIds": [each]}, (TRANSACTION, each)) for each in wanted}
+            responses = await self._ask_each("DescribeTransactions", requests, left)
+            return {each: _transaction(each, response) for each, response in responses.items()}
+
+        return collect((await self._repeat(ids, attempt, timeout)).items())
+
+    async def _list_ids(self, filters: Fields, timeout: float | None) -> list[TransactionListing]:
+        deadline = self._deadline(timeout)
+
+        async def attempt(brokers: list[int], left: float) -> dict[int, list[TransactionListing] | KafkaError]:
+            responses = await self._ask_brokers("ListTransactions", filters, brokers, left)
+            return {broker: _listed(broker, response) for broker, response in responses.items()}
+
+        results = await self._repeat(await self._brokers(deadline.left()), attempt, deadline.left())
+        return [each for found in collect(results.items()).values() for each in found]
+
+    async def _write_markers(
+        self,
+        partitions: Iterable[TopicPartition],
+        producer: tuple[int, int, int],
+        commit: bool,
+        timeout: float | None,
+    ) -> None:
+        producer_id, producer_epoch, coordinator_epoch = producer
+        marker = {
+            "producerId": integer("producer_id", producer_id, 0),
+            "producerEpoch": integer("producer_epoch", producer_epoch, 0, INT16),
+            "coordinatorEpoch": integer("coordinator_epoch", coordinator_epoch, -1, INT32),
+            "transactionResult": boolean("commit", commit),
+        }
+
+        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
+            named = [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]
+            return {"markers": [{**marker, "topics": named}]}
+
+        def read(response: Fields) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+            for each in response["markers"]:
+                for topic, part in partitions_of(each["topics"], "name", "partitions"):
+                    tp = TopicPartition(topic, part["partitionIndex"])
+                    tried = f"write a transaction marker to {topic}-{tp.partition}"
+                    yield tp, refusal(part, tried, topic, tp.partition)
+
+        found = await self._ask_leaders("WriteTxnMarkers", plain(partitions), request, read, timeout)
+        collect(found.items())
+
+    async def _fence(self, transactional_ids: Iterable[str], timeout: float | None) -> dict[str, FencedProducer]:
+        ids = list_of_str("transactional_ids", transactional_ids)
+
+        async def attempt(wanted: list[str], left: float) -> dict[str, FencedProducer | KafkaError]:
+            requests = {
+                each: ({"transactionalId": each, "transactionTimeoutMs": FENCING_TIMEOUT_MS}, (TRANSACTION, each))
+                for each in wanted
+            }
+            responses = await self._ask_each("InitProducerId", requests, left)
+            return {each: _fenced(each, response) for each, response in responses.items()}
+
+        return collect((await self._repeat(ids, attempt, timeout)).items())
+
+
+class Transactions(TransactionCalls):
+    """The calls of `Admin`."""
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None, *, broker: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """Return the producers that partitions know (Kafka 2.8).
+
+        Args:
+            partitions: The partitions.
+            timeout: Seconds to wait.
+            broker: Broker ID of a replica. The default is the leader of each partition.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            CombinedError: Some partitions failed; `results` has the others.
+        """
+        return run(self._producers(partitions, broker, timeout))
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], timeout: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        """Return the states of transactional producers (Kafka 3.0).
+
+        Raises:
+            TransactionalIdNotFoundError: No producer has used a transactional ID.
+            CombinedError: Some IDs failed; `results` has the others.
+        """
+        return run(self._describe_ids(transactional_ids, timeout))
+
+    def list_transactions(
+        self,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        timeout: float | None = None,
+        *,
+        min_duration_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Return transactional producers of all brokers (Kafka 3.0).
+
+        Args:
+            states: States such as `Ongoing`. The default is all.
+            producer_ids: Producer IDs. The default is all.
+            timeout: Seconds to wait.
+            min_duration_ms: Return only transactions that have been open for this many milliseconds (Kafka 3.8).
+            pattern: Regular expression that the whole transactional ID has to match (Kafka 4.1).
+
+        Raises:
+            CombinedError: Some brokers failed; `results` has the lists of the others by broker ID.
+        """
+        return run(self._list_ids(_filters(states, producer_ids, min_duration_ms, pattern), timeout))
+
+    def abort_transaction(
+        self,
+        partition: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timeout: float | None = None,
+    ) -> None:
+        """Abort a transaction that hangs in a partition, because its coordinator does not know it (Kafka 3.0).
+
+        `describe_producers` returns the three numbers. A transaction that its coordinator knows is aborted by
+        `fence_producers`.
+
+        Args:
+            partition: The partition.
+            producer_id: Producer ID.
+            producer_epoch: Epoch of the producer.
+            coordinator_epoch: Epoch of the coordinator, or 0 if the partition does not know one.
+            timeout: Seconds to wait.
+
+        Raises:
+            InvalidProducerEpochError: The producer has a newer epoch.
+            TransactionCoordinatorFencedError: The coordinator has a newer epoch.
+        """
+        run(self._write_markers([partition], (producer_id, producer_epoch, coordinator_epoch), False, timeout))
+
+    def write_transaction_markers(
+        self,
+        partitions: Iterable[TopicPartition],
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timeout: float | None = None,
+        *,
+        commit: bool,
+        force: bool = False,
+    ) -> None:
+        """Write the markers that end a transaction, past its coordinator. Only for repairs: this can lose atomicity.
+
+        Args:
+            partitions: The partitions.
+            producer_id: Producer ID.
+            producer_epoch: Epoch of the producer.
+            coordinator_epoch: Epoch of the coordinator.
+            timeout: Seconds to wait.
+            commit: Commit the records, or abort them.
+            force: Has to be True.
+
+        Raises:
+            ArgumentError: `force` is not True.
+            CombinedError: Some markers were not written.
+        """
+        if force is not True:
+            raise ArgumentError(
+                "writing transaction markers bypasses the coordinator", hint="pass force=True if that is what you want"
+            )
+        run(self._write_markers(partitions, (producer_id, producer_epoch, coordinator_epoch), commit, timeout))
+
+    def fence_producers(
+        self, transactional_ids: Iterable[str], timeout: float | None = None
+    ) -> dict[str, FencedProducer]:
+        """Fence the producers of transactional IDs, which aborts their open transactions (Kafka 0.11).
+
+        Raises:
+            TransactionalIdAuthorizationFailedError: The user may not write with a transactional ID.
+            CombinedError: Some IDs failed; `results` has the others.
+        """
+        return run(self._fence(transactional_ids, timeout))
+
+    def force_terminate_transaction(self, transactional_id: str, timeout: float | None = None) -> None:
+        """Abort the open transaction of a transactional ID, also one that is prepared (two-phase commit, KIP-939)."""
+        run(self._fence([transactional_id], timeout))
+
+
+@documented_by(Transactions)
+class AsyncTransactions(TransactionCalls):
+    """The calls of `AsyncAdmin`."""
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None, *, broker: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        return await self._producers(partitions, broker, timeout)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], timeout: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        return await self._describe_ids(transactional_ids, timeout)
+
+    async def list_transactions(
+        self,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        timeout: float | None = None,
+        *,
+        min_duration_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        return await self._list_ids(_filters(states, producer_ids, min_duration_ms, pattern), timeout)
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timeout: float | None = None,
+    ) -> None:
+        await self._write_markers([partition], (producer_id, producer_epoch, coordinator_epoch), False, timeout)
+
+    async def write_transaction_markers(
+        self,
+        partitions: Iterable[TopicPartition],
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        timeout: float | None = None,
+        *,
+        commit: bool,
+        force: bool = False,
+    ) -> None:
+        if force is not True:
+            raise ArgumentError(
+                "writing transaction markers bypasses the coordinator", hint="pass force=True if that is what you want"
+            )
+        await self._write_markers(partitions, (producer_id, producer_epoch, coordinator_epoch), commit, timeout)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], timeout: float | None = None
+    ) -> dict[str, FencedProducer]:
+        return await self._fence(transactional_ids, timeout)
+
+    async def force_terminate_transaction(self, transactional_id: str, timeout: float | None = None) -> None:
+        await self._fence([transactional_id], timeout)
+
+
+def _filters(
+    states: Iterable[str], producer_ids: Iterable[int], min_duration_ms: int | None, pattern: str | None
+) -> Fields:
+    fields: Fields = {
+        "stateFilters": list_of_str("states", states),
+        "producerIdFilters": [integer("a producer ID", each, 0) for each in list_of("producer_ids", producer_ids)],
+    }
+    if min_duration_ms is not None:
+        fields["durationFilter"] = integer("min_duration_ms", min_duration_ms, 0)
+    if optional_string("pattern", pattern) is not None:
+        fields["transactionalIdPattern"] = pattern
+    return fields
+
+
+def _producer(fields: Fields) -> ProducerState:
+    return ProducerState(
+        fields["producerId"],
+        fields["producerEpoch"],
+        fields["lastSequence"],
+        fields["lastTimestamp"],
+        known(fields["coordinatorEpoch"]),
+        known(fields["currentTxnStartOffset"]),
+    )
+
+
+def _transaction(transactional_id: str, response: Fields | KafkaError) -> TransactionDescription | KafkaError:
+    if isinstance(response, KafkaError):
+        return response
+    (state,) = response["transactionStates"]
+    return refusal(state, f"describe transactional ID {transactional_id!r}") or TransactionDescription(
+        state["transactionState"],
+        state["producerId"],
+        state["producerEpoch"],
+        state["transactionTimeoutMs"],
+        known(state["transactionStartTimeMs"]),
+        sorted(TopicPartition(topic["topic"], number) for topic in state["topics"] for number in topic["partitions"]),
+    )
+
+
+def _listed(broker: int, response: Fields | KafkaError) -> list[TransactionListing] | KafkaError:
+    if isinstance(response, KafkaError):
+        return response
+    return refusal(response, f"list transactions of broker {broker}") or [
+        TransactionListing(each["transactionalId"], each["producerId"], each["transactionState"], broker)
+        for each in response["transactionStates"]
+    ]
+
+
+def _fenced(transactional_id: str, response: Fields | KafkaError) -> FencedProducer | KafkaError:
+    if isinstance(response, KafkaError):
+        return response
+    tried = f"fence producers of transactional ID {transactional_id!r}"
+    return refusal(response, tried) or FencedProducer(response["producerId"], response["producerEpoch"])
