@@ -8,7 +8,6 @@ coroutine a call.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from contextlib import suppress
@@ -132,7 +131,9 @@ class Asyncio(Waiting):
         return await pending.within(timeout)
 
     async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+        from asyncio import sleep as suspend
+
+        await suspend(seconds)
 
     async def __aenter__(self) -> Self:
         return self

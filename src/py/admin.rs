@@ -2,14 +2,14 @@
 //!
 //! Arguments arrive checked by `klamm.admin`. The result classes are the dataclasses of that module.
 
-use super::construct::{class, construct, list};
+use super::construct::{construct, list};
 use super::error::no_pickle;
 use super::login_mailbox;
 use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
-use super::{arguments, commits, config};
+use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, AnyClient, ClientType, ConfigResource, Error, GroupMember, NewTopic, Route, TopicPartition};
+use crate::client::{self, AnyClient, ClientType, Route};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
@@ -67,87 +67,6 @@ impl AdminCore {
         Ok(Pending::explained(what, self.any(), pending, convert, why))
     }
 
-    /// Creates topics from tuples `(name, partitions, replication factor, configs)`.
-    #[pyo3(name = "_create_topics", signature = (topics, validate_only, timeout))]
-    fn create_topics(
-        &self,
-        topics: Vec<(String, i32, i16, Vec<(String, String)>)>,
-        #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let new = |(name, partitions, replication_factor, configs)| NewTopic {
-            name,
-            partitions,
-            replication_factor,
-            configs,
-        };
-        let topics = topics.into_iter().map(new).collect();
-        let pending = self.client.create_topics(topics, validate_only, timeout)?;
-        Ok(Pending::empty("response to CreateTopics", self.any(), pending))
-    }
-
-    /// Sets the number of partitions of topics: `(name, count)`.
-    #[pyo3(name = "_create_partitions", signature = (counts, validate_only, timeout))]
-    fn create_partitions(
-        &self,
-        counts: Vec<(String, i32)>,
-        #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.create_partitions(counts, validate_only, timeout)?;
-        Ok(Pending::empty("response to CreatePartitions", self.any(), pending))
-    }
-
-    /// Returns a dict from name to ConfigEntry.
-    #[pyo3(name = "_describe_configs", signature = (kind, name, timeout))]
-    fn describe_configs(
-        &self,
-        #[pyo3(from_py_with = arguments::kind)] kind: &str,
-        #[pyo3(from_py_with = arguments::name)] name: &str,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let resource = ConfigResource::new(kind, name.to_owned())?;
-        let pending = self.client.describe_configs(resource, timeout)?;
-        Ok(Pending::new("description of a configuration", self.any(), pending, |py, configs| {
-            let found = PyDict::new(py);
-            for c in configs {
-                let entry = construct!(py, "klamm.admin.ConfigEntry", {
-                    name: &c.name,
-                    value: &c.value,
-                    source: class(py, "klamm.admin.ConfigSource")?.call1((c.source,))?,
-                    read_only: c.read_only,
-                    sensitive: c.sensitive,
-                })?;
-                found.set_item(&c.name, entry)?;
-            }
-            Ok(found.into_any().unbind())
-        }))
-    }
-
-    #[pyo3(name = "_alter_configs", signature = (kind, name, changes, validate_only, timeout))]
-    fn alter_configs(
-        &self,
-        #[pyo3(from_py_with = arguments::kind)] kind: &str,
-        #[pyo3(from_py_with = arguments::name)] name: &str,
-        changes: Vec<(String, Option<String>)>,
-        #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let resource = ConfigResource::new(kind, name.to_owned())?;
-        let pending = self.client.alter_configs(resource, changes, validate_only, timeout)?;
-        Ok(Pending::empty("response to IncrementalAlterConfigs", self.any(), pending))
-    }
-
-    #[pyo3(name = "_delete_topics", signature = (topics, timeout))]
-    fn delete_topics(
-        &self,
-        topics: Vec<String>,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.delete_topics(topics, timeout)?;
-        Ok(Pending::empty("response to DeleteTopics", self.any(), pending))
-    }
-
     /// Returns a list of offsets for each `(topic, partition, time)`: of segments from before then, newest first.
     #[pyo3(name = "_offsets_before", signature = (wanted, limit, timeout))]
     fn offsets_before(
@@ -159,20 +78,6 @@ impl AdminCore {
         let wanted = wanted.into_iter().map(|(topic, partition, time)| (topic.into(), partition, time)).collect();
         let pending = self.client.offsets_before(wanted, limit, timeout)?;
         Ok(Pending::new("offsets", self.any(), pending, |py, found| Ok(PyList::new(py, found)?.into_any().unbind())))
-    }
-
-    /// Deletes records below an offset: `(topic, partition, offset)`, where -1 is the end. Returns the new first offsets.
-    #[pyo3(name = "_delete_records", signature = (wanted, timeout))]
-    fn delete_records(
-        &self,
-        wanted: Vec<(String, i32, i64)>,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let wanted = wanted.into_iter().map(|(topic, partition, offset)| (topic.into(), partition, offset)).collect();
-        let pending = self.client.delete_records(wanted, timeout)?;
-        Ok(Pending::new("response to DeleteRecords", self.any(), pending, |py, starts| {
-            Ok(PyList::new(py, starts)?.into_any().unbind())
-        }))
     }
 
     /// Returns the ClusterDescription.
@@ -215,153 +120,6 @@ impl AdminCore {
         }))
     }
 
-    /// Returns a dict from name to TopicDescription. All of these topics must exist.
-    #[pyo3(name = "_describe_topics", signature = (topics, timeout))]
-    fn describe_topics(
-        &self,
-        topics: Vec<String>,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.describe(Some(topics.clone()), timeout)?;
-        Ok(Pending::new("description of the topics", self.any(), pending, move |py, cluster| {
-            let found = PyDict::new(py);
-            for name in &topics {
-                let Some((name, topic)) = cluster.topics.get_key_value(name.as_str()) else { continue };
-                if topic.error.is_error() {
-                    return Err(Error::refused(topic.error, format!("describe topic {name:?}")).at(name, None).into());
-                }
-                let partitions = topic.partitions.iter().enumerate().map(|(number, p)| {
-                    construct!(py, "klamm.admin.PartitionInfo", {
-                        partition: number,
-                        leader: p.leader,
-                        replicas: &p.replicas,
-                        isr: &p.isr,
-                    })
-                });
-                let description = construct!(py, "klamm.admin.TopicDescription", {
-                    name: &**name,
-                    internal: topic.internal,
-                    partitions: list(py, partitions)?,
-                    topic_id: (!topic.id.is_zero()).then(|| topic.id.to_string()),
-                })?;
-                found.set_item(&**name, description)?;
-            }
-            Ok(found.into_any().unbind())
-        }))
-    }
-
-    /// Returns a list of GroupListing: of all groups, or of the groups in these states and of these types.
-    #[pyo3(name = "_list_groups", signature = (states, types, timeout))]
-    fn list_groups(
-        &self,
-        states: Vec<String>,
-        types: Vec<String>,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.list_groups(states, types, timeout)?;
-        Ok(Pending::new("list of groups", self.any(), pending, |py, groups| {
-            let listings = groups.iter().map(|g| {
-                construct!(py, "klamm.admin.GroupListing", {
-                    group: &g.group,
-                    protocol_type: &g.protocol_type,
-                    state: &g.state,
-                    type: &g.kind,
-                })
-            });
-            list(py, listings)
-        }))
-    }
-
-    /// Returns the GroupDescription.
-    #[pyo3(name = "_describe_group", signature = (group, timeout))]
-    fn describe_group(
-        &self,
-        #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.describe_group(group.to_owned(), timeout)?;
-        Ok(Pending::new("description of a group", self.any(), pending, |py, g| {
-            construct!(py, "klamm.admin.GroupDescription", {
-                group: &g.group,
-                type: g.kind,
-                protocol_type: &g.protocol_type,
-                state: &g.state,
-                assignor: &g.assignor,
-                coordinator: g.coordinator,
-                members: list(py, g.members.iter().map(|m| member(py, m)))?,
-            })
-        }))
-    }
-
-    #[pyo3(name = "_delete_group", signature = (group, timeout))]
-    fn delete_group(
-        &self,
-        #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.delete_group(group.to_owned(), timeout)?;
-        Ok(Pending::empty("response to DeleteGroups", self.any(), pending))
-    }
-
-    /// Returns a dict from TopicPartition to the committed offset.
-    #[pyo3(name = "_group_offsets", signature = (group, timeout))]
-    fn group_offsets(
-        &self,
-        #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.group_offsets(group.to_owned(), timeout)?;
-        Ok(Pending::new("offsets of the group", self.any(), pending, |py, offsets| {
-            let found = PyDict::new(py);
-            for o in &offsets {
-                found.set_item(&TopicPartition::new(o.topic.clone(), o.partition), o.offset)?;
-            }
-            Ok(found.into_any().unbind())
-        }))
-    }
-
-    /// Commits offsets for a group without members.
-    #[pyo3(name = "_alter_group_offsets", signature = (group, offsets, timeout))]
-    fn alter_group_offsets(
-        &self,
-        #[pyo3(from_py_with = arguments::group)] group: &str,
-        offsets: Vec<commits::OffsetToCommit>,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let offsets = offsets.into_iter().map(Into::into).collect();
-        let pending = self.client.alter_group_offsets(group.to_owned(), offsets, timeout)?;
-        Ok(Pending::empty("response to OffsetCommit", self.any(), pending))
-    }
-
-    #[pyo3(name = "_delete_group_offsets", signature = (group, partitions, timeout))]
-    fn delete_group_offsets(
-        &self,
-        #[pyo3(from_py_with = arguments::group)] group: &str,
-        partitions: Vec<(String, i32)>,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let partitions = partitions.into_iter().map(TopicPartition::from).collect();
-        let pending = self.client.delete_group_offsets(group.to_owned(), partitions, timeout)?;
-        Ok(Pending::empty("response to OffsetDelete", self.any(), pending))
-    }
-
-    /// Returns a dict from TopicPartition to the number of records that the group has not read, or None if unknown.
-    #[pyo3(name = "_group_lag", signature = (group, timeout))]
-    fn group_lag(
-        &self,
-        #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
-    ) -> PyResult<Pending> {
-        let pending = self.client.group_lag(group.to_owned(), timeout)?;
-        Ok(Pending::new("lag of the group", self.any(), pending, |py, lags| {
-            let found = PyDict::new(py);
-            for (partition, lag) in &lags {
-                found.set_item(partition, lag)?;
-            }
-            Ok(found.into_any().unbind())
-        }))
-    }
-
     /// Closes the client.
     #[pyo3(name = "_close")]
     fn close(&self, py: Python<'_>) {
@@ -400,18 +158,4 @@ impl AdminCore {
     fn any(&self) -> Arc<dyn AnyClient> {
         self.client.clone()
     }
-}
-
-fn member(py: Python<'_>, m: &GroupMember) -> PyResult<Py<PyAny>> {
-    construct!(py, "klamm.admin.GroupMember", {
-        member_id: &m.id,
-        instance_id: &m.instance_id,
-        client_id: &m.client_id,
-        host: &m.host,
-        rack: &m.rack,
-        topics: &m.topics,
-        topic_pattern: &m.topic_pattern,
-        assigned: &m.assigned,
-        target: &m.target,
-    })
 }

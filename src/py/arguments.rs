@@ -21,7 +21,7 @@ macro_rules! text_arguments {
     )* };
 }
 
-text_arguments!(topic group kind name acknowledge_type compression);
+text_arguments!(topic kind name acknowledge_type compression);
 
 /// Converts the type of a request of Kafka 0.7.
 pub(super) fn kind_of_request<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
@@ -164,11 +164,6 @@ pub(super) fn version_or_none(value: &Bound<'_, PyAny>) -> PyResult<Option<i16>>
 pub(super) fn limit(value: &Bound<'_, PyAny>) -> PyResult<i32> {
     let limit = value.extract().ok().filter(|limit| *limit > 0);
     limit.ok_or_else(|| not_whole("limit", value, "an int", "from 1 to 2147483647"))
-}
-
-/// Converts the flag for requests that only validate.
-pub(super) fn validate_only(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.extract().map_err(|_| of_type("validate_only", value, "a bool", None))
 }
 
 /// Checks that an argument is callable or None.

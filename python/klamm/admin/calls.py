@@ -92,7 +92,7 @@ class Calls(Waiting, AdminCore):
     ) -> Fields:
         """Send a request and return the fields of the response, with Kafka's names.
 
-        The field `repeated` says whether an earlier attempt had no response.
+        The field `repeated` says whether an earlier attempt had no response, and `broker` which broker responded.
         """
         return await self._wait(self._call(api, dict(fields), route, timeout, versions))
 
@@ -201,7 +201,8 @@ class Calls(Waiting, AdminCore):
                 results.update(dict.fromkeys(left, error))
                 break
             left = [item for item in left if _is_transient(results.get(item), grace, patient)]
-            if deadline.left() <= pause:
+            if left and deadline.left() <= pause:
+                results.update((item, _too_late(results.get(item))) for item in left)
                 break
             if left:
                 await self._sleep(pause)
@@ -213,7 +214,9 @@ class Calls(Waiting, AdminCore):
         pause = FIRST_PAUSE
         while not await is_done(deadline.left()):
             if deadline.left() <= pause:
-                raise KafkaTimeoutError(f"{what} is not finished yet", hint="the change goes on; look again later")
+                raise KafkaTimeoutError(
+                    f"{what} is not finished yet", hint="the brokers continue with the change; check it later"
+                )
             await self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -236,6 +239,15 @@ def _leader(topic: Mapping[str, Any] | None, tp: TopicPartition) -> int | KafkaE
         return leader
     code = part["errorCode"] or LeaderNotAvailableError.code
     return broker_error(code, tried, None, tp.topic, tp.partition)
+
+
+def _too_late(error: object) -> KafkaError:
+    if isinstance(error, (KafkaTimeoutError, UnknownTopicOrPartitionError, UnknownTopicIdError)):
+        return error
+    why = f": {error}" if isinstance(error, KafkaError) else ""
+    return KafkaTimeoutError(
+        f"the call did not succeed in time{why}", hint="increase the timeout, or check the brokers"
+    )
 
 
 def _is_transient(result: object, grace: Deadline, patient: bool) -> bool:
@@ -264,9 +276,9 @@ def check(part: Mapping[str, Any], tried: str) -> None:
 def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
     """Return the results of items, or raise their errors.
 
-    Every item is tried. If one item failed, or all of them with one request, that error is raised. Otherwise a
-    `CombinedError` has the error of each item. The attribute `results` of the error has the results of the items that
-    succeeded.
+    Every item is tried. If one item failed, its error is raised. If several failed, a `CombinedError` has the error of
+    each item. An error that all of them share, or a timeout of all of them, is raised as it is. The attribute `results`
+    of the error has the results of the items that succeeded.
     """
     done: dict[K, V] = {}
     failed: dict[K, KafkaError] = {}
@@ -277,10 +289,15 @@ def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
             done[item] = result
     if failed:
         first = next(iter(failed.values()))
-        error = first if all(each is first for each in failed.values()) else CombinedError(failed)
+        is_shared = all(each is first or _timed_out(each, first) for each in failed.values())
+        error = first if is_shared else CombinedError(failed)
         error.results = done
         raise error
     return done
+
+
+def _timed_out(*errors: KafkaError) -> bool:
+    return all(isinstance(error, KafkaTimeoutError) for error in errors)
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> Iterator[tuple[str, Fields]]:

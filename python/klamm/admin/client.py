@@ -88,13 +88,6 @@ class Admin(
         """
         return dict(zip(times, self._offsets_before(timed(times, least=-2), limit, timeout).result(), strict=True))
 
-    def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """Return the number of records that a group has not read yet, for each partition with a committed offset.
-
-        The number is None if the partition does not exist any more, or has no leader that knows its end.
-        """
-        return self._group_lag(group, timeout).result()
-
     def close(self) -> None:
         """Close the client. Closing a closed client does nothing."""
         self._close()
@@ -127,9 +120,6 @@ class AsyncAdmin(
         self, times: Mapping[TopicPartition, int | datetime], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
         return dict(zip(times, await self._offsets_before(timed(times, least=-2), limit, timeout), strict=True))
-
-    async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        return await self._group_lag(group, timeout)
 
     async def close(self) -> None:
         self._close()

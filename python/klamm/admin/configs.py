@@ -358,8 +358,8 @@ def _kind(kind: str) -> int:
 def _checked(resources: Iterable[ConfigResource]) -> list[ConfigResource]:
     wanted = instances("resources", resources, ConfigResource)
     for each in wanted:
-        _kind(string("the type of a resource", each.kind))
-        string("the name of a resource", each.name)
+        _kind(string("kind", each.kind))
+        string("name", each.name)
         _broker(each, None)
     return wanted
 

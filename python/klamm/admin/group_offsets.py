@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from klamm.admin.calls import GROUP, Calls, by_topic, check, collect, numbers, partitions_of, plain, refusal
+from klamm.admin.calls import GROUP, by_topic, check, collect, numbers, partitions_of, plain, refusal
+from klamm.admin.offsets import OffsetCalls, OffsetSpec
 from klamm.arguments import boolean, integer, items_of, list_of_str, string
 from klamm.errors import GroupIdNotFoundError, KafkaError, UnknownMemberIdError, UnsupportedVersionError
 from klamm.record import OffsetAndMetadata, TopicPartition, committable
@@ -37,7 +38,7 @@ class ShareGroupOffset:
     lag: int | None
 
 
-class GroupOffsetCalls(Calls):
+class GroupOffsetCalls(OffsetCalls):
     """The shared part."""
 
     async def _fetch_offsets(
@@ -64,6 +65,19 @@ class GroupOffsetCalls(Calls):
     async def _offsets_only(self, group: str, timeout: float | None) -> dict[TopicPartition, int]:
         found = await self._fetch_offsets([string("group", group)], False, timeout)
         return {tp: committed.offset for tp, committed in sorted(found[group].items())}
+
+    async def _lag(self, group: str, timeout: float | None) -> dict[TopicPartition, int | None]:
+        deadline = self._deadline(timeout)
+        committed = await self._offsets_only(group, deadline.left())
+        leaders = await self._leaders(committed, deadline.left()) if committed else {}
+        led = [tp for tp, leader in leaders.items() if isinstance(leader, int)]
+        ends = await self._list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), "read_uncommitted", deadline.left())
+
+        def lag(tp: TopicPartition) -> int | None:
+            end = ends[tp].offset if tp in ends else None
+            return None if end is None else max(0, end - committed[tp])
+
+        return {tp: lag(tp) for tp in committed}
 
     async def _commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None
@@ -191,6 +205,13 @@ class GroupOffsets(GroupOffsetCalls):
         """
         return run(self._fetch_offsets(groups, require_stable, timeout))
 
+    def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
+        """Return the number of records that a group has not read yet, for each partition with a committed offset.
+
+        The number is None if the partition does not exist any more, or has no leader that knows its end.
+        """
+        return run(self._lag(group, timeout))
+
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
@@ -271,6 +292,9 @@ class AsyncGroupOffsets(GroupOffsetCalls):
         require_stable: bool = False,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         return await self._fetch_offsets(groups, require_stable, timeout)
+
+    async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
+        return await self._lag(group, timeout)
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None

@@ -179,23 +179,7 @@ class GroupCalls(Calls):
             left = [group for group in left if isinstance(results[group], GroupIdNotFoundError)]
             if not left:
                 break
-        coordinators = await self._find(results, deadline.left())
-        return collect(
-            (group, each if isinstance(each, KafkaError) else replace(each, coordinator=coordinators.get(group, -1)))
-            for group, each in results.items()
-        )
-
-    async def _find(self, groups: Mapping[str, GroupDescription | KafkaError], timeout: float) -> dict[str, int]:
-        """Return the coordinator of each group that was described."""
-        found: dict[str, int] = {}
-        requests = {
-            group: ({"key": group}, None) for group, each in groups.items() if isinstance(each, GroupDescription)
-        }
-        responses = await self._ask_each("FindCoordinator", requests, timeout, (0, 3))
-        for group, response in responses.items():
-            if not isinstance(response, KafkaError) and not response["errorCode"]:
-                found[group] = response["nodeId"]
-        return found
+        return collect(results.items())
 
     async def _delete_each(self, groups: Iterable[str], timeout: float | None) -> None:
         async def attempt(names: list[str], left: float) -> dict[str, KafkaError | None]:
@@ -356,7 +340,7 @@ def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields 
     # Before version 6, a group that does not exist or is not classic is dead.
     if found.get("groupState") == "Dead" and first:
         found = missing
-    return refusal(found, tried) or found
+    return refusal(found, tried) or {**found, "broker": response["broker"]}
 
 
 def _deleted(group: str, response: Fields | KafkaError) -> KafkaError | None:
@@ -489,7 +473,7 @@ def _description(kind: str, group: Fields, protocol_type: str, assignor: str) ->
         protocol_type,
         group["groupState"],
         assignor,
-        -1,
+        group["broker"],
         [],
         group.get("groupEpoch"),
         group.get("assignmentEpoch"),

@@ -13,6 +13,7 @@ from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     from klamm.admin.calls import Fields
     from klamm.errors import KafkaError
@@ -78,9 +79,9 @@ class OffsetCalls(Calls):
     """The shared part."""
 
     async def _list_offsets(
-        self, specs: Mapping[TopicPartition, OffsetSpec | int], isolation_level: str, timeout: float | None
+        self, specs: Mapping[TopicPartition, OffsetSpec | int | datetime], isolation_level: str, timeout: float | None
     ) -> dict[TopicPartition, ListedOffset]:
-        wanted = {TopicPartition(topic, partition): time for topic, partition, time in timed(specs)}
+        wanted = {TopicPartition(topic, partition): time for topic, partition, time in timed(specs, min(OffsetSpec))}
         isolation = choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         # From version 1 on, a lookup returns one offset; isolation levels need version 2.
         oldest = max([2 if isolation else 1, *(OLDEST_VERSION.get(time, 1) for time in wanted.values())])  # type: ignore[call-overload]
@@ -154,7 +155,7 @@ class Offsets(OffsetCalls):
 
     def list_offsets(
         self,
-        specs: Mapping[TopicPartition, OffsetSpec | int],
+        specs: Mapping[TopicPartition, OffsetSpec | int | datetime],
         timeout: float | None = None,
         *,
         isolation_level: str = "read_uncommitted",
@@ -162,7 +163,7 @@ class Offsets(OffsetCalls):
         """Return offsets of partitions, by position or by time.
 
         Args:
-            specs: For each partition, an OffsetSpec, or a time in milliseconds since 1970. A time finds the first record
+            specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time finds the first record
                 that is not older.
             timeout: Seconds to wait.
             isolation_level: With `read_committed`, the latest offset is the end of the records that are committed.
@@ -214,7 +215,7 @@ class AsyncOffsets(OffsetCalls):
 
     async def list_offsets(
         self,
-        specs: Mapping[TopicPartition, OffsetSpec | int],
+        specs: Mapping[TopicPartition, OffsetSpec | int | datetime],
         timeout: float | None = None,
         *,
         isolation_level: str = "read_uncommitted",

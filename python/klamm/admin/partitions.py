@@ -317,7 +317,7 @@ class Partitions(PartitionCalls):
         Raises:
             InvalidReplicaAssignmentError: A broker does not exist.
             NoReassignmentInProgressError: There is no move to cancel.
-            KafkaTimeoutError: The moves are not finished yet; they go on.
+            KafkaTimeoutError: The moves are not finished yet. The brokers continue with them.
             CombinedError: Some moves were refused.
         """
         run(self._reassign(replicas, timeout, wait, keep_replication_factor))

@@ -106,7 +106,7 @@ impl Op for ByName {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
             let Route::Coordinator(_, key) = &self.route else { return Ok(()) };
             self.coordinator = Some(coordinator::read(reply, format_args!("{key:?}"))?);
@@ -115,12 +115,15 @@ impl Op for ByName {
         // As Java's client, this ignores bytes after the body.
         let decoded = self.entry.response.decode_prefix(reply.version, reply.body).map_err(malformed)?;
         if let Some(code) = misdirected(&decoded.value, self.route.moved()) {
-            self.coordinator = None;
+            if coordinator::is_moved(code) {
+                self.coordinator = None;
+            }
             return Err(Error::refused(code, self.name()));
         }
         self.found = Some(decoded.value);
         if let Some(Value::Struct(fields)) = &mut self.found {
             fields.push(("repeated".into(), Value::Bool(self.repeated)));
+            fields.push(("broker".into(), Value::Int(node.into())));
         }
         Ok(())
     }
@@ -174,3 +177,44 @@ fn misdirected(value: &Value, moved: &[ErrorCode]) -> Option<ErrorCode> {
 
 const COORDINATOR: u32 = 0;
 const RESPONSE: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{list_groups, metadata};
+    use crate::engine::{ClientResponse, Cluster, Role, Time};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn metadata(topic: &str) -> metadata::Response {
+        let partition = metadata::Partition { leader_id: 1, ..Default::default() };
+        let topic = metadata::Topic { name: Some(topic.to_owned()), partitions: vec![partition], ..Default::default() };
+        let broker = metadata::Broker { node_id: 1, host: "h".to_owned(), port: 1, ..Default::default() };
+        metadata::Response { brokers: vec![broker], topics: vec![topic], ..Default::default() }
+    }
+
+    #[test]
+    fn a_malformed_answer_is_asked_for_again_and_three_are_an_error() {
+        for malformed in [2, 3] {
+            let cluster = Arc::new(Cluster::default().updated(Time(1), metadata("t"), true));
+            let mut ops = super::super::Ops::new((Duration::from_millis(1), Duration::from_millis(1)));
+            ops.handle_cluster(Time(1), &cluster);
+            let fields = Value::Struct(Vec::new());
+            let op = ByName::new("ListGroups", fields, Route::Any, 0..=i16::MAX).unwrap();
+            ops.start(Time(1), Box::new(op), Duration::from_secs(60), ());
+            let whole = api::encode(0, &list_groups::Response::default()).unwrap();
+            let mut result = None;
+            for round in 0..=malformed {
+                let now = Time(1 + 1_000_000 * round);
+                ops.handle_timeout(now);
+                let Some(sent) = ops.poll_send(now) else { break };
+                let body = if round < malformed { whole[1..].to_vec() } else { whole.clone() };
+                let reply = Ok(Reply { version: 0, body: body.into() });
+                ops.handle_response(now, ClientResponse { token: sent.token, node: 1, result: reply });
+                result = result.or(ops.poll_done());
+            }
+            let error = result.expect("an end").1.err();
+            assert_eq!(error.map(|e| e.kind()), (malformed == 3).then_some(ErrorKind::Decode));
+        }
+    }
+}

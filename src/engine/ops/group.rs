@@ -16,11 +16,9 @@ const MAX_COMMIT: i16 = 9;
 const COMMITS_WITH_RETENTION: (i16, i16) = (2, 4);
 /// The version with the time of the commit.
 const COMMITS_WITH_TIME: (i16, i16) = (1, 1);
-/// The first version that can return all offsets of a group.
-pub(super) const MIN_FETCH_ALL: i16 = 2;
 /// The version of both APIs that keeps offsets in ZooKeeper, on any broker. Before Kafka 0.8.2 there is no other.
 const IN_ZOOKEEPER: i16 = 0;
-pub(super) const MAX_FETCH: i16 = 9;
+const MAX_FETCH: i16 = 9;
 
 pub(super) const COORDINATOR: u32 = 0;
 pub(super) const OFFSETS: u32 = 1;

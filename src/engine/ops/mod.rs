@@ -6,29 +6,21 @@
 
 mod by_leader;
 mod by_name;
-mod configs;
 mod epochs;
 mod group;
-mod group_description;
-mod groups;
 mod offsets;
-mod records;
 mod topics;
 
 pub use by_name::{ByName, Route};
-pub use configs::{AlterConfigs, ConfigEntry, ConfigResource, DescribeConfigs};
 pub use epochs::EpochEnds;
 pub use group::{Commit, Committed, CommittedOffset};
-pub use group_description::{GroupDescription, GroupMember};
-pub use groups::{AlterOffsets, GroupLag, GroupListing, ListGroups, OfGroup};
 pub use offsets::{ListOffsets, SegmentOffsets};
-pub use records::DeleteRecords;
-pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
+pub use topics::{Describe, Partitions};
 
 use super::call::{AtLeast, MAX_MALFORMED};
 use super::{
     Backoff, Call, ClientResponse, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Role, Target,
-    Time, TopicPartition,
+    Time,
 };
 use crate::api::{ErrorCode, Request};
 use crate::wire::Value;
@@ -50,8 +42,6 @@ pub enum Output {
     Offsets(Vec<Option<(i64, i64)>>),
     /// For each partition, the start offsets of its segments and the end of its log, the newest first.
     Segments(Vec<Vec<i64>>),
-    /// For each partition, the start of its log now.
-    Starts(Vec<i64>),
     /// For each partition, the leader epoch found and its end offset; -1 if the broker knows no epoch that old.
     EpochEnds(Vec<(i32, i64)>),
     /// For each partition, the committed offset.
@@ -60,16 +50,8 @@ pub enum Output {
     Cluster(Arc<Cluster>),
     /// Partition numbers.
     Partitions(Vec<i32>),
-    /// Settings of a resource.
-    Configs(Vec<ConfigEntry>),
-    /// Groups by name.
-    Groups(Vec<GroupListing>),
-    /// A group and its members.
-    Group(Box<GroupDescription>),
     /// A response by name.
     Response(Value),
-    /// The lag of each partition; `None` for one that was deleted or has no leader.
-    Lags(Vec<(TopicPartition, Option<i64>)>),
 }
 
 /// Called once with the result of an operation.
