@@ -32,8 +32,8 @@ from klamm.errors import (
     InvalidPartitionsError,
     InvalidTopicExceptionError,
     InvalidUpdateVersionError,
-    KafkaTimeoutError,
     LogDirNotFoundError,
+    NetworkError,
     NoReassignmentInProgressError,
     ResourceNotFoundError,
     TransactionalIdNotFoundError,
@@ -42,6 +42,7 @@ from klamm.errors import (
     UnsupportedVersionError,
 )
 from klamm.testing import DevBroker
+from settled import until
 
 
 @pytest.fixture
@@ -191,16 +192,18 @@ def test_a_replica_moves_only_to_an_existing_directory(broker, admin, filled):
 def test_quotas(admin, topic):
     alice, other = QuotaEntity(user=topic), QuotaEntity(QuotaName.DEFAULT, f"c-{topic}")
     admin.alter_client_quotas({alice: {"producer_byte_rate": 100}, other: {"consumer_byte_rate": 50.0}})
+    # The brokers learn of a change a moment after the controller.
+    until(lambda: other in admin.describe_client_quotas(QuotaEntity(client_id=QuotaName.ANY)))
     assert admin.describe_client_quotas(alice, strict=True) == {alice: {"producer_byte_rate": 100.0}}
-    assert other in admin.describe_client_quotas(QuotaEntity(client_id=QuotaName.ANY))
     admin.alter_client_quotas({alice: {"producer_byte_rate": None}, other: {"consumer_byte_rate": None}})
-    assert admin.describe_client_quotas(alice) == {}
+    until(lambda: admin.describe_client_quotas(alice) == {})
 
 
 def test_scram_users(admin, topic):
     with pytest.raises(ResourceNotFoundError) as caught:
         admin.alter_user_scram_credentials([ScramUpsertion(topic, "secret"), ScramDeletion(f"{topic}-x")])
     assert list(caught.value.results) == [topic]
+    until(lambda: topic in admin.describe_user_scram_credentials())
     assert admin.describe_user_scram_credentials([topic]) == {topic: [ScramCredential(ScramMechanism.SHA_256, 4096)]}
     admin.alter_user_scram_credentials([ScramDeletion(topic)])
     assert "secret" not in repr(ScramUpsertion(topic, "secret"))
@@ -216,9 +219,7 @@ def test_transactions_are_described_and_fenced(broker, admin, filled):
             admin.describe_transactions([name, f"{name}-x"])
         described = caught.value.results[name]
         assert (described.state, described.partitions) == ("Ongoing", [first])
-        (listed,) = admin.list_transactions(
-            ["Ongoing"], [described.producer_id], min_duration_ms=0, pattern=f"{name}.*"
-        )
+        (listed,) = admin.list_transactions(["Ongoing"], [described.producer_id], pattern=f"{name}.*")
         assert listed.transactional_id == name
         (known,) = admin.describe_producers([first])[first][-1:]
         assert known.transaction_start_offset == 10
@@ -293,6 +294,6 @@ def test_asyncio_has_the_same_calls(broker, filled):
     assert asyncio.run(main()) == 0
 
 
-def test_without_a_broker_a_call_on_several_items_times_out():
-    with klamm.Admin("127.0.0.1:1", default_api_timeout_ms=300) as admin, pytest.raises(KafkaTimeoutError):
+def test_without_a_broker_a_call_on_several_items_has_one_error():
+    with klamm.Admin("127.0.0.1:1", default_api_timeout_ms=300) as admin, pytest.raises(NetworkError):
         admin.create_topics({"a": klamm.NewTopic(), "b": klamm.NewTopic()})

@@ -19,6 +19,7 @@ from klamm.errors import (
     KafkaError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
+    NetworkError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -242,7 +243,7 @@ def _leader(topic: Mapping[str, Any] | None, tp: TopicPartition) -> int | KafkaE
 
 
 def _too_late(error: object) -> KafkaError:
-    if isinstance(error, (KafkaTimeoutError, UnknownTopicOrPartitionError, UnknownTopicIdError)):
+    if isinstance(error, (KafkaTimeoutError, NetworkError, UnknownTopicOrPartitionError, UnknownTopicIdError)):
         return error
     why = f": {error}" if isinstance(error, KafkaError) else ""
     return KafkaTimeoutError(
@@ -253,7 +254,7 @@ def _too_late(error: object) -> KafkaError:
 def _is_transient(result: object, grace: Deadline, patient: bool) -> bool:
     if isinstance(result, (UnknownTopicOrPartitionError, UnknownTopicIdError)):
         return patient and grace.left() > 0
-    if isinstance(result, KafkaTimeoutError):
+    if isinstance(result, (KafkaTimeoutError, NetworkError)):
         return patient
     return isinstance(result, KafkaError) and getattr(result, "retriable", False)
 
