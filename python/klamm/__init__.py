@@ -112,6 +112,7 @@ _HOMES = {
     "read_table": "table",
 }
 _MODULES = {
+    "admin",
     "assignors",
     "aws",
     "config",
