@@ -60,3 +60,11 @@ def test_files_that_pages_name_exist():
     named = {path for page in PAGES for path in FILES.findall(page.read_text(encoding="utf-8"))}
     assert len(named) > 50
     assert not [path for path in sorted(named) if not (ROOT / path).exists()]
+
+
+def test_the_page_of_administration_names_every_call():
+    page = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|.*\| (`[a-z_`, ]+`) \|$", page, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    calls = {name for name in dir(klamm.AsyncAdmin) if not name.startswith("_")}
+    assert named == calls - {"close"}
