@@ -39,6 +39,8 @@ class OffsetSpec(IntEnum):
 
 
 OLDEST_VERSION = {
+    OffsetSpec.LATEST: 0,
+    OffsetSpec.EARLIEST: 0,
     OffsetSpec.MAX_TIMESTAMP: 7,
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
@@ -83,8 +85,8 @@ class OffsetCalls(Calls):
     ) -> dict[TopicPartition, ListedOffset]:
         wanted = {TopicPartition(topic, partition): time for topic, partition, time in timed(specs, min(OffsetSpec))}
         isolation = choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        # From version 1 on, a lookup returns one offset; isolation levels need version 2.
-        oldest = max([2 if isolation else 1, *(OLDEST_VERSION.get(time, 1) for time in wanted.values())])  # type: ignore[call-overload]
+        # Version 0 finds the ends of a log only, and isolation levels need version 2.
+        oldest = max([2 if isolation else 0, *(OLDEST_VERSION.get(time, 1) for time in wanted.values())])  # type: ignore[call-overload]
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
             fields = [
@@ -97,7 +99,8 @@ class OffsetCalls(Calls):
             for topic, part in partitions_of(response["topics"], "name", "partitions"):
                 tp = TopicPartition(topic, part["partitionIndex"])
                 failed = refusal(part, f"list offsets of {topic}-{tp.partition}", topic, tp.partition)
-                numbers = (part["offset"], part["timestamp"], part.get("leaderEpoch", -1))
+                offset = part["offset"] if "offset" in part else next(iter(part["oldStyleOffsets"]), -1)
+                numbers = (offset, part.get("timestamp", -1), part.get("leaderEpoch", -1))
                 yield tp, failed or ListedOffset(*map(known, numbers))
 
         found = await self._ask_leaders("ListOffsets", wanted, request, read, timeout, oldest=oldest)
