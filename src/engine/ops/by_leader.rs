@@ -2,7 +2,7 @@
 
 use super::OpContext;
 use crate::api::ErrorCode;
-use crate::engine::{Error, Time};
+use crate::engine::Error;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
