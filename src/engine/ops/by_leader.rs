@@ -2,7 +2,7 @@
 
 use super::OpContext;
 use crate::api::ErrorCode;
-use crate::engine::Error;
+use crate::engine::{Error, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,6 +71,20 @@ impl<W, F: Clone> ByLeader<W, F> {
             self.asked.push(asked);
         }
         (questions, rest)
+    }
+
+    /// Sets the result of partitions that have no leader in metadata from `since` or later.
+    pub fn set_leaderless(&mut self, cx: &OpContext<'_>, since: Time, found: &F) {
+        let is_leaderless = |item: &Item<W, F>| {
+            let known = cx.cluster.topics.get(&item.topic);
+            let partition = usize::try_from(item.partition).ok().and_then(|i| known?.partitions.get(i));
+            partition.is_some() && cx.cluster.leader(&item.topic, item.partition).is_none()
+        };
+        if cx.cluster.updated_at >= since {
+            for item in self.items.iter_mut().filter(|item| item.found.is_none() && is_leaderless(item)) {
+                item.found = Some(found.clone());
+            }
+        }
     }
 
     /// Takes in the result of a partition that the request has; `what` says for an error what was tried.

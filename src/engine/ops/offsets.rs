@@ -6,7 +6,7 @@ use crate::api::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
     Response, Topic,
 };
-use crate::engine::{Error, ErrorKind, Reply, Target};
+use crate::engine::{Error, ErrorKind, Reply, Target, Time};
 use std::sync::Arc;
 
 /// ListOffsets for any number of partitions.
@@ -23,6 +23,8 @@ enum Leaderless {
     Waits,
     /// Fail without a retry, so that the caller can ask for the other partitions alone.
     Ends,
+    /// Return no offset, if metadata from this time or later says that it has no leader.
+    HasNone(Time),
 }
 
 impl ListOffsets {
@@ -40,6 +42,11 @@ impl ListOffsets {
     pub fn of_several(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         let leaderless = if wanted.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
         Self { leaderless, ..Self::new(wanted, read_committed) }
+    }
+
+    /// Does the same, but returns no offset for a partition that has no leader now.
+    pub fn of_led(now: Time, wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
+        Self { leaderless: Leaderless::HasNone(now), ..Self::new(wanted, read_committed) }
     }
 }
 
@@ -68,6 +75,9 @@ impl Op for ListOffsets {
             max_num_offsets: 1,
         };
         let isolation_level = self.isolation_level;
+        if let Leaderless::HasNone(since) = self.leaderless {
+            self.partitions.set_leaderless(cx, since, &None);
+        }
         let (questions, rest) = self.partitions.questions(cx, entry);
         if let (Leaderless::Ends, Err(error)) = (self.leaderless, &rest)
             && let (Some(topic), Some(partition)) = (error.topic(), error.partition())
