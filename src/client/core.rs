@@ -566,7 +566,7 @@ mod tests {
         let pending = admin.op(Broken(2), None, |_| Some(())).unwrap();
         assert!(pending.wait(Duration::from_secs(20)));
         check(&pending.get().unwrap().unwrap_err());
-        check(&admin.delete_topics(vec!["t".to_owned()], None).unwrap_err());
+        check(&admin.describe(None, None).unwrap_err());
         check(&admin.check().unwrap_err());
     }
 
