@@ -25,10 +25,14 @@ pytestmark = [
 
 CLIENT = """
 import sys
+
 from pyspark.sql import SparkSession
+
+import klamm.spark
 
 bootstrap, topic, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", "2")
 options = {"kafka.bootstrap.servers": bootstrap}
 numbers = spark.range(100).selectExpr("cast(id as string) as value")
 numbers.write.format("klamm").options(**options, topic=topic).mode("append").save()
@@ -40,6 +44,15 @@ query = (
     .options(**options, topic=topic + "-copy", delivery="exactly-once", checkpointLocation=checkpoint)
     .trigger(availableNow=True)
     .start()
+)
+query.awaitTermination()
+
+exactly_once = {"topic": topic + "-counts", "delivery": "exactly-once", "txnAppId": topic}
+query = klamm.spark.write_stream(
+    stream.groupBy("value").count().select("value"),
+    options | exactly_once,
+    trigger={"availableNow": True},
+    checkpointLocation=checkpoint + "-counts",
 )
 query.awaitTermination()
 spark.stop()
@@ -58,5 +71,6 @@ def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    copied = klamm.read_table(dev_broker.bootstrap_servers, f"{topic}-copy", isolation_level="read_committed")
-    assert sorted(map(int, copied.column("value").to_pylist())) == list(range(100))
+    for result in ("copy", "counts"):
+        copied = klamm.read_table(dev_broker.bootstrap_servers, f"{topic}-{result}", isolation_level="read_committed")
+        assert sorted(map(int, copied.column("value").to_pylist())) == list(range(100))

@@ -1,7 +1,7 @@
 """Kills the driver with SIGKILL between two steps of a micro-batch, once or repeatedly. No record may be lost or duplicated.
 
 The seeds of CI kill it once, each at another step of `doomed_driver`, and the first seed twice. The seeds of `make soak-spark` kill it
-up to three times.
+up to three times. Every third seed writes in output mode update, with `write_stream`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from doomed_driver import DIED, STEPS, Driver
+from doomed_driver import DIED, STEPS, Driver, counted
+from klamm.spark import write_stream
 from settled import wait_until_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.limits]
@@ -39,9 +40,12 @@ def test_every_record_is_written_once_wherever_the_driver_dies(real, topic, tmp_
     real.create(result, partitions=2)
     for partition in range(2):
         real.numbers(source, range(partition * 60, partition * 60 + 60), partition)
+    mode = ["--update"] if seed % 3 == 2 else []
     with ExitStack() as running:
         drivers = [
-            running.enter_context(Driver(tmp_path, real.bootstrap, source, result, dooms=[f"{step}:{at}:driver"]))
+            running.enter_context(
+                Driver(tmp_path, real.bootstrap, source, result, *mode, dooms=[f"{step}:{at}:driver"])
+            )
             for step, at in deaths(seed)
         ]
         for number, driver in enumerate(drivers):
@@ -49,7 +53,12 @@ def test_every_record_is_written_once_wherever_the_driver_dies(real, topic, tmp_
             # Later ones may find too little left to do to come that far.
             assert code == DIED or (number and seed and code == 0), said
     rows = real.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
-    real.run(rows.select("value"), tmp_path / "checkpoint", topic=result, delivery="exactly-once")
+    options = {"topic": result, "delivery": "exactly-once"}
+    if mode:
+        options |= {"kafka.bootstrap.servers": real.bootstrap, "checkpointLocation": str(tmp_path / "checkpoint")}
+        write_stream(counted(rows), options, trigger={"availableNow": True}).awaitTermination()
+    else:
+        real.run(rows.select("value"), tmp_path / "checkpoint", **options)
     wait_until_settled(real.bootstrap, result)
     seen = real.records(result, isolation_level="read_committed")
     assert sorted(int(record.value) for record in seen) == list(range(120))

@@ -60,6 +60,35 @@ def test_a_read_with_a_wrong_option_is_refused(options, message):
     assert message in str(refusal.value)
 
 
+# Python raises ValueError for 5,000 digits, and OverflowError for 400 digits as a float.
+@pytest.mark.parametrize("digits", [19, 400, 5000])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(
+            (option, "{}")
+            for option in (
+                "kafkaConsumer.pollTimeoutMs",
+                "fetchOffset.numRetries",
+                "fetchOffset.retryIntervalMs",
+                "minPartitions",
+                "maxOffsetsPerTrigger",
+                "maxTriggerDelay",
+                "startingTimestamp",
+            )
+        ),
+        ("maxTriggerDelay", "{}s"),
+        ("startingOffsets", '{{"t":{{"0":{}}}}}'),
+        ("startingOffsets", '{{"t":{{"{}":0}}}}'),
+        ("startingOffsetsByTimestamp", '{{"t":{{"0":{}}}}}'),
+    ],
+)
+def test_a_number_that_java_has_no_type_for_is_refused_by_name(option, value, digits):
+    with pytest.raises(ConfigError, match=f"option '{option}' must be ") as refusal:
+        read_options(TOPIC | {option: value.format("9" * digits)})
+    assert len(str(refusal.value)) < 500
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

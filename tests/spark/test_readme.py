@@ -46,7 +46,7 @@ def test_the_page_about_spark_runs(dev_broker: Broker, capsys: pytest.CaptureFix
     names: dict[str, object] = {}
     for code in PAGE:
         here = code.replace("localhost:9092", dev_broker.bootstrap_servers)
-        for name in ("checkpoint", "progress.jsonl"):
+        for name in ("checkpoint", "checkpoint-totals", "progress.jsonl"):
             here = here.replace(f'"{name}"', repr(str(tmp_path / name)))
         exec(compile(here, "docs/spark.md", "exec"), names)  # noqa: S102 - our own page
     said = capsys.readouterr().out
@@ -57,3 +57,5 @@ def test_the_page_about_spark_runs(dev_broker: Broker, capsys: pytest.CaptureFix
     assert json.loads(batch)["query"] == "orders"
     copied = klamm.read_table(dev_broker.bootstrap_servers, "orders-copy", isolation_level="read_committed")
     assert copied.column("key").to_pylist() == [b"7"]
+    totals = klamm.read_table(dev_broker.bootstrap_servers, "totals", isolation_level="read_committed")
+    assert totals.select(["key", "value"]).to_pylist() == [{"key": b"7", "value": b"1"}]

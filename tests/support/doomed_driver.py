@@ -1,6 +1,8 @@
 """A Spark driver that copies a topic exactly once in several micro-batches. A chosen process dies at a chosen step.
 
-    python doomed_driver.py BOOTSTRAP SOURCE RESULT CHECKPOINT [--doom STEP:PASS:VICTIM ...] [--master local[2]]
+    python doomed_driver.py BOOTSTRAP SOURCE RESULT CHECKPOINT [--update] [--doom STEP:PASS:VICTIM ...] [--master local[2]]
+
+With `--update`, it counts the values instead, in output mode update, and writes each value when its count changes.
 
 STEP is a name of STEPS. PASS counts how often the step was reached in all processes, from 1. VICTIM is `driver` (with
 its JVM and the process that answers for the query), `worker` (the Python process of a task) or `executor` (its JVM).
@@ -21,9 +23,12 @@ import time
 from functools import wraps
 from pathlib import Path
 
+import klamm.spark
+import klamm.spark.foreach
 from local_spark import builder
 
 BEFORE, AFTER = "before", "after"
+WRITERS = ("KlammStreamWriter", "KlammWriter")
 
 # In the order of a micro-batch. On the driver: first position to divided, and done, told; on executors the others.
 STEPS = {
@@ -32,14 +37,14 @@ STEPS = {
     "planned": ("klamm.spark.stream", "KlammStreamReader", "partitions", BEFORE),  # Spark noted what the batch is
     "divided": ("klamm.spark.stream", "KlammStreamReader", "partitions", AFTER),
     "reading": ("klamm.spark.stream", "KlammStreamReader", "read", BEFORE),
-    "writing": ("klamm.spark.write", "KlammStreamWriter", "write", BEFORE),
+    "writing": ("klamm.spark.write", WRITERS, "write", BEFORE),
     "took over": ("klamm", "Producer", "init_transactions", AFTER),  # predecessors are fenced off
     "asked": ("klamm", "Consumer", "committed", AFTER),  # it is known whether the task landed before
     "sent": ("klamm", "Producer", "send_arrow", AFTER),
     "noted": ("klamm.transaction", "Transaction", "__exit__", BEFORE),
     "committed": ("klamm.transaction", "Transaction", "__exit__", AFTER),
-    "landed": ("klamm.spark.write", "KlammStreamWriter", "write", AFTER),  # Spark does not know
-    "done": ("klamm.spark.write", "KlammStreamWriter", "commit", BEFORE),  # all tasks landed, Spark has not noted it
+    "landed": ("klamm.spark.write", WRITERS, "write", AFTER),  # Spark does not know
+    "done": ("klamm.spark.write", WRITERS, "commit", BEFORE),  # all tasks landed, Spark has not noted it
     "told": ("klamm.spark.stream", "KlammStreamReader", "commit", BEFORE),  # it is noted, and the next one planned
 }
 
@@ -129,8 +134,9 @@ def armed():
 
     if not hasattr(klamm, "armed"):  # a reused worker is
         klamm.armed = True
-        for step, (module, owner, name, when) in STEPS.items():
-            watch(step, getattr(importlib.import_module(module), owner), name, when)
+        for step, (module, owners, name, when) in STEPS.items():
+            for owner in (owners,) if isinstance(owners, str) else owners:
+                watch(step, getattr(importlib.import_module(module), owner), name, when)
     return Doom()
 
 
@@ -170,7 +176,18 @@ def doomed_source():
             writer.doom = doom
             return writer
 
+        def writer(self, schema, overwrite):
+            doom = armed()
+            writer = super().writer(schema, overwrite)
+            writer.doom = doom
+            return writer
+
     return Doomed
+
+
+def counted(rows):
+    """Return the values whose counts change in a micro-batch."""
+    return rows.groupBy("value").count().select("value")
 
 
 def main():
@@ -181,6 +198,7 @@ def main():
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--doom", action="append", default=[], help="STEP:PASS:VICTIM")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--update", action="store_true", help="count, in output mode update")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of Spark")
     given = parser.parse_args()
 
@@ -190,28 +208,29 @@ def main():
     # The JVM and its workers inherit these, but for executors that daemons start.
     told = {"DOOMS": ",".join(given.doom), "PASSES": str(passes), "DRIVER": str(os.getpgid(0))}
     os.environ.update(told)
-    described = builder(scratch, master=given.master, memory="512m")
+    described = builder(scratch, master=given.master, memory="512m").config("spark.sql.shuffle.partitions", "2")
     for name, value in told.items():
         described = described.config(f"spark.executorEnv.{name}", value)
     for setting in given.set:
         described = described.config(*setting.split("=", 1))
     spark = described.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(doomed_source())
+    source = doomed_source()
+    spark.dataSource.register(source)
     options = {"kafka.bootstrap.servers": given.bootstrap}
     rows = (
         spark.readStream.format("doomed")
         .options(**options, subscribe=given.source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
         .load()
     )
-    copy = (
-        rows.select("value")
-        .writeStream.format("doomed")
-        .options(**options, topic=given.result, delivery="exactly-once", checkpointLocation=str(given.checkpoint))
-        .trigger(availableNow=True)
-    )
+    written = options | {"topic": given.result, "delivery": "exactly-once", "checkpointLocation": str(given.checkpoint)}
     sys.stdin.read()
-    copy.start().awaitTermination()
+    if given.update:
+        klamm.spark.foreach.KlammDataSource = source
+        query = klamm.spark.write_stream(counted(rows), written, trigger={"availableNow": True})
+    else:
+        query = rows.select("value").writeStream.format("doomed").options(**written).trigger(availableNow=True).start()
+    query.awaitTermination()
     spark.stop()
 
 

@@ -15,7 +15,7 @@ Files, in the order of the data:
 
 * `source` receives Spark's calls; `options`, `client_options` and `positions` parse options; `schema` checks columns
 * `lookup` and `offsets` find what to read; `filters` narrows it; `read` and `stream` plan and read; `columns` converts batches
-* `write` and `exactly_once` write
+* `write` and `exactly_once` write; `foreach` does so in every output mode
 * `clients` caches the Kafka clients of a worker
 """
 
@@ -25,13 +25,22 @@ from typing import TYPE_CHECKING
 
 from klamm.spark.columns import TimestampRangeError
 from klamm.spark.exactly_once import ExactlyOnceError
+from klamm.spark.foreach import foreach_batch, write_stream
 from klamm.spark.offsets import DataLossError
 from klamm.spark.source import KlammDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DataLossError", "ExactlyOnceError", "KlammDataSource", "TimestampRangeError", "register"]
+__all__ = [
+    "DataLossError",
+    "ExactlyOnceError",
+    "KlammDataSource",
+    "TimestampRangeError",
+    "foreach_batch",
+    "register",
+    "write_stream",
+]
 
 
 def register(spark: SparkSession) -> None:

@@ -55,9 +55,9 @@ def check_consumer(config: dict[str, str]) -> None:
     klamm.Consumer(config).close(timeout=0)
 
 
-def check_producer(config: dict[str, str]) -> None:
+def check_producer(config: dict[str, str], *, transactional: bool = False) -> None:
     """Raise `ConfigError` if a configuration is invalid, without connecting."""
-    klamm.Producer(config).close(timeout=0)
+    klamm.Producer(config | ({"transactional.id": "klamm"} if transactional else {})).close(timeout=0)
 
 
 def exclude_from_gc() -> None:

@@ -1,5 +1,6 @@
 """Writes the rows of a streaming query exactly once: one Kafka transaction for each task.
 
+A batch write can do the same if its options name an application and a version: they take the place of query and micro-batch.
 Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may have committed already. So each
 transaction also commits an offset for a group of its own, which encodes the epoch and the number of rows. A repeated task reads
 that offset and skips rows that were committed. The transactional id and the group id are both `klamm-<query id>-<task number>`.
@@ -55,6 +56,14 @@ def current_task() -> Task:
             "option 'delivery' is exactly-once, but this is not a task of a streaming query", hint="use writeStream"
         )
     return Task(query, context.partitionId(), int(epoch))
+
+
+def batch_task(app: str, version: int) -> Task:
+    """Return the task of a batch write that this worker runs: the application is its query, and the version its epoch."""
+    context = TaskContext.get()
+    if context is None:
+        raise ConfigError("option 'delivery' is exactly-once, but this is not a task of Spark")
+    return Task(app, context.partitionId(), version)
 
 
 def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch], task: Task) -> int:

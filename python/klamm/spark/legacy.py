@@ -24,6 +24,7 @@ from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
 from klamm.spark.read import BATCH_BYTES, range_of, report_loss
 from klamm.spark.schema import arrow_schema
+from klamm.spark.settings import MAX_INT, shortened, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,10 +130,11 @@ def check(options: ReadOptions) -> None:
 
 def _consumer(options: ReadOptions) -> Consumer07:
     def number(name: str, default: str) -> int:
-        text = options.config.get(name, default).strip()
-        if not text.isdecimal():
-            raise ConfigError(f"option 'kafka.{name}' must be a whole number, got '{text}'")
-        return int(text)
+        text = options.config.get(name, default)
+        value = whole_number(text, MAX_INT)
+        if value is None:
+            raise ConfigError(f"option 'kafka.{name}' must be a whole number, got '{shortened(text)}'")
+        return value
 
     return Consumer07(
         options.config["bootstrap.servers"].strip(),

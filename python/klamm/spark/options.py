@@ -17,7 +17,7 @@ from klamm.errors import ConfigError
 from klamm.spark import positions
 from klamm.spark.client_options import EXACTLY_ONCE_DEFAULTS, READ_DEFAULTS, WRITE_DEFAULTS, client_config
 from klamm.spark.offsets import EARLIEST, LATEST
-from klamm.spark.settings import Settings
+from klamm.spark.settings import MAX_INT, MAX_LONG, Settings, shortened, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +82,8 @@ class WriteOptions:
     config: Settings
     topic: str | None
     exactly_once: bool
+    txn: tuple[str, int] | None
+    """Application and version of an exactly-once batch write: options `txnAppId` and `txnVersion`."""
 
 
 def read_options(options: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
@@ -136,7 +138,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
         commit_group=given.get("commitgroup", group),
         poll_seconds=(_positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
         retries=_positive(given, "fetchOffset.numRetries") or 3,
-        retry_seconds=_whole(given, "fetchOffset.retryIntervalMs", 1000) / 1000,
+        retry_seconds=_whole(given, "fetchOffset.retryIntervalMs", 1000, most=MAX_INT) / 1000,
     )
 
 
@@ -159,13 +161,33 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             "option 'delivery' is exactly-once, which needs option 'topic'",
             hint="a column 'topic' is not enough: the committed batch is recorded under a fixed topic",
         )
+    txn = _txn(given)
+    if txn is not None and not exactly_once:
+        raise ConfigError(
+            "options 'txnAppId' and 'txnVersion' are only for exactly-once delivery",
+            hint="set option 'delivery' to exactly-once, or leave them out",
+        )
     defaults = WRITE_DEFAULTS | (EXACTLY_ONCE_DEFAULTS if exactly_once else {})
     config = client_config(given, "producer", defaults)
-    largest = config.get("max.request.size", config.get("message.max.bytes", "")).strip()
-    if "kafka.buffer.memory" not in given and largest.isdecimal():
+    largest = whole_number(config.get("max.request.size", config.get("message.max.bytes", "")), MAX_INT)
+    if "kafka.buffer.memory" not in given and largest is not None:
         # A raised maximum size means that such records will be written, so make room for two of them.
-        config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * int(largest)))
-    return WriteOptions(config=config, topic=topic, exactly_once=exactly_once)
+        config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
+    return WriteOptions(config=config, topic=topic, exactly_once=exactly_once, txn=txn)
+
+
+def _txn(given: Settings) -> tuple[str, int] | None:
+    """Parse the application and the version of an exactly-once batch write."""
+    names = [name for name in ("txnAppId", "txnVersion") if name.lower() in given]
+    if not names:
+        return None
+    app = given.get("txnappid", "").strip()
+    if len(names) == 1 or not app:
+        raise ConfigError(
+            "an exactly-once batch write needs both options 'txnAppId' and 'txnVersion'",
+            hint="txnAppId is a name that only this writer has; txnVersion is a number that grows, such as a batch ID",
+        )
+    return app, _whole(given, "txnVersion", 0, most=MAX_INT)
 
 
 def _limits(given: Settings) -> Limits:
@@ -260,12 +282,12 @@ def _positive(given: Settings, option: str) -> int | None:
     return _whole(given, option, 0, least=1)
 
 
-def _whole(given: Settings, option: str, default: int, least: int = 0) -> int:
+def _whole(given: Settings, option: str, default: int, least: int = 0, most: int = MAX_LONG) -> int:
     text = given.get(option.lower(), str(default)).strip()
-    number = int(text) if text.isdecimal() else -1
-    if number < least:
-        bound = " above 0" if least else ""
-        raise ConfigError(f"option '{option}' must be a whole number{bound}, got '{text}'")
+    number = whole_number(text, most)
+    if number is None or number < least:
+        bound = f" of at most {most}" if text.isdecimal() and number is None else " above 0" if least else ""
+        raise ConfigError(f"option '{option}' must be a whole number{bound}, got '{shortened(text)}'")
     return number
 
 
@@ -273,9 +295,12 @@ def _duration(given: Settings, option: str, default: str) -> float:
     """Parse a duration in Spark's syntax, such as `500ms`, `10s`, `15m`, `2h` or `1d`. A plain number means milliseconds."""
     text = given.get(option.lower(), default).strip().lower()
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
-    if match is None or match[2] not in SECONDS:
-        raise ConfigError(f"option '{option}' must be a duration such as 500ms, 10s, 15m or 2h, got '{text}'")
-    return int(match[1]) * SECONDS[match[2]]
+    number = whole_number(match[1]) if match else None
+    if match is None or number is None or match[2] not in SECONDS:
+        raise ConfigError(
+            f"option '{option}' must be a duration such as 500ms, 10s, 15m or 2h, got '{shortened(text)}'"
+        )
+    return number * SECONDS[match[2]]
 
 
 def _boolean(given: Settings, option: str, default: bool) -> bool:
@@ -317,6 +342,8 @@ OPTIONS = {
         "fetchOffset.retryIntervalMs",
         "topic",
         "delivery",
+        "txnAppId",
+        "txnVersion",
     )
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError
 from klamm.spark.offsets import EARLIEST, LATEST
+from klamm.spark.settings import MAX_INT, MAX_LONG, shortened, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,11 +77,15 @@ def ending(given: Mapping[str, str]) -> Position:
 
 def assigned(text: str) -> tuple[Partition, ...]:
     """Parse the value of option `assign`."""
-    form = f"""option 'assign' must be JSON such as {{"topic":[0,1]}}, got '{text}'"""
+    form = f"""option 'assign' must be JSON such as {{"topic":[0,1]}}, got '{shortened(text)}'"""
     named = _object(text, form)
     partitions: set[Partition] = set()
     for topic, numbers in named.items():
-        if not isinstance(numbers, list) or not numbers or not all(_is_integer(number, 0) for number in numbers):
+        if (
+            not isinstance(numbers, list)
+            or not numbers
+            or not all(_is_integer(number, 0, MAX_INT) for number in numbers)
+        ):
             raise ConfigError(form)
         partitions.update((topic, number) for number in numbers)
     return tuple(sorted(partitions))
@@ -89,14 +94,15 @@ def assigned(text: str) -> tuple[Partition, ...]:
 def _position(given: Mapping[str, str], side: str, default: str, or_latest: bool) -> Position:
     option = f"{side}Timestamp"
     if (text := given.get(option.lower())) is not None:
-        if not text.strip().isdecimal():
-            raise ConfigError(f"option '{option}' must be milliseconds since 1970, got '{text}'")
-        if 0 < int(text) < SMALLEST_LIKELY_MS:
+        ms = whole_number(text)
+        if ms is None:
+            raise ConfigError(f"option '{option}' must be milliseconds since 1970, got '{shortened(text)}'")
+        if 0 < ms < SMALLEST_LIKELY_MS:
             log.warning("option '%s' is %s ms, which is before 1973; is it in seconds?", option, text)
-        return Position(option, Times(int(text), or_latest))
+        return Position(option, Times(ms, or_latest))
     option = f"{side}OffsetsByTimestamp"
     if (text := given.get(option.lower())) is not None:
-        form = f"""option '{option}' must be JSON such as {{"topic":{{"0":1700000000000}}}} (ms), got '{text}'"""
+        form = f"""option '{option}' must be JSON such as {{"topic":{{"0":1700000000000}}}} (ms), got '{shortened(text)}'"""
         return Position(option, Times(_by_partition(text, form, lambda value: _is_integer(value, 0)), or_latest))
     option = f"{side}Offsets"
     text = given.get(option.lower(), default).strip()
@@ -104,7 +110,7 @@ def _position(given: Mapping[str, str], side: str, default: str, or_latest: bool
         return Position(option, text.lower())
     form = (
         f"option '{option}' must be earliest, latest or JSON such as "
-        f"""{{"topic":{{"0":17,"1":-2}}}} (-2 earliest, -1 latest), got '{text}'"""
+        f"""{{"topic":{{"0":17,"1":-2}}}} (-2 earliest, -1 latest), got '{shortened(text)}'"""
     )
     return Position(option, _by_partition(text, form, lambda value: _is_integer(value, EARLIEST)))
 
@@ -115,9 +121,10 @@ def _by_partition(text: str, form: str, is_valid: Callable[[Any], bool]) -> dict
         if not isinstance(partitions, dict) or not partitions:
             raise ConfigError(form)
         for number, value in partitions.items():
-            if not number.isdecimal() or not is_valid(value):
+            partition = whole_number(number, MAX_INT)
+            if partition is None or not is_valid(value):
                 raise ConfigError(form)
-            values[topic, int(number)] = value
+            values[topic, partition] = value
     return values
 
 
@@ -131,8 +138,8 @@ def _object(text: str, form: str) -> dict[str, Any]:
     return named
 
 
-def _is_integer(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _is_integer(value: Any, least: int, most: int = MAX_LONG) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 # Times in seconds are smaller than this until the year 5138.

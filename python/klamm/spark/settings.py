@@ -1,4 +1,4 @@
-"""A dict of settings whose values are never shown, because they may be secret."""
+"""A dict of settings whose values are never shown, because they may be secret; and whole numbers in settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
+
+# Java's largest int and long.
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
+
+MAX_DIGITS = 100
+SHOWN = 200
 
 
 class Settings(dict[str, str]):
@@ -20,3 +27,18 @@ class Settings(dict[str, str]):
     def only(self, names: Container[str]) -> Settings:
         """Return the settings with these names."""
         return Settings({name: self[name] for name in self if name in names})
+
+
+def whole_number(text: str, most: int = MAX_LONG) -> int | None:
+    """Parse a whole number from 0 to `most`. None if the text is something else."""
+    text = text.strip()
+    # Python raises an error for numbers of more than 4,300 digits.
+    if not text.isdecimal() or len(text) > MAX_DIGITS:
+        return None
+    number = int(text)
+    return number if number <= most else None
+
+
+def shortened(text: str) -> str:
+    """Return a text for an error message, cut to a length that fits there."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -96,10 +96,15 @@ class KlammDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
         """Create the writer of a streaming query."""
         # In output mode complete, Spark asks to overwrite. A topic keeps all rows; the newest row of a key counts.
-        return KlammStreamWriter(self._write_options(), schema)
+        options = self._write_options()
+        if options.txn is not None:
+            raise ConfigError(
+                "options 'txnAppId' and 'txnVersion' are only for batch writes: a stream has its query ID and its batch IDs",
+                hint="leave them out",
+            )
+        return KlammStreamWriter(options, schema)
 
     def _write_options(self) -> WriteOptions:
         options = write_options(Settings(self.options))
-        transactional = {"transactional.id": "klamm"} if options.exactly_once else {}
-        clients.check_producer(options.config | transactional)
+        clients.check_producer(options.config, transactional=options.exactly_once)
         return options

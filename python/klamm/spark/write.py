@@ -42,22 +42,26 @@ class Written(WriterCommitMessage):
 
 
 class KlammWriter(DataSourceArrowWriter):
-    """Writes the rows of a batch query, at least once."""
+    """Writes the rows of a batch query: at least once, or exactly once for options `txnAppId` and `txnVersion`."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise ConfigError("cannot overwrite a topic", hint="use .mode('append')")
-        if options.exactly_once:
+        if options.exactly_once and options.txn is None:
             raise ConfigError(
                 "option 'delivery' is exactly-once, which needs a stream: only micro-batches have numbers that tell whether a "
                 "repeated one was written before",
-                hint="use writeStream, not foreachBatch",
+                hint="use writeStream, or klamm.spark.foreach_batch in foreachBatch; for other jobs that may be repeated, set "
+                "options 'txnAppId' and 'txnVersion'",
             )
         self._options = options
         self._columns = sink_columns(schema, options.topic)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
+        if self._options.txn is not None:
+            task = exactly_once.batch_task(*self._options.txn)
+            return Written(exactly_once.write(self._options, self._columns, iterator, task))
         return _write(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -1,0 +1,173 @@
+"""Writes streams in every output mode, through Spark's `foreachBatch`.
+
+Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports it: Spark passes each micro-batch to
+a function on the driver, which writes it as a batch. The functions here write it with `format("klamm")`.
+
+For exactly-once delivery, they pass the ID of the query and the number of the micro-batch as options `txnAppId` and `txnVersion`.
+`exactly_once` does the rest. A streaming write uses the same ID and number, so a query may change from one to the other.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from klamm.errors import ConfigError
+from klamm.spark import clients
+from klamm.spark.options import write_options
+from klamm.spark.schema import sink_columns
+from klamm.spark.settings import Settings
+from klamm.spark.source import KlammDataSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+def write_stream(
+    frame: DataFrame,
+    options: Mapping[str, Any] | None = None,
+    /,
+    *,
+    output_mode: str = "update",
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    **more: Any,
+) -> StreamingQuery:
+    """Start a streaming query that writes to Kafka in any output mode, update included.
+
+    Options and guarantees are those of `writeStream.format("klamm")`. That call is enough for the modes append and complete.
+
+    Args:
+        frame: Rows to write, from a stream.
+        options: Options of the write, such as `kafka.bootstrap.servers`, `topic`, `delivery` and `checkpointLocation`.
+        output_mode: `update`, `append` or `complete`.
+        trigger: Arguments of Spark's `trigger`, such as `{"processingTime": "10 seconds"}`. Default: no pause between batches.
+        query_name: Name of the query in Spark's reports.
+        **more: More options. They override `options`.
+
+    Returns:
+        The query, which is already running.
+
+    Raises:
+        ConfigError: An option is unknown, missing or invalid, or a column has the wrong type.
+
+    Example:
+        options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "totals", "checkpointLocation": "checkpoint"}
+        query = klamm.spark.write_stream(totals, options, output_mode="update")
+    """
+    given = _as_settings(options, more)
+    checkpoint = given.pop("checkpointlocation", None)
+    function = _ForeachBatch(given)
+    sink_columns(frame.schema, function.options.topic)
+    writer = frame.writeStream.foreachBatch(function).outputMode(output_mode)
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    if query_name is not None:
+        writer = writer.queryName(query_name)
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
+    return writer.start()
+
+
+def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> Callable[[DataFrame, int], None]:
+    """Return a function for Spark's `foreachBatch` that writes each micro-batch to Kafka.
+
+    Your own function for `foreachBatch` can call it too. With exactly-once delivery, a micro-batch can then be written to the same
+    topic only once. Set option `txnAppId` to a different name for each such write to write more than one frame.
+
+    Args:
+        options: Options of the write, such as `kafka.bootstrap.servers`, `topic` and `delivery`.
+        **more: More options. They override `options`.
+
+    Returns:
+        A function of a DataFrame and the number of its micro-batch.
+
+    Raises:
+        ConfigError: An option is unknown, missing or invalid.
+
+    Example:
+        write = klamm.spark.foreach_batch({"kafka.bootstrap.servers": "localhost:9092", "topic": "totals"})
+        query = totals.writeStream.foreachBatch(write).outputMode("update").option("checkpointLocation", "checkpoint").start()
+    """
+    given = _as_settings(options, more)
+    if "checkpointlocation" in given:
+        raise ConfigError(
+            "option 'checkpointLocation' has no effect in foreach_batch",
+            hint="set it on the query: writeStream.option('checkpointLocation', ...)",
+        )
+    return _ForeachBatch(given)
+
+
+class _ForeachBatch:
+    """Writes micro-batches. A class, because Spark Connect pickles it."""
+
+    def __init__(self, given: Settings) -> None:
+        if "txnversion" in given:
+            raise ConfigError(
+                "option 'txnVersion' is the number of the micro-batch, which Spark provides", hint="leave it out"
+            )
+        # Any version does for the check.
+        self.options = write_options(given | ({"txnversion": "0"} if "txnappid" in given else {}))
+        clients.check_producer(self.options.config, transactional=self.options.exactly_once)
+        self._given = given
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        given = self._given
+        if self.options.exactly_once:
+            query, run = _query_and_run(frame)
+            app = given.get("txnappid", query)
+            if app is None:
+                raise ConfigError(
+                    "cannot write exactly once: Spark does not tell foreachBatch the ID of its query here",
+                    hint="set option 'txnAppId' to a name that only this query has and keeps, as with Spark Connect",
+                )
+            _check_is_only_write(frame, batch_id, (run, app, self.options.topic))
+            given = given | {"txnappid": app, "txnversion": str(batch_id)}
+        frame.write.format(KlammDataSource.name()).options(**given).mode("append").save()
+
+
+def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
+    """Return the IDs of the query that calls `foreachBatch` and of its run. None if Spark does not tell."""
+    if not isinstance(frame, ClassicDataFrame):
+        return None, None
+    context = frame.sparkSession.sparkContext
+    return context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id")
+
+
+def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None:
+    """Raise an error if other rows of the same micro-batch were written before: klamm would take them for a repetition.
+
+    A function may repeat a write after a failure, so the same rows are accepted.
+    """
+    rows = frame.semanticHash()
+    with _lock:
+        batch, known = _written.get(write, (None, None))
+        if batch == batch_id and known != rows:
+            raise ConfigError(
+                f"cannot write batch {batch_id} to topic '{write[2]}' exactly once: other rows of this batch were already written",
+                hint="write one union of the rows, or set option 'txnAppId' to a different name for each write",
+            )
+        _written[write] = batch_id, rows
+
+
+def _as_settings(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Settings:
+    """Return options with lower-case keys, and with values as Spark's own `options` converts them."""
+    given = {**(options or {}), **more}
+    return Settings(
+        {
+            key.lower(): str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in given.items()
+            if value is not None
+        }
+    )
+
+
+_Write = tuple["str | None", str, "str | None"]
+_written: dict[_Write, tuple[int, int]] = {}
+_lock = Lock()  # each query calls its function on its own thread
