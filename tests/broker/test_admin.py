@@ -297,3 +297,11 @@ def test_asyncio_has_the_same_calls(broker, filled):
 def test_without_a_broker_a_call_on_several_items_has_one_error():
     with klamm.Admin("127.0.0.1:1", default_api_timeout_ms=300) as admin, pytest.raises(NetworkError):
         admin.create_topics({"a": klamm.NewTopic(), "b": klamm.NewTopic()})
+
+
+def test_an_unknown_partition_is_an_error_after_a_few_attempts():
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        with pytest.raises(UnknownTopicOrPartitionError):
+            admin.list_offsets({klamm.TopicPartition("none", 0): 0})
+        # New topics are known everywhere well within a second, so that more attempts would only be a delay.
+        assert len(broker.requests("Metadata")) < 8

@@ -213,7 +213,7 @@ def test_options_may_come_before_a_command_and_its_action(line, same):
 def test_options_without_an_action_list_the_actions(line, capsys):
     with pytest.raises(SystemExit):
         main(line.split())
-    assert "error: one of these is required: list, create, delete, describe" in capsys.readouterr().err
+    assert "error: one of these is required: list, " in capsys.readouterr().err
 
 
 def test_a_client_setting_overrides_the_commands_own():
@@ -268,9 +268,9 @@ def test_of_many_errors_the_first_is_printed_and_the_rest_counted(capsys):
     assert capsys.readouterr().err.startswith("klamm: a (and 2 more)\n")
 
 
-def test_a_table_in_a_pipe_is_plain_and_aligned(capsys):
-    Output().table(("name", "lines", "mb"), [("a", 12345, 1.5), ("long", 7, 22.25)])
-    assert capsys.readouterr().out == "name   lines     mb\na     12,345   1.50\nlong       7  22.25\n"
+def test_a_table_in_a_pipe_has_tabs_and_plain_numbers(capsys):
+    Output().table(("name", "lines", "mb", "ok"), [("a", 12345, 1.5, True), ("two\twords\n", None, 22.25, False)])
+    assert capsys.readouterr().out == "name\tlines\tmb\tok\na\t12345\t1.50\ttrue\ntwo words \t-\t22.25\tfalse\n"
 
 
 def test_with_json_text_goes_to_standard_error(capsys):
@@ -308,7 +308,7 @@ def test_after_success_closing_waits_and_may_fail():
 def test_help_loads_nothing_slow():
     program = "import sys, klamm.cli; klamm.cli.build_parser(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
-    assert not {"rich", "pyarrow", "pyspark", "asyncio", "subprocess", "tempfile"} & set(loaded)
+    assert not {"rich", "shtab", "pyarrow", "pyspark", "asyncio", "subprocess", "tempfile"} & set(loaded)
 
 
 def test_header_names_that_are_not_utf8_are_written_as_their_bytes():

@@ -57,7 +57,7 @@ SHARE = 2
 ANY_VERSION = (0, 32767)
 CHANGE_MS = 30_000
 """How long the controller may take for a change."""
-UNKNOWN_TOPIC_GRACE = 5.0
+UNKNOWN_TOPIC_GRACE = 0.7
 """Seconds for which brokers may not know a topic before that is an error: all of them know a new topic well within a second."""
 LEADER_PATIENCE = 10.0
 """Seconds after which a silent leader may have a successor."""

@@ -1,27 +1,46 @@
 """The command `klamm`: builds the parser, runs a command, and turns errors into messages and exit codes.
 
-Exit codes: 0 success, 1 an error (one line on standard error, and a hint), 2 wrong usage, 130 Ctrl+C. Each command is a module with
-`add(commands)`, which declares its arguments, and `run(args, output)`. Slow imports (rich, pyarrow, pyspark) happen inside functions,
-so that `klamm --help` is fast.
+Exit codes: 0 success, 1 an error (one line on standard error, and a hint), 2 wrong usage (one line), 130 Ctrl+C. Each command is a
+module with `add(commands)`, which declares its arguments, and `run(args, output)`. Slow imports (rich, pyarrow, pyspark) happen inside
+functions, so that `klamm --help` is fast.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from klamm.cli import consume, decode, demo, dev_broker, groups, mirror, produce, report, topics
+from klamm.cli import completion, config, consume, decode, demo, dev_broker, groups, mirror, produce, report, topics
 from klamm.cli.options import Parser
-from klamm.cli.output import CommandError, Output, print_error
+from klamm.cli.output import CommandError, Output, is_usage, print_error
+from klamm.cli.settings import effective
+from klamm.cli.watch import watching
 from klamm.errors import KafkaError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
 __all__ = ["build_parser", "main"]
 
+COMMANDS = (
+    produce,
+    consume,
+    topics,
+    groups,
+    mirror,
+    decode,
+    report,
+    config,
+    completion,
+    dev_broker,
+    demo,
+)
+USAGE = 2
+"""Exit code of a wrong command line, as argparse has it."""
 INTERRUPTED = 130
 """Exit code of a program that Ctrl+C ended (128 + SIGINT)."""
 
@@ -37,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.version:
             print(f"klamm {installed_version()}")
             return 0
-        code: int = args.run(args, Output(json=args.json))
+        with watched(args):
+            code: int = args.run(args, Output(json=args.json))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -48,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (KafkaError, CommandError, OSError) as error:
         print_error(error)
-        return 1
+        return USAGE if is_usage(error) else 1
     except Exception as error:
         # flush() raises an ExceptionGroup. Python 3.10 has no such class, so recognize it by its attribute.
         if not hasattr(error, "exceptions"):
@@ -58,33 +78,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """Return a context in which a failure to reach the brokers is printed early, for commands that connect to brokers."""
+    if "profile" not in args:
+        return nullcontext()
+    return watching(effective(args)["bootstrap.servers"].value)
+
+
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse a command line. A wrong one ends the program with exit code 2."""
     parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    args: argparse.Namespace
+    args, rest = parser.parse_known_args(words)
     # argparse stops parsing `TOPIC [FILE...]` at the first option after TOPIC; the remaining words are the files.
     if rest and "files" in args and all(word == "-" or not word.startswith("-") for word in rest):
         args.files += rest
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        parser.refuse(rest, words)
     if args.run is None and not args.version:
-        parser.error(
-            "a command is required: produce, consume, topics, groups, mirror, decode, report, dev-broker or demo"
-        )
+        parser.error(f"a command is required: {', '.join(parser.parts)}")
     return args
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """Return the parser of all commands."""
     parser = Parser(
         prog="klamm",
-        description="Produce and consume Kafka records, and manage topics and consumer groups.",
-        epilog="Run `klamm COMMAND --help` for the options of a command.",
+        description="Produce and consume Kafka records, and administer a cluster.",
+        epilog="Run `klamm COMMAND --help` for the options of a command. Exit codes: 0 success, 1 an error, 2 wrong usage, "
+        "130 Ctrl+C.",
     )
     parser.add_argument("--version", action="store_true", help="print the version of klamm")
     parser.set_defaults(run=None, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (produce, consume, topics, groups, mirror, decode, report, dev_broker, demo):
+    for command in COMMANDS:
         command.add(commands)
     return parser
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from klamm.cli.settings import defaults
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
@@ -26,9 +28,16 @@ class Client(Protocol):
 C = TypeVar("C", bound=Client)
 
 
-def client_config(args: argparse.Namespace, **settings: str | None) -> dict[str, str]:
-    """Return a configuration: the command's own settings (with `_` for dots), overridden by `-X`."""
-    config = {"bootstrap.servers": str(args.bootstrap)}
+def client_config(args: argparse.Namespace, client: str = "", /, **settings: str | None) -> dict[str, str]:
+    """Return a configuration: of profiles, files and the environment, then the command's own settings, then `-X`.
+
+    Args:
+        args: The arguments of the command.
+        client: The client that gets the configuration, such as "producer". By default, only the options that all
+            clients have are taken from profiles, files and the environment.
+        **settings: The command's own settings, with `_` for dots.
+    """
+    config = defaults(args, client)
     config.update({name.replace("_", "."): value for name, value in settings.items() if value is not None})
     config.update(args.config)
     return config

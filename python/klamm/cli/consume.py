@@ -7,14 +7,16 @@ arrives.
 
 from __future__ import annotations
 
+import os
 import select
+import stat
 import sys
 from typing import TYPE_CHECKING
 
 import klamm
 from klamm.cli.clients import client_config, closing
 from klamm.cli.options import add_connection, add_json, natural, positive
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, UsageError
 from klamm.cli.positions import Bounds, Kind, Position, parse_position
 from klamm.cli.record_format import parse_format, render_json, render_value
 
@@ -95,11 +97,11 @@ def run(args: argparse.Namespace, _: Output) -> int:
     stop = args.stop or (Position(Kind.LATEST) if args.exit else None)
     # A misspelled name must not create a topic.
     reset = "earliest" if args.group is None else group_reset(args)
-    config = client_config(args, auto_offset_reset=reset, allow_auto_create_topics="false")
+    config = client_config(args, "consumer", auto_offset_reset=reset, allow_auto_create_topics="false")
     if args.group is not None:
         config["group.id"] = args.group
     elif "group.id" in config or "group_id" in config:
-        raise CommandError(
+        raise UsageError(
             "a group set with -X would be ignored: this command would read from --from and not from the committed offsets",
             "use --group NAME to read as a member of a group",
         )
@@ -124,12 +126,12 @@ def group_reset(args: argparse.Namespace) -> str:
         if value not in (None, False)
     ]
     if given:
-        raise CommandError(
+        raise UsageError(
             f"--group and {given[0]} exclude each other: the group decides which partitions a member reads, and until when",
             "leave one of them out, or use --max to stop",
         )
     if args.start.kind not in RESETS:
-        raise CommandError(
+        raise UsageError(
             "with --group, --from must be earliest or latest: a group reads from its committed offsets",
             "to move a group to another position, use `klamm groups reset-offsets`",
         )
@@ -208,7 +210,8 @@ def print_records(
 
 
 def is_pipe_closed(descriptor: int) -> bool:
-    """Return whether the other end of an output pipe is closed."""
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+    """Return whether the other end of an output pipe is closed. On Windows, only the next write finds out."""
+    if os.name == "nt" or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        return False
+    # The writing end of a pipe becomes readable when its last reader has closed it.
+    return bool(select.select([descriptor], [], [], 0)[0])

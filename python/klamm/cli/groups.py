@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, natural
+from klamm.cli.options import add_common, add_confirmation, natural, topic_partitions
 from klamm.cli.output import CommandError
 from klamm.cli.positions import Bounds, Kind, Position, parse_time
 from klamm.errors import GroupIdNotFoundError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable
 
     from klamm.cli.options import Commands
@@ -112,6 +112,7 @@ def add(commands: Commands) -> None:
         "delete", help="delete groups", description="Delete groups without members, and their committed offsets."
     )
     part.add_argument("groups", metavar="GROUP", nargs="+", help="groups to delete")
+    add_confirmation(part)
     add_common(part, delete, "print one JSON object, with the deleted groups")
 
 
@@ -123,14 +124,6 @@ def to_offset(text: str) -> Position:
 def to_time(text: str) -> Position:
     """Parse a time."""
     return Position(Kind.TIME, parse_time(text))
-
-
-def topic_partitions(text: str) -> tuple[str, list[int] | None]:
-    """Parse `topic` or `topic:0,1`; None means all partitions."""
-    topic, colon, numbers = text.partition(":")
-    if not topic or (colon and not numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} must have the form TOPIC or TOPIC:0,1")
-    return topic, [natural(number) for number in numbers.split(",")] if colon else None
 
 
 def list_groups(args: argparse.Namespace, output: Output) -> int:
@@ -152,6 +145,8 @@ def list_groups(args: argparse.Namespace, output: Output) -> int:
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete groups."""
     with klamm.Admin(admin_config(args)) as admin:
+        if not output.confirmed(args, [f"delete group {group} and its committed offsets" for group in args.groups]):
+            return 0
         return output.done("deleted", args.groups, lambda group: admin.delete_groups([group]))
 
 

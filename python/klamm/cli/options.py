@@ -1,14 +1,19 @@
-"""Arguments that commands share, and the parser that accepts options before a command."""
+"""Arguments that commands share, and the parser that accepts options before a command.
+
+A wrong command line is one line on standard error, which says what is wrong and what to do, and exit code 2.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from difflib import get_close_matches
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable, Mapping
 
 
 class Commands(Protocol):
@@ -21,24 +26,53 @@ class Commands(Protocol):
 class Parser(argparse.ArgumentParser):
     """A parser that accepts an option before the command or action that it belongs to."""
 
-    names: Collection[str] = ()
+    parts: Mapping[str, Parser] = {}
+    """Parsers of the commands or actions by name."""
 
     def add_subparsers(self, **options: Any) -> Any:
         """Declare commands or actions."""
+        options.setdefault("dest", "action" if " " in self.prog else "command")
         parts = super().add_subparsers(**options)
-        self.names = parts.choices
+        self.parts = parts.choices
         return parts
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line."""
         words = sys.argv[1:] if args is None else list(args)
-        if self.names and words and words[0].startswith("-") and words[0] not in ALONE:
+        if self.parts and words and words[0].startswith("-") and words[0] not in ALONE:
             pairs = enumerate(pairwise(words), 1)
-            at = next((at for at, (before, word) in pairs if word in self.names and before not in VALUED), None)
+            at = next((at for at, (before, word) in pairs if word in self.parts and before not in VALUED), None)
             if at is None:
-                self.error(f"one of these is required: {', '.join(self.names)}")
+                self.error(f"one of these is required: {', '.join(self.parts)}")
             words.insert(0, words.pop(at))
+        elif self.parts and words and words[0] not in self.parts and not words[0].startswith("-"):
+            kind = "action" if " " in self.prog else "command"
+            hint = near(words[0], self.parts) or f"use one of: {', '.join(self.parts)}"
+            self.exit(2, f"{self.prog}: error: unknown {kind} {words[0]!r}; {hint}\n")
         return super().parse_known_args(words, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and end the program."""
+        text = " ".join(re.sub(r"^argument ", "", message).split())
+        self.exit(2, f"{self.prog}: error: {text}; see `{self.prog} --help`\n")
+
+    def refuse(self, words: list[str], line: Iterable[str]) -> NoReturn:
+        """Print which words of a command line are not arguments of its command, and end the program."""
+        leaf = self
+        for word in line:
+            leaf = leaf.parts.get(word, leaf)
+        options = [option for action in leaf._actions for option in action.option_strings]  # noqa: SLF001 - no other way
+        option = next((word for word in words if word.startswith("-") and word != "-"), None)
+        if option is None:
+            leaf.error(f"too many arguments: {' '.join(words)}")
+        hint = near(option.partition("=")[0], options)
+        leaf.error(f"unknown option {option}" + (f"; {hint}" if hint else ""))
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """Return the question after a misspelled word, or None if no known word is like it."""
+    found = get_close_matches(word, list(known), 1, 0.5)
+    return f"did you mean {found[0]}?" if found else None
 
 
 def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
@@ -49,18 +83,32 @@ def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str) -> Non
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add `--bootstrap`, and `-X` for every other setting."""
-    parser.add_argument(
+    """Add `--bootstrap`, and the options for all other settings of clients."""
+    group = parser.add_argument_group("connection")
+    group.add_argument(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
-        default="localhost:9092",
-        help="connect to these brokers, separated by commas (default: %(default)s)",
+        help="connect to these brokers, separated by commas (default: of the profile, or localhost:9092)",
     )
-    add_settings(parser, "set a client option by its Kafka name, such as linger.ms=20; may be repeated")
+    group.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="use the options of [profiles.NAME] in ~/.config/klamm/config.toml (default: $KLAMM_PROFILE)",
+    )
+    group.add_argument(
+        "-F",
+        "--config-file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="read client options from this file: Java properties if its name ends in .properties, otherwise "
+        "KEY=VALUE lines as librdkafka's tools have them; may be repeated",
+    )
+    add_settings(group, "set a client option by its Kafka name, such as linger.ms=20; may be repeated")
 
 
-def add_settings(parser: argparse.ArgumentParser, text: str) -> None:
+def add_settings(parser: argparse._ActionsContainer, text: str) -> None:
     """Add `-X`, with `text` as its help."""
     parser.add_argument("-X", dest="config", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
 
@@ -68,6 +116,12 @@ def add_settings(parser: argparse.ArgumentParser, text: str) -> None:
 def add_json(parser: argparse._ActionsContainer, text: str) -> None:
     """Add `--json`, with `text` as its help."""
     parser.add_argument("--json", action="store_true", help=text)
+
+
+def add_confirmation(parser: argparse._ActionsContainer) -> None:
+    """Add the options of a command that deletes or overwrites something."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for a confirmation")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -93,7 +147,41 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def naturals(text: str) -> list[int]:
+    """Parse whole numbers that are separated by commas."""
+    return [natural(number) for number in text.split(",")]
+
+
+def duration(text: str) -> int:
+    """Parse a duration into milliseconds: `90s`, `15m`, `2h`, `7d`, `500ms`, or ISO 8601 such as `PT1H30M`."""
+    match = DURATION.fullmatch(text) or ISO_DURATION.fullmatch(text.upper())
+    found = {unit: float(number) for unit, number in match.groupdict().items() if number} if match else {}
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a duration, such as 90s, 15m, 2h, 7d or PT1H30M")
+    return round(sum(number * UNIT_MS[unit] for unit, number in found.items()))
+
+
+def topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """Parse `topic` or `topic:0,1`; None means all partitions."""
+    topic, colon, numbers = text.partition(":")
+    if not topic or (colon and not numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form TOPIC or TOPIC:0,1")
+    return topic, naturals(numbers) if colon else None
+
+
+def encoded(text: str) -> bytes:
+    """Return the original bytes of an argument, also if they are not UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 ALONE = ("-h", "--help", "--version")
 """Options that need no command."""
-VALUED = ("-b", "--bootstrap", "-X")
+VALUED = ("-b", "--bootstrap", "-X", "-F", "--config-file", "--profile")
 """Options of all commands whose value is the next word, which therefore is not a command."""
+UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+DURATION = re.compile(
+    r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?", re.ASCII
+)
+ISO_DURATION = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?", re.ASCII
+)

@@ -1,25 +1,34 @@
-"""Prints what commands show: lines, tables, progress bars, JSON and errors.
+"""Prints what commands show: lines, tables, progress bars, questions, JSON and errors.
 
-With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars are shown on standard error, and
-only on a terminal.
+With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars and questions are shown on
+standard error, and progress bars only on a terminal. Without the package rich, terminals get plain tables and no progress bars.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import select
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO
 
-from klamm.errors import BrokerError
+from klamm.errors import ArgumentError, BrokerError, ConfigError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
 Advance = Callable[[int, int], None]
 """Function that adds `(bytes, records)` to a progress bar."""
+
+
+WAIT_SECONDS = 0.1
 
 
 class CommandError(Exception):
@@ -28,6 +37,10 @@ class CommandError(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class UsageError(CommandError):
+    """The command line is wrong. The exit code is 2."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +91,65 @@ class Output:
         return int(len(done) < len(names))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table: framed on a terminal, plain aligned columns in a pipe. Numbers are aligned to the right."""
-        cells = [tuple(row) for row in rows]
-        values = [[row[at] for row in cells if row[at] is not None] for at in range(len(columns))]
-        numeric = [bool(column) and all(isinstance(value, int | float) for value in column) for column in values]
-        texts = [[show(cell) for cell in row] for row in cells]
-        if self.text.isatty():
-            from rich.console import Console
-            from rich.table import Table
-            from rich.text import Text
+        """Print a table: framed on a terminal, and otherwise with tabs and plain numbers.
 
-            table = Table()
-            for name, right in zip(columns, numeric, strict=True):
-                table.add_column(name, justify="right" if right else "left")
-            for row in texts:
-                table.add_row(*(Text(cell) for cell in row))
-            Console(file=self.text).print(table)
+        If a terminal is too narrow, each row becomes a block of lines, so that no ID is cut or wrapped.
+        """
+        cells = [tuple(row) for row in rows]
+        if not (self.text.isatty() and has_rich()):
+            self.say("\t".join(columns))
+            for row in cells:
+                self.say("\t".join(map(plain, row)))
             return
-        widths = [max(len(text) for text in column) for column in zip(columns, *texts, strict=True)]
-        for row in [list(columns), *texts]:
-            padded = (
-                text.rjust(width) if right else text.ljust(width)
-                for text, width, right in zip(row, widths, numeric, strict=True)
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        texts = [[show(cell) for cell in row] for row in cells]
+        console = Console(file=self.text)
+        widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+        if sum(widths) + 3 * len(widths) + 1 > console.width:
+            indent = max(map(len, columns))
+            blocks = (
+                "\n".join(f"{name:>{indent}}  {text}" for name, text in zip(columns, row, strict=True)) for row in texts
             )
-            self.say("  ".join(padded).rstrip())
+            self.say("\n\n".join(blocks))
+            return
+        table = Table()
+        for at, name in enumerate(columns):
+            values = [row[at] for row in cells if row[at] is not None]
+            numeric = bool(values) and all(isinstance(value, int | float) for value in values)
+            table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+        for texts_of_row in texts:
+            table.add_row(*map(Text, texts_of_row))
+        console.print(table)
+
+    def confirmed(self, args: argparse.Namespace, changes: Sequence[str]) -> bool:
+        """Return whether a command may do what `changes` say: after `--yes`, or after a question.
+
+        With `--dry-run`, print the changes and return False.
+
+        Raises:
+            UsageError: There is no terminal to ask on, and no answer in standard input.
+        """
+        if args.dry_run:
+            if self.json:
+                self.result({"dry_run": True, "changes": list(changes)})
+            for change in changes:
+                self.say(f"would {change}")
+            return False
+        if args.yes:
+            return True
+        for change in changes:
+            print(f"will {change}", file=sys.stderr)
+        print("continue? [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = read_answer()
+        if not answer:
+            print(file=sys.stderr)
+            raise UsageError("the command needs a confirmation", "pass --yes to confirm, or --dry-run to only look")
+        if answer.strip().lower() in ("y", "yes"):
+            return True
+        raise CommandError("nothing was changed")
 
     @contextmanager
     def progress(self, description: str, total: int | None, *, show: bool = True) -> Iterator[Advance]:
@@ -112,7 +160,7 @@ class Output:
             total: Total number of bytes, or None if it is unknown.
             show: Show the bar. Default True.
         """
-        if not (show and sys.stderr.isatty()):
+        if not (show and sys.stderr.isatty() and has_rich()):
             yield lambda _bytes, _records: None
             return
         from rich.console import Console
@@ -138,8 +186,39 @@ class Output:
             yield advance
 
 
+def read_answer() -> str:
+    """Read a line from standard input. The empty text is its end."""
+    # A signal right before the read would wait for its end, so that Ctrl+C would do nothing.
+    while os.name != "nt" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:
+        pass
+    return sys.stdin.readline()
+
+
+@cache
+def has_rich() -> bool:
+    """Return whether rich is installed. If it is not, the first call prints how to install it."""
+    if find_spec("rich"):
+        return True
+    print(f"klamm: output is plain, because rich is not installed\n  hint: {INSTALL_RICH}", file=sys.stderr)
+    return False
+
+
+INSTALL_RICH = "pip install 'klamm[cli]' for tables and progress bars"
+
+
+def plain(cell: object) -> str:
+    """Return the text of a table cell for programs: numbers without separators, and no tabs or newlines in texts."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        return f"{cell:.2f}"
+    return "-" if cell is None else re.sub(r"[\t\r\n]", " ", str(cell))
+
+
 def show(cell: object) -> str:
-    """Return the text of a table cell."""
+    """Return the text of a table cell for people."""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
     if isinstance(cell, float):
         return f"{cell:,.2f}"
     if isinstance(cell, int):
@@ -148,14 +227,24 @@ def show(cell: object) -> str:
 
 
 def print_error(error: BaseException) -> None:
-    """Print an error on one line and its hint on a second. For a group, print the first error and the number of others."""
+    """Print an error on one line and its hint on a second. For a group, print the first error and the number of others.
+
+    An error of the command line is a single line.
+    """
     errors = list(leaves(error))
     first = errors[0]
     more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
-    print(f"klamm: {one_line(describe(first))}{more}", file=sys.stderr)
     hint: Any = getattr(first, "hint", None)
+    if hint and is_usage(first):
+        more, hint = f"{more}; {one_line(str(hint))}", None
+    print(f"klamm: {one_line(describe(first))}{more}", file=sys.stderr)
     if hint:
         print(f"  hint: {one_line(str(hint))}", file=sys.stderr)
+
+
+def is_usage(error: BaseException) -> bool:
+    """Return whether an error is about the command line, and not about what happened."""
+    return isinstance(error, (UsageError, ConfigError, ArgumentError))
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

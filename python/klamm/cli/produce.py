@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import read_chunks, split_lines, total_size
-from klamm.cli.options import add_connection, add_json, natural, pair
+from klamm.cli.options import add_connection, add_json, encoded, natural, pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("topic", metavar="TOPIC", help="topic to send to")
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", help="files to read; - is standard input (default: standard input)"
+        "files",
+        metavar="FILE",
+        nargs="*",
+        default=[],
+        help="files to read; - is standard input (default: standard input)",
     )
     add_connection(parser)
     parser.add_argument(
@@ -77,7 +81,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     started = time.monotonic()
     records = value_bytes = 0
     size = total_size(files)
-    producer = klamm.Producer(client_config(args, acks=args.acks, compression_type=args.compression))
+    producer = klamm.Producer(client_config(args, "producer", acks=args.acks, compression_type=args.compression))
     with closing(producer), output.progress(f"produce {args.topic}", size, show=not typed) as advance:
         for path in files:
             for lines in split_lines(read_chunks(path)):
@@ -148,8 +152,3 @@ def header(text: str) -> tuple[str, bytes]:
     """Parse a header, `key=value`."""
     key, value = pair(text)
     return key, encoded(value)
-
-
-def encoded(text: str) -> bytes:
-    """Return the original bytes of an argument, also if they are not UTF-8."""
-    return text.encode("utf-8", "surrogateescape")

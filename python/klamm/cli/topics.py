@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, pair, positive
+from klamm.cli.options import add_common, add_confirmation, pair, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -60,6 +60,7 @@ def add(commands: Commands) -> None:
 
     part = parts.add_parser("delete", help="delete topics", description="Delete topics and all their records.")
     part.add_argument("topics", metavar="TOPIC", nargs="+", help="topics to delete")
+    add_confirmation(part)
     add_common(part, delete, "print one JSON object, with the deleted topics")
 
     part = parts.add_parser(
@@ -99,6 +100,8 @@ def create(args: argparse.Namespace, output: Output) -> int:
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete topics."""
     with klamm.Admin(admin_config(args)) as admin:
+        if not output.confirmed(args, [f"delete topic {topic} and all its records" for topic in args.topics]):
+            return 0
         return output.done("deleted", args.topics, lambda topic: admin.delete_topics([topic]))
 
 

@@ -1,0 +1,234 @@
+"""Client options from outside the command line: profiles, environment variables and files.
+
+A later layer overrides an earlier one: the default profile, the environment, the profile of `--profile`, files of `-F`,
+`--bootstrap`, and `-X`. All layers but `-X` are meant for several clients, so each client takes the options that it has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from klamm.cli.output import UsageError
+from klamm.config import foreign, options
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+ALL_CLIENTS = frozenset({"producer", "consumer", "share consumer", "admin"})
+ENVIRONMENT = "KLAMM_"
+DEFAULT_BOOTSTRAP = "localhost:9092"
+GROUP_KEYS = {"group.id", "group.instance.id"}
+"""Keys that only `--group` sets: a command would otherwise commit in a group that the user did not mention."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A client option and where it comes from."""
+
+    name: str
+    value: str
+    source: str
+
+
+def config_path() -> Path:
+    """Return the path of the file with profiles: $KLAMM_CONFIG_FILE, or `klamm/config.toml` in the user's folder."""
+    given = os.environ.get(ENVIRONMENT + "CONFIG_FILE")
+    if given:
+        return Path(given)
+    if os.name == "nt":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming") / "klamm" / "config.toml"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "klamm" / "config.toml"
+
+
+def layers(args: argparse.Namespace) -> Iterator[Setting]:
+    """Yield the options of all layers but `-X`, later ones last."""
+    name = args.profile or os.environ.get(ENVIRONMENT + "PROFILE")
+    profiles, default = read_profiles()
+    if name is None and default is not None:
+        yield from profile(profiles, default)
+    yield from environment(os.environ)
+    if name is not None:
+        yield from profile(profiles, name)
+    for path in args.config_file:
+        yield from read_file(Path(path))
+    if args.bootstrap is not None:
+        yield Setting("bootstrap.servers", args.bootstrap, "--bootstrap")
+
+
+def effective(args: argparse.Namespace) -> dict[str, Setting]:
+    """Return the options of all layers by Kafka's name, with where each comes from."""
+    found = {"bootstrap.servers": Setting("bootstrap.servers", DEFAULT_BOOTSTRAP, "default")}
+    for each in layers(args):
+        found[known_names().get(each.name, each.name)] = each
+    for name, value in args.config:
+        found[known_names().get(name, name)] = Setting(name, value, "-X")
+    return found
+
+
+def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
+    """Return the options of all layers but `-X` that a client has. Without a client, those that every client has."""
+    has = {option.name: frozenset(option.clients) for option in options()}
+    wanted = frozenset({client}) if client else ALL_CLIENTS
+    found = {"bootstrap.servers": DEFAULT_BOOTSTRAP}
+    for each in layers(args):
+        name = known_names().get(each.name)
+        if name is None:
+            unknown(each)
+        elif name not in GROUP_KEYS and wanted <= has[name]:
+            found[name] = each.value
+    return found
+
+
+def known_names() -> dict[str, str]:
+    """Return the names and aliases of all options, and Kafka's name for each."""
+    if not NAMES:
+        NAMES.update({alias: option.name for option in options() for alias in (option.name, *option.aliases)})
+    return NAMES
+
+
+def unknown(setting: Setting) -> None:
+    """Print a warning about an option that klamm does not have; raise an error if it is about security."""
+    hint = next((each.hint for each in foreign() if setting.name in each.names), None)
+    close = get_close_matches(setting.name, list(known_names()), 1)
+    hint = hint or (f"did you mean {close[0]}?" if close else None)
+    message = f"{setting.source}: unknown option {setting.name}"
+    if setting.name.startswith(("ssl.", "sasl.", "security.", "enable.ssl")):
+        raise UsageError(message, hint)
+    if setting not in WARNED:
+        WARNED.add(setting)
+        print(f"klamm: {message} is ignored" + (f"; {hint}" if hint else ""), file=sys.stderr)
+
+
+def environment(variables: Mapping[str, str]) -> Iterator[Setting]:
+    """Yield the options that environment variables set: KLAMM_BOOTSTRAP_SERVERS is bootstrap.servers."""
+    for name in known_names():
+        variable = ENVIRONMENT + name.upper().replace(".", "_")
+        if variable in variables:
+            yield Setting(name, variables[variable], f"${variable}")
+
+
+def read_profiles() -> tuple[dict[str, dict[str, str]], str | None]:
+    """Return the profiles by name, and the name of the default profile."""
+    path = config_path()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    toml = toml_parser()
+    try:
+        found = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
+    others = [key for key in found if key not in ("default", "profiles")]
+    profiles = found.get("profiles", {})
+    if others or not (isinstance(profiles, dict) and all(isinstance(each, dict) for each in profiles.values())):
+        what = f"unknown key {others[0]}" if others else "profiles is not a table of tables"
+        raise UsageError(f"{path}: {what}", "a profile is a table [profiles.NAME]; the key default names one of them")
+    return {name: flat(path, table) for name, table in profiles.items()}, found.get("default")
+
+
+def toml_parser() -> Any:
+    """Return the module that reads TOML: of the standard library, or on Python 3.10 its predecessor."""
+    for name in ("tomllib", "tomli"):
+        with suppress(ModuleNotFoundError):
+            return import_module(name)
+    raise UsageError("profiles need the package tomli on Python 3.10", "run: pip install 'klamm[cli]'")
+
+
+def flat(path: Path, table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return a table with dotted keys. TOML reads `sasl.mechanism = …` as a table in a table."""
+    found: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= flat(path, value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            found[prefix + key] = str(value).lower()
+        elif isinstance(value, list):
+            found[prefix + key] = ",".join(map(str, value))
+        elif isinstance(value, (str, int, float)):
+            found[prefix + key] = str(value)
+        else:
+            raise UsageError(f"{path}: {prefix}{key} cannot be {value}", "use a string, a number or a boolean")
+    return found
+
+
+def profile(profiles: Mapping[str, Mapping[str, str]], name: str) -> Iterator[Setting]:
+    """Yield the options of a profile."""
+    if name not in profiles:
+        close = get_close_matches(name, list(profiles), 1)
+        known = f"did you mean {close[0]}?" if close else f"add a table [profiles.{name}] to it"
+        raise UsageError(f"{config_path()} has no profile {name!r}", known)
+    for key, value in profiles[name].items():
+        yield Setting(key, value, f"profile {name}")
+
+
+def read_file(path: Path) -> Iterator[Setting]:
+    """Yield the options of a file of `-F`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"cannot read {path}: {why}", "pass a file with client options to -F") from None
+    pairs = java_properties(text) if path.suffix == ".properties" else plain_lines(path, text)
+    for name, value in pairs:
+        yield Setting(name, value, str(path))
+
+
+def plain_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:
+    """Yield `key=value` lines as librdkafka's tools read them: without escapes, and with `#` only before a line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        key, sign, value = stripped.partition("=")
+        if not (sign and key.strip()):
+            raise UsageError(f"{path}:{number}: {stripped!r} must have the form KEY=VALUE")
+        yield key.strip().removeprefix("topic."), value.strip()
+
+
+def java_properties(text: str) -> Iterator[tuple[str, str]]:
+    r"""Yield the pairs of a file as `java.util.Properties` reads it: continuation lines, escapes, and `=`, `:` or a space."""
+    for line in logical_lines(text):
+        match = KEY.match(line)
+        if match is not None:
+            yield unescaped(match["key"]), unescaped(line[match.end() :])
+
+
+def logical_lines(text: str) -> Iterator[str]:
+    """Yield lines without comments, joined if they end in a backslash that is not escaped."""
+    joined = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        part = line.lstrip(" \t\f")
+        if not joined and (not part or part[0] in "#!"):
+            continue
+        backslashes = len(part) - len(part.rstrip("\\"))
+        if backslashes % 2:
+            joined += part[:-1]
+            continue
+        yield joined + part
+        joined = ""
+    if joined:
+        yield joined
+
+
+def unescaped(text: str) -> str:
+    """Return a text of a properties file with its escapes replaced."""
+    return ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else ESCAPES.get(match[2], match[2]), text)
+
+
+NAMES: dict[str, str] = {}
+WARNED: set[Setting] = set()
+KEY = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}

@@ -1,0 +1,97 @@
+"""Says within a second that no broker can be reached, while the clients of a command keep trying.
+
+Clients retry in silence until their timeout. A thread tries plain connections to the bootstrap addresses meanwhile, and prints the
+first failure. On a terminal, it shows a spinner until an address accepts a connection. It stops then, because errors after that
+point are the clients' errors.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from contextlib import contextmanager
+from itertools import cycle
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIRST_TRY = 0.3
+"""Seconds before the first connection: most commands have finished by then."""
+CONNECT_SECONDS = 0.3
+PAUSE = 1.0
+FRAME = 0.1
+
+
+@contextmanager
+def watching(bootstrap: str) -> Iterator[None]:
+    """Watch the addresses until the end of the block."""
+    stop = threading.Event()
+    thread = threading.Thread(target=watch, args=(bootstrap, stop), daemon=True, name="klamm-connection-watch")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        # The thread may be in the middle of a spinner's frame.
+        thread.join(FRAME)
+
+
+def watch(bootstrap: str, stop: threading.Event) -> None:
+    """Try addresses until one accepts a connection."""
+    said = None
+    pause = FIRST_TRY
+    while not wait(stop, pause, said):
+        pause = PAUSE
+        failure = first_failure(bootstrap)
+        if failure is None or stop.is_set():
+            return
+        if said is None:
+            print(f"klamm: {failure}; retrying", file=sys.stderr, flush=True)
+        said = failure
+
+
+def wait(stop: threading.Event, seconds: float, text: str | None) -> bool:
+    """Wait, with a spinner if there was a failure and standard error is a terminal. Return whether the command ended."""
+    if text is None or not sys.stderr.isatty():
+        return stop.wait(seconds)
+    frames = cycle("|/-\\")
+    for _ in range(round(seconds / FRAME)):
+        print(f"\r{next(frames)} waiting for a broker", end="", file=sys.stderr, flush=True)
+        if stop.wait(FRAME):
+            break
+    print("\r\033[K", end="", file=sys.stderr, flush=True)
+    return stop.is_set()
+
+
+def first_failure(bootstrap: str) -> str | None:
+    """Return why none of the addresses accepts a connection, or None if one does."""
+    addresses = [each.strip() for each in bootstrap.split(",") if each.strip()]
+    failures = {address: f"cannot connect to {address}: no answer yet" for address in addresses}
+    accepted = threading.Event()
+    threads = [
+        threading.Thread(target=connect, args=(address, failures, accepted), daemon=True) for address in addresses
+    ]
+    for thread in threads:
+        thread.start()
+    end = monotonic() + CONNECT_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, end - monotonic()))
+    return None if accepted.is_set() or not failures else failures[addresses[0]]
+
+
+def connect(address: str, failures: dict[str, str], accepted: threading.Event) -> None:
+    """Connect to an address, and note the failure or the success."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except TimeoutError:
+        pass
+    except OSError as error:
+        failures[address] = f"cannot connect to {address}: {error.strerror or error}"
+    except (ValueError, OverflowError):
+        accepted.set()  # the client refuses this address with a better message
+    else:
+        accepted.set()

@@ -1,0 +1,103 @@
+"""The command `klamm` in a terminal: progress, sizes, questions, Ctrl+C, failures of connections."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from cli_process import klamm
+from klamm import Admin, NewTopic
+from terminal import Terminal
+
+
+@pytest.fixture
+def long_topic(broker, topic):
+    """A topic with a name of 60 characters."""
+    name = f"{topic}-{'x' * (59 - len(topic))}"
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({name: NewTopic(partitions=2)})
+    return name
+
+
+@pytest.fixture
+def nowhere():
+    """An address that refuses connections."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{unused.getsockname()[1]}"
+
+
+def test_a_wide_terminal_shows_a_frame(broker, long_topic):
+    with Terminal("topics", "describe", long_topic, "-b", broker.bootstrap_servers, columns=140) as terminal:
+        assert terminal.end() == 0
+        assert any("│" in line and long_topic in line for line in terminal.lines)
+
+
+def test_a_narrow_terminal_keeps_names_whole(broker, long_topic):
+    with Terminal("topics", "describe", long_topic, "-b", broker.bootstrap_servers, columns=72, rows=40) as terminal:
+        assert terminal.end() == 0
+        assert sum(long_topic in line for line in terminal.lines) == 2
+        assert not any("…" in line for line in terminal.lines)
+
+
+def test_no_color_has_no_colours(broker, long_topic):
+    line = ("topics", "describe", long_topic, "-b", broker.bootstrap_servers)
+    with Terminal(*line, columns=140, env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+        assert b"\x1b[3" not in terminal.raw
+
+
+def test_a_deletion_asks_and_takes_no_for_an_answer(broker, topic):
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: NewTopic(partitions=1)})
+        for answer, code in (("n", 1), ("y", 0)):
+            with Terminal("topics", "delete", topic, "-b", broker.bootstrap_servers) as terminal:
+                terminal.until(lambda lines: any("continue? [y/N]" in line for line in lines))
+                assert any(f"will delete topic {topic}" in line for line in terminal.lines)
+                assert topic in admin.list_topics()
+                terminal.type(f"{answer}\n")
+                assert terminal.end() == code
+        assert topic not in admin.list_topics()
+
+
+def test_ctrl_c_ends_a_question_and_changes_nothing(broker, topic):
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: NewTopic(partitions=1)})
+        with Terminal("topics", "delete", topic, "-b", broker.bootstrap_servers) as terminal:
+            terminal.until(lambda lines: any("continue? [y/N]" in line for line in lines))
+            assert terminal.interrupt() < 1
+            assert terminal.process.returncode == 130
+        assert topic in admin.list_topics()
+
+
+def test_without_a_terminal_a_deletion_needs_yes(broker, topic):
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: NewTopic(partitions=1)})
+        refused = klamm("topics", "delete", topic, "-b", broker.bootstrap_servers)
+        assert refused.returncode == 2
+        assert (
+            refused.stderr.decode().splitlines()[-1].startswith("klamm: the command needs a confirmation; pass --yes")
+        )
+        dry = klamm("topics", "delete", topic, "-b", broker.bootstrap_servers, "--dry-run")
+        assert (dry.returncode, dry.stdout.decode()) == (0, f"would delete topic {topic} and all its records\n")
+        assert topic in admin.list_topics()
+        assert klamm("topics", "delete", topic, "-b", broker.bootstrap_servers, "--yes").returncode == 0
+        assert topic not in admin.list_topics()
+
+
+@pytest.mark.parametrize("line", [("topics", "list"), ("consume", "t"), ("produce", "t"), ("groups", "list")])
+def test_a_refused_connection_is_shown_at_once_with_a_spinner(nowhere, line):
+    with Terminal(*line, "-b", nowhere) as terminal:
+        refused = f"klamm: cannot connect to {nowhere}: Connection refused; retrying"
+        assert terminal.until(lambda lines: refused in lines)
+        terminal.until(lambda lines: lines[-1].endswith("waiting for a broker"))
+        assert terminal.interrupt() < 1
+        assert terminal.process.returncode == 130
+        assert not any("waiting for a broker" in each for each in terminal.lines)
+
+
+def test_deleting_an_unknown_topic_is_a_short_error(broker, topic):
+    result = klamm("topics", "delete", f"{topic}-none", "--yes", "-b", broker.bootstrap_servers, timeout=5)
+    assert result.returncode == 1
+    assert b"UNKNOWN_TOPIC_OR_PARTITION" in result.stderr
