@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK with IAM. This needs botocore: `pip install klamm[aws]`.
+"""Tokens for Amazon MSK with IAM. This needs botocore: `pip install 'klamm[aws]'`.
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
@@ -48,7 +48,7 @@ def token_provider(region: str | None = None, session: Any = None) -> Callable[[
         import botocore.session
     except ImportError:
         raise ConfigError(
-            "tokens for Amazon MSK need botocore, which is not installed", hint="run pip install klamm[aws]"
+            "tokens for Amazon MSK need botocore, which is not installed", hint="run pip install 'klamm[aws]'"
         ) from None
     if session is None:
         session = botocore.session.Session()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from importlib.util import find_spec
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +49,14 @@ def read_table(
             the first record at or after that time. An offset outside a partition is moved to its nearest end.
         end: First record not to read, in the same forms.
         columns: Names of the columns, in order. The default is all columns; see `Consumer.arrow`.
-        progress: Show a progress bar, if the standard error is a terminal.
+        progress: Show a progress bar, if the standard error is a terminal. Needs `klamm[cli]`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
     Returns:
         A table with one row for each record.
 
     Raises:
-        ConfigError: A position is invalid, or names a partition that does not exist.
+        ConfigError: A position is invalid, names a partition that does not exist, or `progress` needs rich.
         UnknownTopicOrPartitionError: A topic does not exist.
         KafkaTimeoutError: No record arrived for 60 s.
 
@@ -63,6 +64,9 @@ def read_table(
         table = klamm.read_table("localhost:9092", "greetings", columns=["key", "value"])
     """
     pyarrow, wanted = _pyarrow(), ArrowColumns(columns)
+    # Checked without a terminal too, so that a program fails where it is tested.
+    if progress and not find_spec("rich"):
+        raise ConfigError("progress=True needs rich", hint="pip install 'klamm[cli]'")
     # "earliest": records that expire before they are read are skipped, instead of moving to the end of the partition.
     # No automatic creation: a misspelt name is an error, not a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}

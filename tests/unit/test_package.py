@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import pty
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import tomllib
 
 import klamm
 from klamm.errors import ArgumentError, KafkaError
 
 NOWHERE = "127.0.0.1:1"
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,70 @@ def test_a_schema_registry_without_its_extra_says_how_to_install_it(program, nam
     assert run.returncode == 1
     assert "ConfigError" in run.stderr
     assert "pip install 'klamm[registry]'" in run.stderr
+
+
+def without_rich(program):
+    return [sys.executable, "-c", f"import sys; sys.modules['rich'] = None; {program}"]
+
+
+def on_a_terminal(command):
+    """Run a program whose standard output and error are a terminal, and return what it printed."""
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as reader:  # noqa: PTH123 - a descriptor, not a path
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        printed = b""
+        try:
+            while chunk := reader.read(4096):
+                printed += chunk
+        except OSError:  # Linux raises EIO when the other end is closed
+            pass
+        assert process.wait(timeout=30) == 0
+    return printed.decode().replace("\r\n", "\n")
+
+
+def test_the_command_line_without_rich_is_plain_and_says_how_to_get_it():
+    table = "from klamm.cli.output import Output; o = Output(); o.table(['a'], [[1]]); o.table(['b'], [[2]])"
+    printed = on_a_terminal(without_rich(table))
+    assert printed.count("pip install 'klamm[cli]'") == 1
+    assert printed.endswith("a\n1\nb\n2\n")
+    bar = "from klamm.cli.output import Output\nwith Output().progress('x', 1) as advance: advance(1, 1)"
+    assert "pip install 'klamm[cli]'" in on_a_terminal(without_rich(f"exec({bar!r})"))
+
+
+def test_the_command_line_in_a_pipe_does_not_need_rich():
+    command = without_rich(
+        "from klamm.cli import main; sys.exit(main(['decode', '--as', 'request', '0012000000000001000161']))"
+    )
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_progress_bar_of_read_table_without_rich_is_an_error_that_says_how_to_get_it():
+    pytest.importorskip("pyarrow")
+    command = without_rich(f"import klamm; klamm.read_table({NOWHERE!r}, 't', progress=True)")
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "ConfigError" in run.stderr
+    assert "pip install 'klamm[cli]'" in run.stderr
+
+
+def test_extras_are_optional_and_all_of_them_have_a_common_name():
+    extras = PROJECT["optional-dependencies"]
+    (every,) = extras["all"]
+    assert set(re.fullmatch(r"klamm\[(.*)\]", every)[1].split(",")) == set(extras) - {"all"}
+    required = {re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]}
+    assert required == {"exceptiongroup"}
+
+
+@pytest.mark.parametrize("path", ["python", "docs", "README.md"])
+def test_every_extra_that_texts_name_exists_and_can_be_pasted_into_a_shell(path):
+    root = Path(__file__).parents[2] / path
+    files = [root] if root.is_file() else [*root.rglob("*.py"), *root.rglob("*.md")]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    for names in re.findall(r"klamm\[([a-z, ]+)\]", text):
+        assert set(names.replace(" ", "").split(",")) <= set(PROJECT["optional-dependencies"]), names
+    # zsh takes brackets without quotes for a pattern.
+    assert not re.findall(r"pip install\s+klamm\[", text)
 
 
 @pytest.mark.parametrize("kind", [klamm.Producer, klamm.Consumer, klamm.Admin, klamm.AsyncProducer])

@@ -89,7 +89,7 @@ class GroupConsumer07(Closing):
 
     Raises:
         ConfigError: An argument has an invalid value, the chroot of `zookeeper` does not exist, or kazoo is not installed (`pip
-            install klamm[zookeeper]`).
+            install 'klamm[zookeeper]'`).
         NetworkError: ZooKeeper cannot be reached in time.
 
     Example:

@@ -37,7 +37,7 @@ def connect(hosts: str, timeout: float | None, session_timeout: float = SESSION_
         from kazoo.client import KazooClient
     except ImportError as error:
         raise ConfigError(
-            "kazoo, the ZooKeeper client, is not installed", hint="pip install klamm[zookeeper]"
+            "kazoo, the ZooKeeper client, is not installed", hint="pip install 'klamm[zookeeper]'"
         ) from error
     client = KazooClient(hosts, timeout=session_timeout, **options)
     try:
@@ -289,7 +289,7 @@ class ZooKeeperOffsets(Closing):
 
     Raises:
         ConfigError: The group id is invalid, the chroot does not exist, or kazoo is not installed (`pip install
-            klamm[zookeeper]`).
+            'klamm[zookeeper]'`).
         NetworkError: ZooKeeper cannot be reached in time.
 
     Example:
