@@ -1,8 +1,8 @@
 """Compares klamm's Spark source and sink with Spark's own Kafka connector, in one session against one real broker.
 
-    python benches/spark/run.py [--records N] [--rounds N]
+    python benches/spark/run.py [bulk] [pipelines] [--records N] [--rounds N] ...
 
-The cases are batch reads (`sum(length(value)), count(*)`) of a large topic and of a small one, batch writes, a stream that reads
+`pipelines` measures pipelines as users write them, see `pipelines.py`. The cases of `bulk` are batch reads (`sum(length(value)), count(*)`) of a large topic and of a small one, batch writes, a stream that reads
 everything and writes nothing, and a stream of small batches, for which the median batch counts. Both take turns, after one round that is
 not counted. The table shows the median, the fastest and the slowest round. Counts are checked. At the end it prints the memory of
 klamm's Python workers. Without the connector's jars (Maven Central), klamm runs alone.
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+import pipelines
+from pipelines import JVM
+
 from kafka_broker import RealKafka
 from local_spark import builder, connector_jars, worker_peaks
 
-# The JVM options of Kafka's own start script, as in benches/peers.
-JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 PARTITIONS = 4
 # The topic for small reads and small batches, of ten records each.
 SMALL = 400
@@ -62,13 +63,27 @@ WORKER_MB = 256
 def main() -> None:
     """Measure, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=2_000_000, help="records to read; half as many are written")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="bulk, pipelines, or both (default)")
+    parser.add_argument(
+        "--records", type=int, default=2_000_000, help="bulk: records to read; half as many are written"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="bulk: rounds")
+    pipelines.add_options(parser)
     options = parser.parse_args()
+    if unknown := set(options.parts) - {"bulk", "pipelines"}:
+        parser.error(f"unknown part {', '.join(sorted(unknown))}")
     jars, reason = connector_jars()
     sources = ["klamm"] if reason else ["kafka", "klamm"]
     if reason:
         print(f"SKIPPED kafka: {reason}")
+    if "pipelines" in options.parts or not options.parts:
+        pipelines.main(options, sources, jars)
+    if "bulk" in options.parts or not options.parts:
+        bulk(options, sources, jars)
+
+
+def bulk(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> None:
+    """Measure bulk reads and writes, and print the results."""
     with RealKafka(jvm_options=JVM) as kafka, tempfile.TemporaryDirectory() as scratch:
         fill(kafka.bootstrap_servers, options.records)
         # Two tasks at a time, so that the partitions are read in two rounds.
