@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 
 import pytest
-from pyspark import TaskContext
 
 from klamm.errors import ClosedError
 from klamm.spark import clients
@@ -55,14 +56,32 @@ def test_the_client_of_a_failed_task_is_not_reused():
         failed[0].send("t", b"v")
 
 
-def test_a_worker_freezes_loaded_modules_once(monkeypatch):
+def test_a_worker_freezes_loaded_modules_when_there_are_new_ones(monkeypatch):
     frozen = []
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    modules = dict.fromkeys(("one", "two"))
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(modules)))
     clients._freeze.cache_clear()
+    monkeypatch.setattr(sys, "modules", modules)
     clients.exclude_from_gc()
-    assert frozen == []  # no worker: the program is the user's
-    monkeypatch.setattr(TaskContext, "get", lambda: "a task")
+    assert frozen == []  # the program is the user's
+    modules["pyspark.worker_util"] = None
     for _ in range(3):
         clients.exclude_from_gc()
-    assert frozen == [1]
+    modules["klamm.producer"] = None
+    for _ in range(3):
+        clients.exclude_from_gc()
     clients._freeze.cache_clear()
+    assert frozen == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "module", ["worker", "sql.worker.write_into_data_source", "sql.worker.python_streaming_sink_runner"]
+)
+def test_the_processes_that_spark_forks_are_recognized(module):
+    code = f"import sys, pyspark.{module}; from klamm.spark.clients import SPARK_PROCESS as it; sys.exit(it not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_program_of_a_user_is_not_recognized():
+    code = "import sys, pyspark.sql.functions, klamm.spark; from klamm.spark.clients import SPARK_PROCESS as it; sys.exit(it in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from klamm.errors import ConfigError
-from klamm.spark import clients, legacy
+from klamm.spark import clients
 from klamm.spark.options import read_options, write_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
@@ -47,15 +47,19 @@ class KlammDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of a read. Spark calls this first, so it also checks the options and the client's configuration."""
+        clients.exclude_from_gc()
         options = read_options(Settings(self.options))
         if options.protocol is None:
             clients.check_consumer(options.config)
         else:
+            from klamm.spark import legacy  # takes 20 ms to import, in each process of Spark
+
             legacy.check(options)
         return source_schema(options.include_headers, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch query."""
+        clients.exclude_from_gc()
         options = read_options(Settings(self.options), streaming=False)
         for name in (
             "maxOffsetsPerTrigger",
@@ -67,6 +71,8 @@ class KlammDataSource(DataSource):
             if name.lower() in self.options:
                 log.warning("option '%s' has no effect in a batch read", name)
         if options.protocol is not None:
+            from klamm.spark import legacy
+
             return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
@@ -105,6 +111,7 @@ class KlammDataSource(DataSource):
         return KlammStreamWriter(options, schema)
 
     def _write_options(self) -> WriteOptions:
+        clients.exclude_from_gc()
         options = write_options(Settings(self.options))
         clients.check_producer(options.config, transactional=options.exactly_once)
         return options

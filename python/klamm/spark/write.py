@@ -82,8 +82,8 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
-        clients.exclude_from_gc()
         if self._options.exactly_once:
+            clients.exclude_from_gc()
             return Written(exactly_once.write(self._options, self._columns, iterator, exactly_once.current_task()))
         return _write(self._options, self._columns, iterator)
 
@@ -97,6 +97,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch]) -> Written:
+    clients.exclude_from_gc()
     rows = 0
     with clients.producer(options.config) as producer:
         for all_columns in batches:
