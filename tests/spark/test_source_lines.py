@@ -58,6 +58,7 @@ def test_a_package_gets_its_lines_bytes_and_words(kafka, topics, tmp_path):
         "README": (2, 0),
     }
     assert packages["json"]["identifiers"][:2] == ["text", "scan"]
+    assert "import" not in packages["json"]["identifiers"]
 
 
 def test_later_lines_are_added_to_the_totals(kafka, topics, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from klamm.cli import main
 from klamm.cli.demo.corpus import Count, Source, find_corpus, package_of
 from klamm.cli.demo.result import Package, Stage, differences, parse_package, show_verdict
-from klamm.cli.demo.spark_job import check_prerequisites, end_session, session_members, signals_deferred
+from klamm.cli.demo.spark_job import check_prerequisites, end_session, session_members, signals_deferred, spark_home
 from klamm.cli.output import CommandError, Output
 
 
@@ -155,3 +155,18 @@ def test_a_deferred_signal_arrives_when_it_is_released():
             release()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_sparks_processes_import_the_installed_pyspark(tmp_path):
+    pytest.importorskip("pyspark")
+    home = Path(spark_home(tmp_path)["SPARK_HOME"])
+    assert (home / "bin" / "spark-submit").exists()
+    assert not (home / "python").exists()  # has the zip file
+
+
+def test_a_pyspark_without_a_jvm_part_keeps_its_home(tmp_path, monkeypatch):
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert spark_home(tmp_path) == {}

@@ -50,7 +50,8 @@ def pipeline(lines: DataFrame) -> DataFrame:
     path = F.coalesce(F.col("key").cast("string"), F.lit("-"))
     name = F.substring_index(path, "/", 1)
     words = F.regexp_extract_all(F.col("value").cast("string"), F.lit(IDENTIFIER), F.lit(0))
-    # One row for each word. The first row of a line stands for the line; a line without words has one row.
+    # One row for each word. The first row of a line stands for the line; a line without words has one row. Excluding keywords
+    # with a set is faster than with the regular expression.
     words_of_lines = lines.select(
         F.when(name.endswith(".py"), F.left(name, F.length(name) - 3)).otherwise(name).alias("package"),
         F.coalesce(F.octet_length("value"), F.lit(0)).alias("size"),
@@ -60,7 +61,7 @@ def pipeline(lines: DataFrame) -> DataFrame:
     packages = words_of_lines.groupBy("package").agg(
         F.count_if(is_line).alias("lines"),
         F.sum(F.when(is_line, F.col("size")).otherwise(0)).alias("bytes"),
-        F.expr(f"approx_top_k(word, {TOP}, {TRACKED}) FILTER (WHERE word IS NOT NULL)").alias("top"),
+        F.expr(f"approx_top_k(word, {TOP}, {TRACKED}) FILTER (WHERE word NOT IN ({KEYWORDS}))").alias("top"),
     )
     return packages.select(
         F.col("package").alias("key"),
@@ -75,7 +76,7 @@ def run(
     result_topic: str,
     checkpoint_dir: str,
     *,
-    rows_per_batch: int = 250_000,
+    rows_per_batch: int = 500_000,
     on_rows: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Run the pipeline until the end of the source topic.
@@ -160,7 +161,9 @@ def main() -> None:
         print(f"{name:<20} {row['lines']:>9,} lines {row['bytes']:>12,} bytes  {', '.join(row['identifiers'])}")
 
 
-IDENTIFIER = rf"\b(?!(?:{'|'.join(keyword.kwlist)})\b)[A-Za-z_][A-Za-z0-9_]*"
+IDENTIFIER = r"\b[A-Za-z_]\w*"
+
+KEYWORDS = ", ".join(f"'{word}'" for word in keyword.kwlist)
 
 TOP = 5
 

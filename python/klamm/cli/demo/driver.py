@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a JVM that only runs for seconds. The second compiler would take longer than its code saves."""
+
 REPORT_SECONDS = 0.5
 """Pause between checks of the query's progress."""
 
@@ -62,7 +65,7 @@ def start_spark(folder: Path) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.local.dir", str(temporary))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={temporary}")
+        .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={temporary} {SHORT_LIVED}")
         .config("spark.sql.shuffle.partitions", "2")  # the default is 200, each with its own state
         # A small Python task takes about 44 ms over loopback TCP, and 4 to 9 ms over a Unix socket (Spark 4.3).
         .config("spark.python.unix.domain.socket.enabled", "true")
