@@ -82,7 +82,7 @@ def integer(name: str, value: int, least: int, most: int = INT64) -> int:
     except TypeError:
         raise ArgumentError(f"{name} has to be an int, not {_type_name(value)}") from None
     if not least <= number <= most:
-        up_to = "" if most == INT64 else f" to {most}"
+        up_to = "" if most == INT64 and number < least else f" to {most}"
         raise ConfigError(f"{name} cannot be {number}", hint=f"allowed: a whole number from {least}{up_to}")
     return number
 

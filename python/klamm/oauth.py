@@ -61,11 +61,13 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     url = settings.get("token.endpoint.url")
     extensions = _extensions(settings.get("extensions", ""))
     if provider is not None:
+        _refuse_unused(settings, "sasl.oauth.token.provider", {"extensions", "method"})
         function, is_for_confluent = provider
         return partial(_call, partial(function, "") if is_for_confluent else function, extensions)
     if settings.get("method") == "aws-msk-iam":
         from klamm import aws
 
+        _refuse_unused(settings, "sasl.oauthbearer.method=aws-msk-iam", {"extensions", "method", "aws.region"})
         return partial(_call, aws.token_provider(settings.get("aws.region")), extensions)
     if url is None:
         raise ConfigError(
@@ -100,6 +102,13 @@ def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
         settings: `client.id`, `client.secret` and optionally `scope`.
     """
     return _fetch(url, settings, {})
+
+
+def _refuse_unused(settings: Mapping[str, str], source: str, used: set[str]) -> None:
+    for key in sorted(settings.keys() - used):
+        raise ConfigError(
+            f"sasl.oauthbearer.{key} has no effect with {source}", hint="choose one source of tokens, and leave the other out"
+        )
 
 
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
