@@ -61,13 +61,13 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     url = settings.get("token.endpoint.url")
     extensions = _extensions(settings.get("extensions", ""))
     if provider is not None:
-        _refuse_unused(settings, "sasl.oauth.token.provider", {"extensions", "method"})
+        _refuse_unused(settings, "sasl.oauth.token.provider")
         function, is_for_confluent = provider
         return partial(_call, partial(function, "") if is_for_confluent else function, extensions)
     if settings.get("method") == "aws-msk-iam":
         from klamm import aws
 
-        _refuse_unused(settings, "sasl.oauthbearer.method=aws-msk-iam", {"extensions", "method", "aws.region"})
+        _refuse_unused(settings, "sasl.oauthbearer.method=aws-msk-iam", "aws.region")
         return partial(_call, aws.token_provider(settings.get("aws.region")), extensions)
     if url is None:
         raise ConfigError(
@@ -104,8 +104,9 @@ def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
     return _fetch(url, settings, {})
 
 
-def _refuse_unused(settings: Mapping[str, str], source: str, used: set[str]) -> None:
-    for key in sorted(settings.keys() - used):
+def _refuse_unused(settings: Mapping[str, str], source: str, *used: str) -> None:
+    # Keys that have a default are always there.
+    for key in sorted(settings.keys() - {"extensions", "grant.type", "method", *used}):
         raise ConfigError(
             f"sasl.oauthbearer.{key} has no effect with {source}", hint="choose one source of tokens, and leave the other out"
         )

@@ -31,6 +31,10 @@ use std::time::Duration;
 /// How long brokers may not know a topic before that is an error. All of them know a new topic well within a second.
 pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
+/// How many times in a row brokers must deny a topic before that is an error. A single denial may be all that a client hears
+/// within [`UNKNOWN_TOPIC_GRACE`] if a connection fell silent, and it may come from a broker that has just restarted.
+pub const UNKNOWN_TOPIC_DENIALS: u32 = 3;
+
 const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
 /// The result of an operation.
@@ -147,6 +151,8 @@ struct Running<T> {
     outstanding: Vec<Asked>,
     /// How many responses were malformed.
     malformed: u32,
+    /// How many attempts in a row failed because a topic does not exist.
+    denials: u32,
     /// Whether the last attempt failed.
     failed: bool,
     error: Option<Error>,
@@ -220,6 +226,7 @@ impl<T> Ops<T> {
             next_step: Some(now),
             outstanding: Vec::new(),
             malformed: 0,
+            denials: 0,
             failed: false,
             error: None,
         };
@@ -322,7 +329,8 @@ impl<T> Ops<T> {
         running.failed = result.is_err();
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-            let patient = !unknown || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            running.denials = if unknown { running.denials + 1 } else { 0 };
+            let patient = running.denials < UNKNOWN_TOPIC_DENIALS || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
             if !(error.is_retriable() && patient) {
                 return self.finish(id, Err(error));
             }

@@ -74,6 +74,8 @@ pub struct Topic<D> {
     pub partitions: Vec<Partition<D>>,
     /// The number of partitions to choose from. `partitions` may be longer if the topic was recreated with fewer.
     pub count: usize,
+    /// How many metadata updates in a row said that the topic does not exist.
+    pub denials: u32,
     pub metrics: TopicMetrics,
     sticky: Sticky,
     waiting: VecDeque<Waiting<D>>,
@@ -99,6 +101,7 @@ impl<D> Topic<D> {
             id: Uuid::ZERO,
             partitions: Vec::new(),
             count: 0,
+            denials: 0,
             metrics: TopicMetrics::default(),
             sticky: Sticky::new(seed),
             waiting: VecDeque::new(),

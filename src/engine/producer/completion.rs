@@ -8,7 +8,7 @@ use super::batch::{Batch, Partition};
 use super::transaction::{MARKERS_WAIT, Step};
 use super::{Flight, Producer, Sent};
 use crate::api::{ErrorCode, init_producer_id, produce};
-use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
+use crate::engine::ops::{UNKNOWN_TOPIC_DENIALS, UNKNOWN_TOPIC_GRACE};
 use crate::engine::{Broker, Error, ErrorKind, LARGE_REQUEST, LeaderChange, Reply, Time, wait_after};
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
@@ -503,8 +503,9 @@ impl<D> Producer<D> {
                 continue;
             };
             let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |known| known.error);
-            let unknown =
-                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
+            let unknown = code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+                && t.denials >= UNKNOWN_TOPIC_DENIALS
+                && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
             if unknown || (code.is_error() && !code.is_retriable()) {
                 let error = Error::refused(code, format!("produce to topic {:?}", t.name));
                 self.fail_waiting(topic, &error);

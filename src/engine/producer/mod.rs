@@ -35,6 +35,7 @@ pub use send::Packet;
 
 use super::ops::{Completion, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
 use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time};
+use crate::api::ErrorCode;
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
 use accumulate::{Topic, TopicState};
@@ -560,6 +561,10 @@ impl<D: Send> Role for Producer<D> {
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
         self.unreachable = None;
+        for t in &mut self.topics {
+            let error = cluster.topics.get(&t.name).map(|known| known.error);
+            t.denials = if error == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) { t.denials + 1 } else { 0 };
+        }
         for topic in 0..self.topics.len() {
             self.update_topic(now, topic);
         }

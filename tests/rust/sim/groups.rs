@@ -237,6 +237,7 @@ fn tell(seed: u64, protocol: Protocol, settles_within: Duration) {
     world.mute_one_in = if seed.is_multiple_of(3) { 200 } else { 0 };
     world.trouble_one_in = [0, 300, 1000][(seed / 2 % 3) as usize];
     world.damage_one_in = if seed.is_multiple_of(2) { 500 } else { 0 };
+    world.deny_one_in = if seed.is_multiple_of(5) { 10 } else { 0 };
     world.coordinated = "g";
     world.look_every = Duration::from_millis(25);
     let mut story = Story::new(seed, protocol, HEARTBEAT);
@@ -256,6 +257,7 @@ fn tell(seed: u64, protocol: Protocol, settles_within: Duration) {
     world.cut_one_in = 0;
     world.mute_one_in = 0;
     world.damage_one_in = 0;
+    world.deny_one_in = 0;
     let quiet = world.now;
     let settled = world.play_many(&mut writer, &mut clients, settles_within, |world, writer, clients| {
         let (watcher, members) = clients.split_last_mut().unwrap();

@@ -6,10 +6,12 @@
 
 mod changing;
 mod damaged;
+mod followers;
 mod forgetting;
 mod groups;
 mod producing;
 mod shares;
+mod tokens;
 mod transactions;
 mod zookeeper;
 
@@ -26,11 +28,13 @@ use klamm::broker::{self, Cluster, Connection, Fault, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
+use klamm::engine::sasl::Credentials;
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Role, Time, earliest};
 use klamm::frame::Frames;
 use klamm::wire::Reader;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 const NODES: i32 = 3;
@@ -78,6 +82,8 @@ enum SimFault {
     Duplicate,
     /// A response is damaged.
     Damage,
+    /// A token provider returns a token that brokers refuse.
+    RefusedToken,
     MoveLeader,
     MoveCoordinator,
     KillNode,
@@ -85,7 +91,7 @@ enum SimFault {
 }
 
 impl SimFault {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::CutAfterRequest,
         Self::CutInResponse,
         Self::Mute,
@@ -94,6 +100,7 @@ impl SimFault {
         Self::RefusedFetch,
         Self::Duplicate,
         Self::Damage,
+        Self::RefusedToken,
         Self::MoveLeader,
         Self::MoveCoordinator,
         Self::KillNode,
@@ -156,6 +163,8 @@ struct World {
     metadata_max_age: Duration,
     /// Whether metadata requests create topics.
     makes_topics: bool,
+    /// The credentials of new clients.
+    credentials: Option<Arc<Credentials>>,
     /// Topics in metadata requests, with their times.
     named: Vec<(Time, BTreeSet<String>)>,
     /// Responses of the cluster that are not sent yet.
@@ -191,11 +200,16 @@ impl Drop for World {
 
 impl World {
     fn new(seed: u64, cut_one_in: u64) -> Self {
+        Self::of(seed, cut_one_in, |options| options)
+    }
+
+    /// Creates a world whose brokers have other options.
+    fn of(seed: u64, cut_one_in: u64, change: impl FnOnce(Options) -> Options) -> Self {
         // Both protocols of transactions have their turn.
         let transaction_version = 1 + (seed % 2) as i16;
         let nodes_and_partitions =
             Options { nodes: NODES as usize, default_partitions: PARTITIONS, ..Options::default() };
-        let options = Options { transaction_version, ..nodes_and_partitions };
+        let options = change(Options { transaction_version, ..nodes_and_partitions });
         let cluster = Cluster::new(&options, nodes(), 1_700_000_000_000, seed);
         Self {
             seed,
@@ -215,6 +229,7 @@ impl World {
             look_every: Duration::from_millis(5),
             metadata_max_age: Duration::from_secs(300),
             makes_topics: true,
+            credentials: None,
             named: Vec::new(),
             outputs: VecDeque::new(),
             down: None,
@@ -292,6 +307,7 @@ impl World {
             metadata_max_age: self.metadata_max_age,
             allow_auto_topic_creation: self.makes_topics,
             max_frame: 1 << 24,
+            credentials: self.credentials.clone(),
             ..network_config("sim", 9001)
         };
         Client {
@@ -338,6 +354,9 @@ impl World {
         if let Some(cluster) = client.network.poll_cluster() {
             more = true;
             client.role.handle_cluster(now, &cluster);
+        }
+        if let Some(error) = client.network.poll_unreachable() {
+            client.role.handle_unreachable(now, &error);
         }
         more
     }
