@@ -313,7 +313,7 @@ def test_the_command_describes_a_group_with_a_member(run, broker, filled):
         error, hint = run("reset-offsets", filled, "--to-earliest", code=1)
         assert "in use" in error
         assert "stop" in hint
-        error, hint = run("delete", filled, code=1)
+        error, hint = run("delete", filled, "--yes", code=1)
         assert "NON_EMPTY_GROUP" in error
         assert "stop" in hint
 
@@ -355,5 +355,5 @@ def test_the_command_resets_what_is_named(run, filled):
     assert offsets(every) == [(3, 10), (None, 10), (3, 10)]
     assert "no committed offset" in run("reset-offsets", filled, "--shift-by", "1", "--topic", filled, code=1)[0]
     assert "no partition 7" in run("reset-offsets", filled, "--to-latest", "--topic", f"{filled}:7", code=1)[0]
-    assert run("delete", filled) == [f"deleted {filled}"]
-    assert run("delete", filled, code=1)[0].endswith("GROUP_ID_NOT_FOUND (69)")
+    assert run("delete", filled, "--yes") == [f"deleted {filled}"]
+    assert run("delete", filled, "--yes", code=1)[0].endswith("GROUP_ID_NOT_FOUND (69)")

@@ -15,11 +15,11 @@ import pytest
 from klamm.cli import main, parse
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import split_lines
-from klamm.cli.options import pair
+from klamm.cli.options import duration, pair
 from klamm.cli.output import CommandError, Output, print_error
 from klamm.cli.positions import Kind, Position, parse_position, resolve
-from klamm.cli.produce import Batch, split_keys
 from klamm.cli.record_format import parse_format, record_fields, render_json, render_value
+from klamm.cli.records_in import Batch, NewRecord, parser, split_keys
 from klamm.errors import KafkaError
 
 
@@ -91,6 +91,7 @@ def test_a_time_without_a_later_record_is_the_end():
         (r"%t/%p@%o\n", b"t/3@42\n"),
         (r"%T\t%h\r\0", b"1700000000000\ta=1,b=\r\0"),
         (r"100%% \\ \x41\x00", b"100% \\ A\0"),
+        (r"%s %S %K %R", b"v 1 1 \0\0\0\x01"),
         ("é", "é".encode()),
         ("", b""),
     ],
@@ -107,7 +108,7 @@ def test_an_unknown_directive_is_an_error(text):
 
 def test_null_key_and_value_write_nothing():
     row = Row(key=None, value=None)
-    assert parse_format("%k|%v")(row) == b"|"
+    assert parse_format("%k|%v|%K|%S")(row) == b"||-1|-1"
     assert render_value(row) == b"\n"
 
 
@@ -147,6 +148,89 @@ def test_json_has_other_bytes_as_base64_and_says_so():
 )
 def test_lines_are_separated_by_newlines(chunks, lines):
     assert [line for batch in split_lines(chunks) for line in batch] == lines
+
+
+@pytest.mark.parametrize(
+    ("chunks", "parts"),
+    [
+        ([b"a||b", b"|", b"|c|", b"|"], [b"a", b"b", b"c"]),
+        ([b"a|", b"x"], [b"a|x"]),
+    ],
+)
+def test_a_delimiter_may_be_split_between_chunks(chunks, parts):
+    assert [part for batch in split_lines(chunks, delimiter=b"||") for part in batch] == parts
+
+
+def test_lines_may_begin_with_headers():
+    args = parse(
+        ["produce", "t", "--header-separator", r"\t", "--key-separator", ":", "--null-value", "", "--header", "z=9"]
+    )
+    assert parser(args)([b"a:1,b:x\tk:v", b"\tk:"]) == [
+        NewRecord(b"k", b"v", [("z", b"9"), ("a", b"1"), ("b", b"x")]),
+        NewRecord(b"k", None, [("z", b"9")]),
+    ]
+    for line in (b"no tab", b"a\tv", b":1\tv"):
+        with pytest.raises(CommandError, match="header"):
+            parser(args)([line])
+
+
+def test_json_lines_are_what_consume_prints():
+    row = Row(key=b"\xff", value=None, headers=[("h", b"\xfe"), ("na\udce4b", None), ("h", b"1")])
+    line = render_json(row)
+    plain, kept = (
+        parser(parse(["produce", "t", "--json-lines", *more]))([line]) for more in ((), ("--keep-partitions",))
+    )
+    assert plain == [NewRecord(b"\xff", None, row.headers, None, row.timestamp_ms)]
+    assert kept == [NewRecord(b"\xff", None, row.headers, 3, row.timestamp_ms)]
+
+
+def test_json_lines_may_have_json_as_values_and_an_object_of_headers():
+    lines = [b'{"value": {"a": [1, "\xc3\xa9"]}, "headers": {"x": "y"}}', b"", b'{"value": 5, "key": null}']
+    assert parser(parse(["produce", "t", "--json-lines"]))(lines) == [
+        NewRecord(None, '{"a": [1, "é"]}'.encode(), [("x", b"y")]),
+        NewRecord(None, b"5", []),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "[1]",
+        '{"value": "x", "value_encoding": "base64"}',
+        '{"value": "x", "value_encoding": "hex"}',
+        '{"headers": [{"value": "x"}]}',
+        '{"headers": 5}',
+        '{"headers": [5]}',
+        '{"timestamp_ms": "soon"}',
+    ],
+)
+def test_other_lines_are_not_records(line):
+    with pytest.raises(CommandError, match="a line is not"):
+        parser(parse(["produce", "t", "--json-lines"]))([line.encode()])
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("90s", 90_000),
+        ("15m", 900_000),
+        ("2h", 7_200_000),
+        ("7d", 604_800_000),
+        ("250ms", 250),
+        ("1h30m", 5_400_000),
+        ("PT1H30M", 5_400_000),
+        ("P1DT1.5S", 86_401_500),
+    ],
+)
+def test_a_duration_has_units(text, milliseconds):
+    assert duration(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "P", "PT", "1x", "-5m", "1.5h"])
+def test_other_text_is_not_a_duration(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        duration(text)
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory():

@@ -181,6 +181,34 @@ class ConfigCalls(Calls):
 
         collect((await self._repeat(wanted, attempt, timeout)).items())
 
+    async def _replace_configs(
+        self,
+        configs: Mapping[ConfigResource, Mapping[str, str | bool | float]],
+        timeout: float | None,
+        validate_only: bool,
+    ) -> None:
+        given = {
+            resource: [{"name": name, "value": value} for name, value in settings(some)]
+            for resource, some in items_of("configs", configs)
+        }
+        boolean("validate_only", validate_only)
+
+        async def attempt(left_over: list[ConfigResource], left: float) -> dict[ConfigResource, KafkaError | None]:
+            requests = {
+                broker: (
+                    {
+                        "resources": [{**_named(each), "configs": given[each]} for each in part],
+                        "validateOnly": validate_only,
+                    },
+                    broker,
+                )
+                for broker, part in _by_broker(left_over, "controller").items()
+            }
+            responses = await self._ask_each("AlterConfigs", requests, left)
+            return _of_resources(left_over, "controller", responses, "replace configs of", lambda _: None)
+
+        collect((await self._repeat(_checked(given), attempt, timeout)).items())
+
     async def _list_resources(self, kinds: Iterable[ConfigKind], timeout: float | None) -> list[ConfigResource]:
         wanted = [_kind(kind) for kind in list_of_str("kinds", kinds)]
         # The first version lists only client metrics.
@@ -283,6 +311,28 @@ class Configs(ConfigCalls):
         """
         run(self._change_configs(changes, timeout, validate_only))
 
+    def replace_configs(
+        self,
+        configs: Mapping[ConfigResource, Mapping[str, str | bool | float]],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace all settings of any number of resources. Settings that are not given return to their defaults.
+
+        This also works before Kafka 2.3, where `incremental_alter_configs` does not.
+
+        Args:
+            configs: For each resource, all its settings.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the settings can be changed.
+
+        Raises:
+            InvalidConfigError: A setting does not exist, or its value is invalid.
+            CombinedError: The settings of some resources were not changed.
+        """
+        run(self._replace_configs(configs, timeout, validate_only))
+
     def list_config_resources(
         self, kinds: Iterable[ConfigKind] = (), timeout: float | None = None
     ) -> list[ConfigResource]:
@@ -339,6 +389,15 @@ class AsyncConfigs(ConfigCalls):
         validate_only: bool = False,
     ) -> None:
         await self._change_configs(changes, timeout, validate_only)
+
+    async def replace_configs(
+        self,
+        configs: Mapping[ConfigResource, Mapping[str, str | bool | float]],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._replace_configs(configs, timeout, validate_only)
 
     async def list_config_resources(
         self, kinds: Iterable[ConfigKind] = (), timeout: float | None = None

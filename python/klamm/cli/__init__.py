@@ -12,7 +12,33 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from klamm.cli import completion, config, consume, decode, demo, dev_broker, groups, mirror, produce, report, topics
+from klamm.cli import (
+    acls,
+    cluster,
+    completion,
+    config,
+    configs,
+    consume,
+    decode,
+    demo,
+    dev_broker,
+    elect,
+    features,
+    groups,
+    log_dirs,
+    mirror,
+    offsets,
+    produce,
+    quorum,
+    quotas,
+    reassign,
+    report,
+    tokens,
+    topics,
+    transactions,
+    typed_groups,
+    users,
+)
 from klamm.cli.options import Parser
 from klamm.cli.output import CommandError, Output, is_usage, print_error
 from klamm.cli.settings import effective
@@ -30,7 +56,21 @@ COMMANDS = (
     produce,
     consume,
     topics,
+    configs,
+    offsets,
     groups,
+    typed_groups,
+    transactions,
+    cluster,
+    log_dirs,
+    reassign,
+    elect,
+    features,
+    quorum,
+    acls,
+    quotas,
+    users,
+    tokens,
     mirror,
     decode,
     report,

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from klamm.cli.settings import defaults
+from klamm.config import options
 
 if TYPE_CHECKING:
     import argparse
@@ -46,6 +47,13 @@ def client_config(args: argparse.Namespace, client: str = "", /, **settings: str
 def admin_config(args: argparse.Namespace) -> dict[str, str]:
     """Return the configuration of a command about topics or groups."""
     return client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
+
+
+def side_config(args: argparse.Namespace) -> dict[str, str]:
+    """Return the configuration of an admin client beside another client, which gets the options of `-X`."""
+    config = client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
+    shared = {name for option in options() if "admin" in option.clients for name in (option.name, *option.aliases)}
+    return {name: value for name, value in config.items() if name in shared or name.replace("_", ".") in shared}
 
 
 @contextmanager

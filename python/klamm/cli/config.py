@@ -12,6 +12,7 @@ from klamm.cli.clients import client_config
 from klamm.cli.options import add_common
 from klamm.cli.output import print_error
 from klamm.cli.settings import config_path, effective, read_profiles
+from klamm.cli.watch import split_address
 from klamm.errors import AuthenticationError, BrokerError, KafkaError, NetworkError
 
 if TYPE_CHECKING:
@@ -110,10 +111,9 @@ def check(args: argparse.Namespace, output: Output) -> int:
 
 def try_address(address: str, done: Any) -> bool:
     """Resolve a bootstrap address and connect to it."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    host = host.strip("[]")
+    host, port = split_address(address)
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         done(Step("resolve", address, ok=False, detail=error.strerror or str(error)))
         return False
@@ -121,7 +121,7 @@ def try_address(address: str, done: Any) -> bool:
     done(Step("resolve", address, ok=True, detail=addresses))
     started = monotonic()
     try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
         why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
         done(Step("connect", address, ok=False, detail=why))

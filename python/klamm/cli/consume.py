@@ -1,6 +1,6 @@
-"""`klamm consume`: prints the records of a topic.
+"""`klamm consume`: prints the records of topics.
 
-With `--group` it is a member of a consumer group, which commits what was printed. Otherwise it assigns partitions itself and
+With `--group` or `--share` it is a member of a group, which commits what was printed. Otherwise it assigns partitions itself and
 commits nothing. It flushes the output after each poll, and ends when the program that reads the output ends, even if no record
 arrives.
 """
@@ -11,18 +11,20 @@ import os
 import select
 import stat
 import sys
+import time
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import klamm
-from klamm.cli.clients import client_config, closing
-from klamm.cli.options import add_connection, add_json, natural, positive
+from klamm.cli.clients import client_config, closing, side_config
+from klamm.cli.options import add_connection, add_json, duration, expression, natural, positive
 from klamm.cli.output import CommandError, UsageError
 from klamm.cli.positions import Bounds, Kind, Position, parse_position
 from klamm.cli.record_format import parse_format, render_json, render_value
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
@@ -42,13 +44,17 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "consume",
-        help="print the records of a topic",
-        description="Print the records of a topic. By default, print each value on a line of its own, and wait for new "
+        help="print the records of topics",
+        description="Print the records of topics. By default, print each value on a line of its own, and wait for new "
         "records forever.",
         epilog="POSITION applies to each partition. It is one of: earliest, latest (or end), OFFSET, -N (the last N "
-        "records), or @TIME (the first record at or after a time, in ISO 8601 or milliseconds since 1970).",
+        "records), or @TIME (the first record at or after a time, in ISO 8601 or milliseconds since 1970, or @-15m for the "
+        "last 15 minutes).",
     )
-    parser.add_argument("topic", metavar="TOPIC", help="topic to read")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", default=[], help="topics to read")
+    parser.add_argument(
+        "--matching", metavar="REGEX", type=expression, help="read all topics whose whole name matches this expression"
+    )
     add_connection(parser)
     parser.add_argument(
         "--from",
@@ -67,25 +73,36 @@ def add(commands: Commands) -> None:
         help="stop before this position (default: never stop)",
     )
     parser.add_argument(
-        "-e", "--exit", action="store_true", help="stop at the current end of the topic, as with --to end"
+        "-e", "--exit", action="store_true", help="stop at the current end of the topics, as with --to end"
     )
-    parser.add_argument(
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--group",
         metavar="NAME",
         help="read as a member of this consumer group: start at its committed offsets, and commit what was printed",
     )
+    group.add_argument(
+        "--share",
+        metavar="NAME",
+        help="read as a member of this share group (Kafka 4.1), and acknowledge what was printed",
+    )
     parser.add_argument(
         "--partition", metavar="N", type=natural, action="append", help="read only this partition; may be repeated"
     )
-    parser.add_argument("--max", metavar="N", type=positive, help="stop after N records")
+    parser.add_argument("-c", "--max", metavar="N", type=positive, help="stop after N records")
+    parser.add_argument(
+        "--idle", metavar="DURATION", type=duration, help="stop when no record arrives for this time, such as 5s"
+    )
     output_form = parser.add_mutually_exclusive_group()
     output_form.add_argument(
+        "-f",
         "--format",
         dest="render",
         metavar="TEXT",
         type=parse_format,
-        help=r"print each record in this format: %%k key, %%v value, %%t topic, %%p partition, %%o offset, %%T timestamp, "
-        r"%%h headers, %%%% a percent sign, and the escapes \n \t \r \0 \\ \xHH",
+        help=r"print each record in this format: %%k key, %%v or %%s value, %%t topic, %%p partition, %%o offset, "
+        r"%%T timestamp, %%h headers, %%K and %%S sizes of key and value (-1 for null), %%R size of the value as 4 bytes, "
+        r"%%%% a percent sign, and the escapes \n \t \r \0 \\ \xHH",
     )
     add_json(output_form, "print each record as one JSON object on a line")
     parser.set_defaults(run=run)
@@ -93,43 +110,97 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace, _: Output) -> int:
     """Print records until the end position, the maximum number, or Ctrl+C."""
+    if bool(args.topics) == (args.matching is not None):
+        raise UsageError("consume needs either topics or --matching", "name topics, or pass --matching 'logs-.*'")
     render: Render = render_json if args.json else args.render or render_value
     stop = args.stop or (Position(Kind.LATEST) if args.exit else None)
+    refuse_group_settings(args)
+    if args.share is not None:
+        return run_share(args, render)
     # A misspelled name must not create a topic.
     reset = "earliest" if args.group is None else group_reset(args)
     config = client_config(args, "consumer", auto_offset_reset=reset, allow_auto_create_topics="false")
     if args.group is not None:
         config["group.id"] = args.group
-    elif "group.id" in config or "group_id" in config:
+    with closing(klamm.Consumer(config)) as consumer:
+        topics = existing_topics(args)
+        if args.group is not None:
+            shown = ShownRebalances()
+            if args.matching is None:
+                consumer.subscribe(topics, on_rebalance=shown)
+            else:
+                consumer.subscribe(pattern=args.matching.pattern, on_rebalance=shown)
+            print_records(consumer.poll, render, args)
+            return 0
+        assigned = assignment(consumer, topics, args.partition, args.start, stop)
+        if assigned:
+            consumer.assign(assigned)
+            print_records(consumer.poll, render, args, Ends(consumer, assigned).reached)
+    return 0
+
+
+def run_share(args: argparse.Namespace, render: Render) -> int:
+    """Print records of a share group."""
+    refuse_with("--share", [*not_for_groups(args), ("--matching", args.matching)])
+    if args.start != Position(Kind.EARLIEST):
+        raise UsageError(
+            "--share and --from exclude each other: the group decides where it starts",
+            "leave out --from, and use `klamm share-groups reset-offsets`",
+        )
+    config = client_config(args, "share consumer")
+    config["group.id"] = args.share
+    with closing(klamm.ShareConsumer(config)) as consumer:
+        consumer.subscribe(existing_topics(args))
+        print_records(consumer.poll, render, args)
+        consumer.commit()
+    return 0
+
+
+def refuse_group_settings(args: argparse.Namespace) -> None:
+    """Raise if a group is given as a setting."""
+    if args.group is None and args.share is None and {"group.id", "group_id"} & dict(args.config).keys():
         raise UsageError(
             "a group set with -X would be ignored: this command would read from --from and not from the committed offsets",
             "use --group NAME to read as a member of a group",
         )
-    with closing(klamm.Consumer(config)) as consumer:
-        if args.group is not None:
-            consumer.partitions_for(args.topic)  # a topic that does not exist is an error at once
-            consumer.subscribe([args.topic], on_rebalance=ShownRebalances())
-            print_records(consumer, [], render, args.max)
-            return 0
-        assigned = assignment(consumer, args.topic, args.partition, args.start, stop)
-        if assigned:
-            consumer.assign(assigned)
-            print_records(consumer, assigned, render, args.max)
-    return 0
+
+
+def existing_topics(args: argparse.Namespace) -> list[str]:
+    """Return the topics to read; raise if one does not exist. Ask at once, and not when a consumer runs out of patience."""
+    with klamm.Admin(side_config(args)) as admin:
+        names = admin.list_topics(internal=True)
+    if args.matching is not None:
+        found = [name for name in names if args.matching.fullmatch(name)]
+        if not found and args.group is None:
+            raise CommandError(f"no topic matches {args.matching.pattern!r}", "see `klamm topics list`")
+        return found
+    for topic in args.topics:
+        if topic not in names:
+            close = get_close_matches(topic, names, 1)
+            raise CommandError(
+                f"topic {topic!r} does not exist", f"did you mean {close[0]}?" if close else "see `klamm topics list`"
+            )
+    return list(dict.fromkeys(args.topics))
+
+
+def not_for_groups(args: argparse.Namespace) -> list[tuple[str, object]]:
+    """Return options that a member of a group cannot have, with their values."""
+    return [("--partition", args.partition), ("--to", args.stop), ("--exit", args.exit)]
+
+
+def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
+    """Raise if one of some options is given."""
+    given = [name for name, value in others if value not in (None, False)]
+    if given:
+        raise UsageError(
+            f"{option} and {given[0]} exclude each other: the group decides which partitions a member reads, and until when",
+            "leave one of them out, or use --max or --idle to stop",
+        )
 
 
 def group_reset(args: argparse.Namespace) -> str:
     """Return where a group without committed offsets starts; refuse options that a member of a group cannot have."""
-    given = [
-        name
-        for name, value in (("--partition", args.partition), ("--to", args.stop), ("--exit", args.exit))
-        if value not in (None, False)
-    ]
-    if given:
-        raise UsageError(
-            f"--group and {given[0]} exclude each other: the group decides which partitions a member reads, and until when",
-            "leave one of them out, or use --max to stop",
-        )
+    refuse_with("--group", not_for_groups(args))
     if args.start.kind not in RESETS:
         raise UsageError(
             "with --group, --from must be earliest or latest: a group reads from its committed offsets",
@@ -161,50 +232,70 @@ def show_partitions(participle: str, partitions: Collection[klamm.TopicPartition
 
 
 def assignment(
-    consumer: klamm.Consumer, topic: str, wanted: list[int] | None, start: Position, stop: Position | None
+    consumer: klamm.Consumer, topics: list[str], wanted: list[int] | None, start: Position, stop: Position | None
 ) -> list[klamm.TopicPartition]:
     """Return the partitions and offsets to read, without partitions that have no record between `start` and `stop`."""
-    known = consumer.partitions_for(topic)
-    for number in wanted or ():
-        if number not in known:
-            raise CommandError(
-                f"topic {topic!r} has no partition {number}",
-                f"use one of its partitions: {', '.join(map(str, sorted(known)))}",
-            )
-    partitions = [klamm.TopicPartition(topic, number) for number in sorted(set(wanted or known))]
+    partitions = []
+    for topic in topics:
+        known = consumer.partitions_for(topic)
+        for number in wanted or ():
+            if number not in known:
+                raise CommandError(
+                    f"topic {topic!r} has no partition {number}",
+                    f"use one of its partitions: {', '.join(map(str, sorted(known)))}",
+                )
+        partitions += [klamm.TopicPartition(topic, number) for number in sorted(set(wanted or known))]
     bounds = Bounds.ask(consumer, partitions)
     first = bounds.locate(consumer, start)
     if stop is None:
-        return [klamm.TopicPartition(topic, each.partition, first[each]) for each in partitions]
+        return [klamm.TopicPartition(each.topic, each.partition, first[each]) for each in partitions]
     last = bounds.locate(consumer, stop)
     return [
-        klamm.TopicPartition(topic, each.partition, first[each], last[each])
+        klamm.TopicPartition(each.topic, each.partition, first[each], last[each])
         for each in partitions
         if first[each] < last[each]
     ]
 
 
+class Ends:
+    """Tells when all assigned partitions have reached their ends."""
+
+    def __init__(self, consumer: klamm.Consumer, assigned: list[klamm.TopicPartition]) -> None:
+        self._consumer = consumer
+        self._unfinished = [each for each in assigned if each.end_offset is not None]
+        self._bounded = bool(self._unfinished)
+
+    def reached(self) -> bool:
+        """Return whether all partitions have ends and have reached them."""
+        self._unfinished = [each for each in self._unfinished if self._consumer.position(each) < (each.end_offset or 0)]
+        return self._bounded and not self._unfinished
+
+
 def print_records(
-    consumer: klamm.Consumer, assigned: list[klamm.TopicPartition], render: Render, limit: int | None
+    poll: Callable[[float, int], klamm.Records],
+    render: Render,
+    args: argparse.Namespace,
+    at_end: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Write records to standard output, until all partitions have reached their end or `limit` records are written."""
+    """Write records to standard output, until the end, `--max` records, or no record for the time of `--idle`."""
     out = sys.stdout.buffer
-    unfinished = [partition for partition in assigned if partition.end_offset is not None]
-    bounded = bool(unfinished)
-    remaining = limit
+    remaining = args.max
+    last = time.monotonic()
     while True:
         count = POLL_RECORDS if remaining is None else min(remaining, POLL_RECORDS)
-        records = consumer.poll(timeout=POLL_SECONDS, max_records=count)
+        records = poll(POLL_SECONDS, count)
         out.write(b"".join(map(render, records)))
         out.flush()
         if remaining is not None:
             remaining -= len(records)
             if remaining == 0:
                 return
-        if bounded:
-            unfinished = [each for each in unfinished if consumer.position(each) < (each.end_offset or 0)]
-            if not unfinished:
-                return
+        if at_end():
+            return
+        if records:
+            last = time.monotonic()
+        elif args.idle is not None and (time.monotonic() - last) * 1000 >= args.idle:
+            return
         if not records and is_pipe_closed(out.fileno()):
             raise BrokenPipeError
 

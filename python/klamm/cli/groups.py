@@ -1,15 +1,16 @@
-"""`klamm groups`: lists and describes groups, resets their offsets, and deletes groups. `klamm.Admin` does the work."""
+"""`klamm groups`: lists and describes groups, deletes groups, members and offsets. `group_resets` resets offsets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import klamm
+from klamm.admin import RemovedMember
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, add_confirmation, natural, topic_partitions
-from klamm.cli.output import CommandError
-from klamm.cli.positions import Bounds, Kind, Position, parse_time
-from klamm.errors import GroupIdNotFoundError
+from klamm.cli.group_resets import add_reset
+from klamm.cli.options import add_common, add_confirmation
+from klamm.cli.typed_groups import delete_offsets
+from klamm.cli.values import add_partitions
 
 if TYPE_CHECKING:
     import argparse
@@ -57,56 +58,43 @@ def add(commands: Commands) -> None:
     )
     add_common(part, describe, "print one JSON object, with the groups, their members and partitions")
 
+    add_reset(parts, "consumer")
+
     part = parts.add_parser(
-        "reset-offsets",
-        help="set the offsets of a group",
-        description="Set the committed offsets of a group, for all partitions with a committed offset or for the topics "
-        "of --topic. The group must have no members. Without --execute, only print the new offsets.",
+        "delete-offsets",
+        help="delete offsets of a group",
+        description="Delete the committed offsets of topics in a group. No member may subscribe to the topics.",
     )
-    part.add_argument("group", metavar="GROUP", help="group to reset")
-    to = part.add_mutually_exclusive_group(required=True)
-    to.add_argument(
-        "--to-earliest",
-        dest="to",
-        action="store_const",
-        const=Position(Kind.EARLIEST),
-        help="set the first offset, to read all records",
+    part.add_argument("group", metavar="GROUP", help="group whose offsets to delete")
+    add_partitions(part, "topics, or partitions as TOPIC:0,1")
+    part.set_defaults(kind="consumer")
+    add_confirmation(part)
+    add_common(part, delete_offsets, "print one JSON object, with group and topics")
+
+    part = parts.add_parser(
+        "remove-members",
+        help="remove members from a group",
+        description="Remove members from a group, so that the group rebalances. A removed member that still runs joins again.",
     )
-    to.add_argument(
-        "--to-latest",
-        dest="to",
-        action="store_const",
-        const=Position(Kind.LATEST),
-        help="set the end offset, to read only new records",
-    )
-    to.add_argument(
-        "--to-offset", dest="to", metavar="N", type=to_offset, help="set this offset, or the nearest existing one"
-    )
-    to.add_argument(
-        "--to-datetime",
-        dest="to",
-        metavar="TIME",
-        type=to_time,
-        help="set the offset of the first record at or after this time, in ISO 8601 or milliseconds since 1970",
-    )
-    to.add_argument(
-        "--shift-by",
-        dest="shift",
-        metavar="N",
-        type=int,
-        help="move the committed offset by N records, backwards if N is negative (--shift-by=-5)",
-    )
+    part.add_argument("group", metavar="GROUP", help="group whose members to remove")
     part.add_argument(
-        "--topic",
-        dest="topics",
-        metavar="TOPIC[:N,N]",
-        type=topic_partitions,
+        "--member",
+        dest="members",
+        metavar="ID",
         action="append",
         default=[],
-        help="reset only this topic, or only these partitions of it; may be repeated",
+        help="remove only this member; may be repeated",
     )
-    part.add_argument("--execute", action="store_true", help="set the offsets, instead of only printing them")
-    add_common(part, reset, "print one JSON object, with group, executed and partitions")
+    part.add_argument(
+        "--instance",
+        dest="instances",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="remove only the static member with this instance ID; may be repeated",
+    )
+    add_confirmation(part)
+    add_common(part, remove_members, "print one JSON object, with group and removed")
 
     part = parts.add_parser(
         "delete", help="delete groups", description="Delete groups without members, and their committed offsets."
@@ -114,16 +102,6 @@ def add(commands: Commands) -> None:
     part.add_argument("groups", metavar="GROUP", nargs="+", help="groups to delete")
     add_confirmation(part)
     add_common(part, delete, "print one JSON object, with the deleted groups")
-
-
-def to_offset(text: str) -> Position:
-    """Parse an offset."""
-    return Position(Kind.OFFSET, natural(text))
-
-
-def to_time(text: str) -> Position:
-    """Parse a time."""
-    return Position(Kind.TIME, parse_time(text))
 
 
 def list_groups(args: argparse.Namespace, output: Output) -> int:
@@ -246,63 +224,16 @@ def group_fields(
     }
 
 
-def reset(args: argparse.Namespace, output: Output) -> int:
-    """Set the offsets of a group, or only print the new ones."""
-    config = admin_config(args)
-    with klamm.Admin(config) as admin:
-        check_empty(admin, args.group)
-        current = admin.group_offsets(args.group)
-        chosen = choose(admin, args.topics) if args.topics else list(current)
-        if not chosen:
-            raise CommandError(f"group {args.group!r} has no committed offsets", hint="name topics with --topic")
-        with klamm.Consumer(config) as consumer:
-            bounds = Bounds.ask(consumer, chosen)
-            new = shifted(bounds, current, args.shift) if args.to is None else bounds.locate(consumer, args.to)
-        if args.execute:
-            admin.alter_group_offsets(args.group, new)
-    parts = [
-        {"topic": tp.topic, "partition": tp.partition, "current_offset": current.get(tp), "new_offset": offset}
-        for tp, offset in sorted(new.items(), key=lambda item: (item[0].topic, item[0].partition))
-    ]
-    if args.json:
-        output.result({"group": args.group, "executed": args.execute, "partitions": parts})
-        return 0
-    output.table(("topic", "partition", "current", "new"), [tuple(part.values()) for part in parts])
-    if not args.execute:
-        output.say("nothing was changed; use --execute to set the new offsets")
+def remove_members(args: argparse.Namespace, output: Output) -> int:
+    """Remove members."""
+    chosen: list[RemovedMember | str] = [*args.instances, *(RemovedMember(member_id=each) for each in args.members)]
+    names = [*args.instances, *args.members]
+    with klamm.Admin(admin_config(args)) as admin:
+        if not output.confirmed(args, [f"remove {name} from group {args.group}" for name in names or ["all members"]]):
+            return 0
+        admin.remove_group_members(args.group, chosen or None)
+    if output.json:
+        output.result({"group": args.group, "removed": names or "all"})
+    else:
+        output.say(f"removed {', '.join(names) or 'all members'} from group {args.group}")
     return 0
-
-
-def check_empty(admin: klamm.Admin, group: str) -> None:
-    """Raise if the group has members. They would continue from their positions and overwrite the new offsets."""
-    try:
-        found = admin.describe_groups([group])[group]
-    except GroupIdNotFoundError:
-        return
-    if found.state not in {"Empty", "Dead"}:
-        raise CommandError(
-            f"cannot reset offsets: group {group!r} is in use, in state {found.state} with {len(found.members)} members",
-            hint="stop its members first; `klamm groups describe` shows their hosts",
-        )
-
-
-def choose(admin: klamm.Admin, topics: list[tuple[str, list[int] | None]]) -> list[klamm.TopicPartition]:
-    """Return the partitions that `--topic` names; raise if one does not exist."""
-    found = admin.describe_topics([topic for topic, _ in topics])
-    chosen: dict[klamm.TopicPartition, None] = {}
-    for topic, numbers in topics:
-        existing = [part.partition for part in found[topic].partitions]
-        for number in existing if numbers is None else numbers:
-            if number not in existing:
-                raise CommandError(f"topic {topic!r} has no partition {number}", hint=f"use 0 to {len(existing) - 1}")
-            chosen[klamm.TopicPartition(topic, number)] = None
-    return list(chosen)
-
-
-def shifted(bounds: Bounds, current: dict[klamm.TopicPartition, int], shift: int) -> dict[klamm.TopicPartition, int]:
-    """Return committed offsets moved by a number of records, limited to the offsets that exist."""
-    for tp in bounds.begin:
-        if tp not in current:
-            message = f"cannot shift the offset of {tp.topic}-{tp.partition}: the group has no committed offset for it"
-            raise CommandError(message, hint="use --to-earliest, --to-latest or --to-offset, which need none")
-    return {tp: min(max(current[tp] + shift, begin), bounds.end[tp]) for tp, begin in bounds.begin.items()}

@@ -39,12 +39,16 @@ def open_raw(path: str | Path) -> io.FileIO:
     return io.FileIO(path)
 
 
-def split_lines(chunks: Iterable[bytes], limit: int = LINE_LIMIT) -> Iterator[list[bytes]]:
-    """Split chunks into lines. Each batch contains the lines that end in one chunk."""
+def split_lines(chunks: Iterable[bytes], limit: int = LINE_LIMIT, *, delimiter: bytes = b"\n") -> Iterator[list[bytes]]:
+    """Split chunks into lines, or at another delimiter. Each batch contains the lines that end in one chunk."""
     incomplete: list[bytes] = []
     size = 0
     for chunk in chunks:
-        parts = chunk.split(b"\n")
+        if len(delimiter) > 1 and incomplete:
+            # The delimiter may begin in one chunk and end in the next.
+            chunk = b"".join((*incomplete, chunk))  # noqa: PLW2901
+            incomplete, size = [], 0
+        parts = chunk.split(delimiter)
         rest = parts.pop()
         if parts:
             parts[0] = b"".join((*incomplete, parts[0]))

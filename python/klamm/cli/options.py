@@ -169,6 +169,14 @@ def topic_partitions(text: str) -> tuple[str, list[int] | None]:
     return topic, naturals(numbers) if colon else None
 
 
+def expression(text: str) -> re.Pattern[str]:
+    """Parse a regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
+
+
 def encoded(text: str) -> bytes:
     """Return the original bytes of an argument, also if they are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")

@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from klamm.cli.options import duration
 from klamm.cli.output import CommandError
 from klamm.consumer import BEGINNING
 from klamm.record import at_all
@@ -61,7 +62,12 @@ def parse_position(text: str) -> Position:
 
 
 def parse_time(text: str) -> int:
-    """Parse a time into milliseconds since 1970: a number of milliseconds or ISO 8601, in local time unless it has an offset."""
+    """Parse a time into milliseconds since 1970.
+
+    It is a number of milliseconds, ISO 8601 in local time unless it has an offset, or a duration before now, such as -15m.
+    """
+    if text.startswith("-"):
+        return max(round(time.time() * 1000) - duration(text[1:]), 0)
     if text.isascii() and text.isdigit():
         return int(text)
     # Python 3.10 does not parse the Z of ISO 8601.

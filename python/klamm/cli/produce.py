@@ -1,48 +1,71 @@
-"""`klamm produce`: sends each line of standard input, or of files, as one record. `lines` splits the input."""
+"""`klamm produce`: sends lines of standard input or of files, JSON objects, or whole files. `records_in` parses the input."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import klamm
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import read_chunks, split_lines, total_size
-from klamm.cli.options import add_connection, add_json, encoded, natural, pair
+from klamm.cli.options import add_connection, add_json, encoded, natural, pair, positive
+from klamm.cli.output import UsageError
+from klamm.cli.records_in import Batch, parser, separator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Self
 
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
+    from klamm.cli.records_in import NewRecord
 
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser(
+    part = commands.add_parser(
         "produce",
         help="send lines to a topic",
         description="Send each line of standard input, or of files, as one record. Bytes are sent unchanged.",
     )
-    parser.add_argument("topic", metavar="TOPIC", help="topic to send to")
-    parser.add_argument(
+    part.add_argument("topic", metavar="TOPIC", help="topic to send to")
+    part.add_argument(
         "files",
         metavar="FILE",
         nargs="*",
         default=[],
         help="files to read; - is standard input (default: standard input)",
     )
-    add_connection(parser)
-    parser.add_argument(
+    add_connection(part)
+    form = part.add_mutually_exclusive_group()
+    form.add_argument(
+        "-D",
+        "--delimiter",
+        metavar="TEXT",
+        type=separator,
+        default=b"\n",
+        help=r"split the input at TEXT instead of at the end of each line; \n, \t and \0 are escapes",
+    )
+    form.add_argument("--whole-files", action="store_true", help="send each file as one record")
+    form.add_argument(
+        "--json-lines",
+        action="store_true",
+        help="each line is an object as `klamm consume --json` prints it: key, value, headers and timestamp_ms are sent",
+    )
+    part.add_argument(
+        "--keep-partitions", action="store_true", help="with --json-lines, send each record to its partition"
+    )
+    part.add_argument(
         "--key-separator",
         metavar="TEXT",
         type=separator,
         help=r"split each line at the first TEXT into key and value; \t means a tab; a line without TEXT has a null key",
     )
-    parser.add_argument(
+    part.add_argument("--key", metavar="TEXT", type=encoded, help="send all records with this key")
+    part.add_argument(
         "--header",
         dest="headers",
         metavar="KEY=VALUE",
@@ -51,45 +74,71 @@ def add(commands: Commands) -> None:
         default=[],
         help="add this header to each record; may be repeated",
     )
-    parser.add_argument(
+    part.add_argument(
+        "--header-separator",
+        metavar="TEXT",
+        type=separator,
+        help=r"each line begins with headers as name:value,name:value, which end at the first TEXT, such as \t",
+    )
+    part.add_argument(
         "--partition", metavar="N", type=natural, help="send all records to this partition (default: by key)"
     )
-    parser.add_argument(
+    part.add_argument(
         "--acks",
         choices=("0", "1", "all"),
         help="wait until a record is stored by no replica (0), by the leader (1), or by all in-sync replicas (default: all)",
     )
-    parser.add_argument(
+    part.add_argument(
         "--compression",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         help="compress record batches with this codec (default: none)",
     )
-    parser.add_argument(
+    part.add_argument(
         "--null-value",
         metavar="TEXT",
         type=encoded,
         help="send a null value for lines with this value, which deletes the key from a compacted topic",
     )
-    add_json(parser, "print one JSON object at the end, with topic, records, bytes (of values) and seconds")
-    parser.set_defaults(run=run)
+    part.add_argument("--null-key", metavar="TEXT", type=encoded, help="send a null key for lines with this key")
+    part.add_argument(
+        "--transactional-id",
+        metavar="ID",
+        help="send all records in one transaction with this ID: after an error, none is visible to read_committed",
+    )
+    part.add_argument(
+        "--transaction-size",
+        metavar="N",
+        type=positive,
+        help="with --transactional-id, commit after each N records or more",
+    )
+    add_json(part, "print one JSON object at the end, with topic, records, bytes (of values) and seconds")
+    part.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Send the lines, and return when every record is acknowledged."""
+    """Send the input, and return when every record is acknowledged."""
+    check(args)
     files: list[str] = args.files or ["-"]
     typed = "-" in files and sys.stdin.isatty()
     started = time.monotonic()
     records = value_bytes = 0
     size = total_size(files)
-    producer = klamm.Producer(client_config(args, "producer", acks=args.acks, compression_type=args.compression))
+    config = client_config(
+        args, "producer", acks=args.acks, compression_type=args.compression, transactional_id=args.transactional_id
+    )
+    parse = parser(args)
+    producer = klamm.Producer(config)
     with closing(producer), output.progress(f"produce {args.topic}", size, show=not typed) as advance:
-        for path in files:
-            for lines in split_lines(read_chunks(path)):
-                batch = split_keys(lines, args.key_separator)
-                send(producer, batch, args)
-                records += len(lines)
-                value_bytes += sum(map(len, batch.values))
-                advance(sum(map(len, lines)) + len(lines), len(lines))
+        with Sender(producer, args) as sender:
+            for path in files:
+                for lines in parts(path, args):
+                    batch = parse(lines)
+                    sender.send(batch)
+                    records += len(batch.values if isinstance(batch, Batch) else batch)
+                    values = batch.values if isinstance(batch, Batch) else [each.value for each in batch]
+                    # A null value counts as the text that stands for it in the input.
+                    value_bytes += sum(len(value if value is not None else args.null_value or b"") for value in values)
+                    advance(sum(map(len, lines)) + len(lines) * len(args.delimiter), len(lines))
         producer.flush()
     seconds = time.monotonic() - started
     if args.json:
@@ -103,49 +152,86 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Values and keys of lines. `keys` is None if all keys are null."""
+def check(args: argparse.Namespace) -> None:
+    """Raise if options exclude each other."""
+    needs = (
+        ("--keep-partitions", args.keep_partitions, "--json-lines", args.json_lines),
+        ("--transaction-size", args.transaction_size, "--transactional-id", args.transactional_id),
+        ("--null-key", args.null_key is not None, "--key-separator", args.key_separator is not None),
+    )
+    for option, is_given, other, is_there in needs:
+        if is_given and not is_there:
+            raise UsageError(f"{option} needs {other}", "add it, or leave the option out")
+    excluded = (
+        ("--json-lines", args.json_lines, "--key-separator", args.key_separator is not None),
+        ("--json-lines", args.json_lines, "--header-separator", args.header_separator is not None),
+        ("--json-lines", args.json_lines, "--null-value", args.null_value is not None),
+        ("--json-lines", args.json_lines, "--key", args.key is not None),
+        ("--key", args.key is not None, "--key-separator", args.key_separator is not None),
+        ("--keep-partitions", args.keep_partitions, "--partition", args.partition is not None),
+        ("--transactional-id", args.transactional_id, "--acks", args.acks in ("0", "1")),
+    )
+    for option, is_given, other, is_there in excluded:
+        if is_given and is_there:
+            raise UsageError(f"{option} and {other} exclude each other", "leave one of them out")
 
-    values: Sequence[bytes]
-    keys: Sequence[bytes | None] | None = None
+
+def parts(path: str, args: argparse.Namespace) -> Iterator[list[bytes]]:
+    """Yield the parts of a file that become records, in lists."""
+    if args.whole_files:
+        yield [b"".join(read_chunks(path))]
+    else:
+        yield from split_lines(read_chunks(path), delimiter=args.delimiter)
 
 
-def split_keys(lines: Sequence[bytes], separator: bytes | None) -> Batch:
-    """Split each line into key and value; a line without the separator gets a null key."""
-    if separator is None:
-        return Batch(lines)
-    values: list[bytes] = []
-    keys: list[bytes | None] = []
-    for line in lines:
-        key, found, value = line.partition(separator)
-        values.append(value if found else line)
-        keys.append(key if found else None)
-    return Batch(values, keys)
+class Sender:
+    """Sends batches, in transactions if the producer has a transactional ID."""
+
+    def __init__(self, producer: klamm.Producer, args: argparse.Namespace) -> None:
+        self._producer = producer
+        self._args = args
+        self._transaction: klamm.Transaction | None = None
+        self._in_transaction = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._transaction is not None:
+            self._transaction.__exit__(kind, error, None)
+
+    def send(self, batch: Batch | list[NewRecord]) -> None:
+        """Send a batch."""
+        size = self._args.transaction_size
+        if self._args.transactional_id is not None and self._transaction is None:
+            self._transaction = self._producer.transaction().__enter__()
+        if isinstance(batch, Batch):
+            send_batch(self._producer, batch, self._args)
+        else:
+            send_records(self._producer, batch, self._args)
+        self._in_transaction += len(batch.values if isinstance(batch, Batch) else batch)
+        if self._transaction is not None and size is not None and self._in_transaction >= size:
+            self._transaction.__exit__(None, None, None)
+            self._transaction, self._in_transaction = None, 0
 
 
-def send(producer: klamm.Producer, batch: Batch, args: argparse.Namespace) -> None:
-    """Send a batch: in one call, unless records need headers or null values."""
-    if not args.headers and args.null_value is None:
-        producer.send_many(args.topic, batch.values, keys=batch.keys, partition=args.partition)
-        return
-    keys = batch.keys if batch.keys is not None else [None] * len(batch.values)
-    for value, key in zip(batch.values, keys, strict=True):
+def send_batch(producer: klamm.Producer, batch: Batch, args: argparse.Namespace) -> None:
+    """Send values and keys in one call."""
+    keys: Sequence[bytes | None] | None = batch.keys if args.key is None else [args.key] * len(batch.values)
+    producer.send_many(args.topic, batch.values, keys=keys, partition=args.partition)
+
+
+def send_records(producer: klamm.Producer, records: list[NewRecord], args: argparse.Namespace) -> None:
+    """Send records with headers, partitions or times."""
+    for record in records:
         producer.send_nowait(
             args.topic,
-            None if value == args.null_value else value,
-            key=key,
-            partition=args.partition,
-            headers=args.headers or None,
+            record.value,
+            key=record.key if args.key is None else args.key,
+            partition=args.partition if record.partition is None else record.partition,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers or None,
         )
-
-
-def separator(text: str) -> bytes:
-    r"""Parse a key separator, with the escapes `\t` and `\0`."""
-    parsed = encoded(text.replace(r"\t", "\t").replace(r"\0", "\0"))
-    if not parsed:
-        raise argparse.ArgumentTypeError("the separator must not be empty")
-    return parsed
 
 
 def header(text: str) -> tuple[str, bytes]:

@@ -3,6 +3,9 @@ r"""Formats the records of `klamm consume`, by a format string or as JSON.
 | directive | output |
 |---|---|
 | %k %v | bytes of key and value; nothing for null |
+| %s | as %v, in kcat's words |
+| %K %S | sizes of key and value in bytes; -1 for null |
+| %R | size of the value as a big-endian integer of 4 bytes; -1 for null |
 | %t %p %o | topic, partition, offset |
 | %T | timestamp in milliseconds since 1970; -1 if the record has none |
 | %h | headers as name=value, separated by commas |
@@ -106,11 +109,20 @@ def render_headers(record: klamm.Record) -> bytes:
     return b",".join(name_bytes(name) + b"=" + (value or b"") for name, value in record.headers)
 
 
+def size(data: bytes | None) -> int:
+    """Return the number of bytes, or -1 for null."""
+    return -1 if data is None else len(data)
+
+
 TOKEN = re.compile(r"%(?P<directive>.|$)|\\(?P<escape>x[0-9a-fA-F]{2}|.|$)|(?P<literal>[^%\\]+)", re.DOTALL)
 
 DIRECTIVES: dict[str, Render] = {
     "k": lambda record: record.key or b"",
     "v": lambda record: record.value or b"",
+    "s": lambda record: record.value or b"",
+    "K": lambda record: b"%d" % size(record.key),
+    "S": lambda record: b"%d" % size(record.value),
+    "R": lambda record: size(record.value).to_bytes(4, "big", signed=True),
     "t": lambda record: record.topic.encode(),
     "p": lambda record: b"%d" % record.partition,
     "o": lambda record: b"%d" % record.offset,

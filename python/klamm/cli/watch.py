@@ -22,6 +22,7 @@ FIRST_TRY = 0.3
 """Seconds before the first connection: most commands have finished by then."""
 CONNECT_SECONDS = 0.3
 PAUSE = 1.0
+DEFAULT_PORT = 9092
 FRAME = 0.1
 
 
@@ -84,9 +85,8 @@ def first_failure(bootstrap: str) -> str | None:
 
 def connect(address: str, failures: dict[str, str], accepted: threading.Event) -> None:
     """Connect to an address, and note the failure or the success."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        socket.create_connection(split_address(address), CONNECT_SECONDS).close()
     except TimeoutError:
         pass
     except OSError as error:
@@ -95,3 +95,12 @@ def connect(address: str, failures: dict[str, str], accepted: threading.Event) -
         accepted.set()  # the client refuses this address with a better message
     else:
         accepted.set()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return the host and the port of a bootstrap address, which may have a protocol and lack a port."""
+    rest = address.rpartition("://")[2]
+    host, colon, port = rest.rpartition(":")
+    if not colon or rest.endswith("]"):
+        return rest.strip("[]"), DEFAULT_PORT
+    return host.strip("[]"), int(port)

@@ -1,0 +1,162 @@
+"""`klamm cluster`: describes a cluster as `kcat -L` does, lists versions of APIs, and forgets nodes that are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import klamm
+from klamm.cli.clients import admin_config
+from klamm.cli.options import add_common, add_confirmation, natural, naturals
+from klamm.cli.values import as_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "cluster",
+        help="describe the cluster and its brokers",
+        description="Describe the cluster and its brokers, and forget nodes that are gone.",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    part = parts.add_parser(
+        "describe",
+        help="print brokers and topics",
+        description="Print the cluster ID, the controller, the brokers and the topics, as `kcat -L` does.",
+    )
+    part.add_argument(
+        "--fenced", action="store_true", help="also print brokers that are registered, but not in use (Kafka 4.0)"
+    )
+    add_common(part, describe, "print one JSON object, with cluster_id, controller, brokers and topics")
+
+    part = parts.add_parser(
+        "api-versions",
+        help="print the versions of each API that brokers support",
+        description="Print the oldest and newest version of each API that brokers support.",
+    )
+    part.add_argument(
+        "--broker", dest="brokers", metavar="ID,ID", type=naturals, help="ask these brokers (default: all)"
+    )
+    add_common(part, api_versions, "print one JSON object, with the brokers and their APIs")
+
+    part = parts.add_parser(
+        "coordinators",
+        help="print the broker that coordinates a group or transaction",
+        description="Print the brokers that coordinate groups or transactional IDs.",
+    )
+    part.add_argument("keys", metavar="NAME", nargs="+", help="names of groups, or transactional IDs")
+    part.add_argument(
+        "--type",
+        dest="kind",
+        choices=("group", "transaction", "share"),
+        default="group",
+        help="type of the names (default: group)",
+    )
+    add_common(part, coordinators, "print one JSON object, with the coordinators")
+
+    part = parts.add_parser(
+        "unregister",
+        help="forget a node that was shut down for good",
+        description="Forget a broker or controller that was shut down for good (KRaft).",
+    )
+    which = part.add_mutually_exclusive_group(required=True)
+    which.add_argument("--broker", metavar="ID", type=natural, help="forget this broker (Kafka 3.7)")
+    which.add_argument("--controller", metavar="ID", type=natural, help="forget this controller (Kafka 4.4)")
+    add_confirmation(part)
+    add_common(part, unregister, "print one JSON object, with the node")
+
+
+def describe(args: argparse.Namespace, output: Output) -> int:
+    """Print brokers and topics."""
+    with klamm.Admin(admin_config(args)) as admin:
+        cluster = admin.describe_cluster(fenced=args.fenced)
+        names = admin.list_topics(internal=True)
+        topics = admin.describe_topics(names) if names else {}
+    listed = [
+        {
+            "name": name,
+            "partitions": len(topic.partitions),
+            "replication_factor": max((len(part.replicas) for part in topic.partitions), default=0),
+            "under_replicated": sum(len(part.isr) < len(part.replicas) for part in topic.partitions),
+            "internal": topic.internal,
+        }
+        for name, topic in sorted(topics.items())
+    ]
+    if output.json:
+        cells = {"cluster_id": cluster.cluster_id, "controller": cluster.controller}
+        output.result(
+            {**cells, "brokers": as_json(sorted(cluster.brokers, key=lambda node: node.id)), "topics": listed}
+        )
+        return 0
+    output.say(f"cluster {cluster.cluster_id or '-'}, {len(cluster.brokers)} brokers, {len(listed)} topics")
+    output.table(
+        ("broker", "host", "port", "rack", "state"),
+        [
+            (
+                str(node.id),
+                node.host,
+                str(node.port),
+                node.rack,
+                "fenced" if node.is_fenced else "controller" if node.id == cluster.controller else "alive",
+            )
+            for node in sorted(cluster.brokers, key=lambda node: node.id)
+        ],
+    )
+    if listed:
+        output.say("")
+        output.table(
+            ("topic", "partitions", "replicas", "under replicated", "internal"),
+            [tuple(topic.values()) for topic in listed],
+        )
+    return 0
+
+
+def api_versions(args: argparse.Namespace, output: Output) -> int:
+    """Print versions of APIs."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.api_versions(args.brokers)
+    if output.json:
+        output.result({"brokers": [{"broker": broker, "apis": as_json(found[broker])} for broker in sorted(found)]})
+        return 0
+    rows = [
+        (str(broker), name, versions.min, versions.max)
+        for broker in sorted(found)
+        for name, versions in sorted(found[broker].items())
+    ]
+    output.table(("broker", "api", "min", "max"), rows)
+    return 0
+
+
+def coordinators(args: argparse.Namespace, output: Output) -> int:
+    """Print coordinators."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.find_coordinators(args.keys, args.kind)
+    listed = [{"name": key, "broker": node.id, "host": node.host, "port": node.port} for key, node in found.items()]
+    if output.json:
+        output.result({"coordinators": listed})
+    else:
+        output.table(
+            ("name", "broker", "host", "port"),
+            [(each["name"], str(each["broker"]), each["host"], str(each["port"])) for each in listed],
+        )
+    return 0
+
+
+def unregister(args: argparse.Namespace, output: Output) -> int:
+    """Forget a node."""
+    kind, node = ("broker", args.broker) if args.broker is not None else ("controller", args.controller)
+    with klamm.Admin(admin_config(args)) as admin:
+        if not output.confirmed(args, [f"unregister {kind} {node}"]):
+            return 0
+        (admin.unregister_broker if kind == "broker" else admin.unregister_controller)(node)
+    if output.json:
+        output.result({"unregistered": {kind: node}})
+    else:
+        output.say(f"unregistered {kind} {node}")
+    return 0

@@ -1,0 +1,195 @@
+"""`klamm configs`: shows and changes the settings of topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import klamm
+from klamm.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource
+from klamm.cli.clients import admin_config
+from klamm.cli.options import add_common, add_confirmation, pair
+from klamm.cli.output import UsageError
+from klamm.cli.values import as_json
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from klamm.admin import ConfigEntry
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+KINDS = ("topic", "broker", "broker-logger", "group", "client-metrics")
+DEFAULTS = {ConfigSource.DEFAULT}
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "configs",
+        help="show and change settings of topics, brokers and groups",
+        description="Show and change the settings of topics, brokers, groups and client metrics.",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    part = parts.add_parser(
+        "describe",
+        help="print settings",
+        description="Print the settings that differ from the defaults, or all with --all.",
+    )
+    add_resource(part, "*")
+    part.add_argument("--all", action="store_true", help="also print settings with default values")
+    part.add_argument("--docs", action="store_true", help="also print the description of each setting (Kafka 2.6)")
+    add_common(part, describe, "print one JSON object, with the resources and their settings")
+
+    part = parts.add_parser(
+        "alter",
+        help="change settings",
+        description="Change settings. Other settings keep their values, unless --replace-all is given.",
+    )
+    add_resource(part, "+")
+    for option, text in (
+        ("set", "set a setting; may be repeated"),
+        ("append", "append items to the list of a setting; may be repeated"),
+        ("subtract", "remove items from the list of a setting; may be repeated"),
+    ):
+        part.add_argument(f"--{option}", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
+    part.add_argument(
+        "--delete", metavar="KEY", action="append", default=[], help="reset a setting to its default; may be repeated"
+    )
+    part.add_argument("--replace-all", action="store_true", help="reset all settings that are not set by --set")
+    add_confirmation(part)
+    add_common(part, alter, "print one JSON object, with the altered resources")
+
+    part = parts.add_parser(
+        "list",
+        help="print resources that have settings",
+        description="Print the resources that have settings (Kafka 4.1).",
+    )
+    part.add_argument(
+        "--type",
+        dest="kinds",
+        choices=KINDS,
+        action="append",
+        default=[],
+        help="print only resources of this type; may be repeated",
+    )
+    add_common(part, list_resources, "print one JSON object, with the resources")
+
+
+def add_resource(part: argparse.ArgumentParser, nargs: str) -> None:
+    """Add the arguments that name resources."""
+    part.add_argument("kind", metavar="TYPE", choices=KINDS, help=f"type of the resources: {', '.join(KINDS)}")
+    text = 'names of topics or groups, or IDs of brokers; "" are the defaults of all brokers'
+    default: list[str] = []
+    part.add_argument(
+        "names",
+        metavar="NAME",
+        nargs=nargs,
+        default=default,
+        help=f"{text} (default: all)" if nargs == "*" else text,
+    )
+
+
+def describe(args: argparse.Namespace, output: Output) -> int:
+    """Print settings."""
+    with klamm.Admin(admin_config(args)) as admin:
+        names = args.names or all_names(admin, args.kind)
+        resources = [ConfigResource(args.kind, name) for name in names]
+        found = admin.describe_resources(resources, documentation=args.docs) if resources else {}
+    shown = {resource: chosen(entries, every=args.all) for resource, entries in found.items()}
+    if output.json:
+        output.result(
+            {
+                "resources": [
+                    {"type": resource.kind, "name": resource.name, "configs": [as_json(entry) for entry in entries]}
+                    for resource, entries in shown.items()
+                ]
+            }
+        )
+        return 0
+    docs = ("description",) if args.docs else ()
+    rows = [
+        (
+            resource.name or "(defaults)",
+            entry.name,
+            "[hidden]" if entry.sensitive else entry.value,
+            entry.source.name.lower().replace("_", " "),
+            *((entry.documentation,) if args.docs else ()),
+        )
+        for resource, entries in shown.items()
+        for entry in entries
+    ]
+    output.table((args.kind, "setting", "value", "source", *docs), rows)
+    return 0
+
+
+def all_names(admin: klamm.Admin, kind: str) -> list[str]:
+    """Return the names of all resources of a type."""
+    if kind == "topic":
+        return admin.list_topics()
+    if kind in ("broker", "broker-logger"):
+        return [str(node.id) for node in admin.describe_cluster().brokers]
+    if kind == "group":
+        return [each.group for each in admin.list_groups()]
+    return admin.list_client_metrics_resources()
+
+
+def chosen(entries: Mapping[str, ConfigEntry], *, every: bool) -> list[ConfigEntry]:
+    """Return settings by name, without those that have default values."""
+    return [entry for _, entry in sorted(entries.items()) if every or entry.source not in DEFAULTS]
+
+
+def alter(args: argparse.Namespace, output: Output) -> int:
+    """Change settings."""
+    changes = [
+        *(ConfigChange(key, value) for key, value in args.set),
+        *(ConfigChange(key, value, ConfigOperation.APPEND) for key, value in args.append),
+        *(ConfigChange(key, value, ConfigOperation.SUBTRACT) for key, value in args.subtract),
+        *(ConfigChange(key, None, ConfigOperation.DELETE) for key in args.delete),
+    ]
+    if not changes and not args.replace_all:
+        raise UsageError("there is nothing to change", "pass --set, --append, --subtract or --delete")
+    if args.replace_all and (args.append or args.subtract or args.delete):
+        raise UsageError("--replace-all goes only with --set", "leave out --append, --subtract and --delete")
+    resources = [ConfigResource(args.kind, name) for name in args.names]
+    with klamm.Admin(admin_config(args)) as admin:
+        if args.replace_all:
+            wanted = {resource: dict(args.set) for resource in resources}
+            lines = [f"replace all settings of {resource.kind} {resource.name!r}" for resource in resources]
+            if not output.confirmed(args, lines):
+                admin.replace_configs(wanted, validate_only=True)
+                return 0
+            admin.replace_configs(wanted)
+        else:
+            by_resource = dict.fromkeys(resources, changes)
+            if args.dry_run:
+                admin.incremental_alter_configs(by_resource, validate_only=True)
+                output.confirmed(args, [line(resource, change) for resource in resources for change in changes])
+                return 0
+            admin.incremental_alter_configs(by_resource)
+    if output.json:
+        output.result({"altered": [as_json(resource) for resource in resources]})
+    else:
+        for resource in resources:
+            output.say(f"altered {resource.kind} {resource.name}")
+    return 0
+
+
+def line(resource: ConfigResource, change: ConfigChange) -> str:
+    """Return what a change does."""
+    return (
+        f"{change.operation.name.lower()} {change.name} {change.value or ''}".rstrip()
+        + f" of {resource.kind} {resource.name!r}"
+    )
+
+
+def list_resources(args: argparse.Namespace, output: Output) -> int:
+    """Print resources."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.list_config_resources(args.kinds)
+    if output.json:
+        output.result({"resources": [{"type": each.kind, "name": each.name} for each in found]})
+    else:
+        output.table(("type", "name"), [(each.kind, each.name) for each in found])
+    return 0

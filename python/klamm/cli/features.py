@@ -1,0 +1,95 @@
+"""`klamm features`: shows and changes the versions of features, as kafka-features does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import klamm
+from klamm.admin import FeatureUpdate
+from klamm.cli.clients import admin_config
+from klamm.cli.options import add_common, add_confirmation, natural, pair
+
+if TYPE_CHECKING:
+    import argparse
+
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "features",
+        help="show and change the versions of features",
+        description="Show and change the versions of features that the cluster uses (Kafka 2.7).",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    part = parts.add_parser(
+        "describe", help="print features", description="Print the versions that the cluster uses and that it supports."
+    )
+    add_common(part, describe, "print one JSON object, with epoch and features")
+
+    for name, text in (
+        ("upgrade", "Use newer versions of features."),
+        ("downgrade", "Use older versions of features. 0 disables a feature."),
+    ):
+        part = parts.add_parser(name, help=text.partition(".")[0].lower(), description=text)
+        part.add_argument(
+            "features", metavar="FEATURE=VERSION", type=feature, nargs="+", help="features and their new versions"
+        )
+        if name == "downgrade":
+            part.add_argument("--unsafe", action="store_true", help="accept that the downgrade loses metadata")
+        add_confirmation(part)
+        part.set_defaults(direction=name)
+        add_common(part, change, "print one JSON object, with the features")
+
+
+def feature(text: str) -> tuple[str, int]:
+    """Parse `name=version`."""
+    name, version = pair(text)
+    return name, natural(version)
+
+
+def describe(args: argparse.Namespace, output: Output) -> int:
+    """Print features."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.describe_features()
+    listed = [
+        {
+            "name": name,
+            "finalized": found.finalized[name].max if name in found.finalized else None,
+            "supported_min": found.supported[name].min if name in found.supported else None,
+            "supported_max": found.supported[name].max if name in found.supported else None,
+        }
+        for name in sorted(found.finalized | found.supported)
+    ]
+    if output.json:
+        output.result({"epoch": found.epoch, "features": listed})
+    else:
+        output.table(
+            ("feature", "finalized", "supported min", "supported max"), [tuple(each.values()) for each in listed]
+        )
+    return 0
+
+
+def change(args: argparse.Namespace, output: Output) -> int:
+    """Change features."""
+    kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = "upgrade"
+    if args.direction == "downgrade":
+        kind = "unsafe_downgrade" if args.unsafe else "safe_downgrade"
+    wanted = dict(args.features)
+    updates = {name: FeatureUpdate(version, kind) for name, version in wanted.items()}
+    lines = [f"{args.direction} {name} to {version}" for name, version in wanted.items()]
+    with klamm.Admin(admin_config(args)) as admin:
+        if args.dry_run:
+            admin.update_features(updates, validate_only=True)
+        if not output.confirmed(args, lines):
+            return 0
+        admin.update_features(updates)
+    if output.json:
+        output.result({"features": wanted})
+    else:
+        for name, version in wanted.items():
+            output.say(f"{name} is now {version}")
+    return 0

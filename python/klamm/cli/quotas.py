@@ -1,0 +1,130 @@
+"""`klamm quotas`: shows and changes quotas of users, client IDs and IP addresses."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import klamm
+from klamm.admin import QuotaEntity, QuotaName
+from klamm.cli.clients import admin_config
+from klamm.cli.options import add_common, pair
+from klamm.cli.output import UsageError
+
+if TYPE_CHECKING:
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+PARTS = ("user", "client_id", "ip")
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "quotas",
+        help="show and change quotas of users, clients and addresses",
+        description="Show and change quotas of users, client IDs and IP addresses (Kafka 2.6).",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    part = parts.add_parser(
+        "describe",
+        help="print quotas",
+        description="Print the quotas of entities with all given parts (default: all quotas).",
+    )
+    add_entity(part, "--any-")
+    part.add_argument("--strict", action="store_true", help="leave out entities that have further parts")
+    add_common(part, describe, "print one JSON object, with the quotas")
+
+    part = parts.add_parser(
+        "alter", help="change quotas", description="Change quotas of one entity. Other quotas of it keep their values."
+    )
+    add_entity(part, None)
+    part.add_argument(
+        "--set",
+        metavar="NAME=NUMBER",
+        type=number,
+        action="append",
+        default=[],
+        help="set a quota, such as producer_byte_rate=1048576; may be repeated",
+    )
+    part.add_argument("--delete", metavar="NAME", action="append", default=[], help="remove a quota; may be repeated")
+    part.add_argument("--dry-run", action="store_true", help="only check whether the quotas can be changed")
+    add_common(part, alter, "print one JSON object, with the entity and its changes")
+
+
+def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
+    """Add the options of an entity."""
+    for name in PARTS:
+        option = name.replace("_", "-")
+        group = part.add_mutually_exclusive_group()
+        group.add_argument(f"--{option}", dest=name, metavar="NAME", help=f"this {option.replace('-', ' ')}")
+        group.add_argument(
+            f"--default-{option}",
+            dest=name,
+            action="store_const",
+            const=QuotaName.DEFAULT,
+            help=f"the default of {option.replace('-', ' ')}s without quotas of their own",
+        )
+        if wildcard:
+            group.add_argument(
+                f"{wildcard}{option}",
+                dest=name,
+                action="store_const",
+                const=QuotaName.ANY,
+                help=f"any {option.replace('-', ' ')}",
+            )
+
+
+def number(text: str) -> tuple[str, float]:
+    """Parse `name=number`."""
+    name, value = pair(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form NAME=NUMBER") from None
+
+
+def entity(args: argparse.Namespace) -> QuotaEntity:
+    """Return the entity of a command line."""
+    return QuotaEntity(args.user, args.client_id, args.ip)
+
+
+def named(part: str | QuotaName | None) -> str | None:
+    """Return a part of an entity as text. The default is `<default>`, as Kafka's scripts have it."""
+    return "<default>" if part is QuotaName.DEFAULT else part.value if isinstance(part, QuotaName) else part
+
+
+def describe(args: argparse.Namespace, output: Output) -> int:
+    """Print quotas."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.describe_client_quotas(entity(args), strict=args.strict)
+    entities = [([named(getattr(each, part)) for part in PARTS], quotas) for each, quotas in found.items()]
+    entities.sort(key=lambda each: list(map(str, each[0])))
+    if output.json:
+        output.result(
+            {"entities": [{**dict(zip(PARTS, names, strict=True)), "quotas": quotas} for names, quotas in entities]}
+        )
+        return 0
+    rows = [(*names, name, value) for names, quotas in entities for name, value in sorted(quotas.items())]
+    output.table(("user", "client id", "ip", "quota", "value"), rows)
+    return 0
+
+
+def alter(args: argparse.Namespace, output: Output) -> int:
+    """Change quotas."""
+    changes: dict[str, float | None] = {**dict(args.set), **dict.fromkeys(args.delete)}
+    if entity(args) == QuotaEntity():
+        raise UsageError("quotas need an entity", "pass --user, --client-id, --ip, or a --default- option")
+    if not changes:
+        raise UsageError("there is nothing to change", "pass --set NAME=NUMBER or --delete NAME")
+    with klamm.Admin(admin_config(args)) as admin:
+        admin.alter_client_quotas({entity(args): changes}, validate_only=args.dry_run)
+    parts = {part: named(getattr(args, part)) for part in PARTS}
+    if output.json:
+        output.result({**parts, "changes": changes, "dry_run": args.dry_run})
+    else:
+        for name, value in changes.items():
+            what = f"remove {name}" if value is None else f"set {name} to {value:g}"
+            output.say(f"would {what}" if args.dry_run else what)
+    return 0

@@ -1,0 +1,337 @@
+"""`klamm transactions`: lists transactions and producers, and finds and aborts transactions that hang, as kafka-transactions does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import klamm
+from klamm.cli.clients import admin_config
+from klamm.cli.options import add_common, add_confirmation, duration, natural
+from klamm.cli.output import CommandError
+from klamm.cli.values import add_partitions, all_partitions, as_json, expand, moment, one_partition, words
+from klamm.errors import TransactionalIdNotFoundError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from klamm.admin import ProducerState
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+FIFTEEN_MINUTES = 900_000
+"""Default of the brokers' `transaction.max.timeout.ms`."""
+LEASE_MS = 300_000
+"""Time after which a coordinator has certainly ended a transaction that timed out."""
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "transactions",
+        help="list transactions, and find and abort those that hang",
+        description="List transactions and producers, and find and abort transactions that hang (Kafka 3.0).",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    part = parts.add_parser(
+        "list", help="print transactional IDs", description="Print transactional IDs with their states."
+    )
+    part.add_argument(
+        "--state",
+        dest="states",
+        metavar="STATE",
+        action="append",
+        default=[],
+        help="print only transactions in this state, such as Ongoing; may be repeated",
+    )
+    part.add_argument(
+        "--producer-id",
+        dest="producer_ids",
+        metavar="N",
+        type=natural,
+        action="append",
+        default=[],
+        help="print only this producer; may be repeated",
+    )
+    part.add_argument(
+        "--longer-than",
+        metavar="DURATION",
+        type=duration,
+        help="print only transactions that are open for longer (Kafka 3.8)",
+    )
+    part.add_argument("--matching", metavar="REGEX", help="print only IDs that this expression matches (Kafka 4.1)")
+    add_common(part, list_transactions, "print one JSON object, with the transactions")
+
+    part = parts.add_parser(
+        "describe", help="print the state of transactional IDs", description="Print the state of transactional IDs."
+    )
+    part.add_argument("ids", metavar="ID", nargs="+", help="transactional IDs")
+    add_common(part, describe, "print one JSON object, with the transactions")
+
+    part = parts.add_parser(
+        "producers",
+        help="print the producers of partitions",
+        description="Print the producers that partitions know (Kafka 2.8).",
+    )
+    add_partitions(part, "partitions to look at")
+    part.add_argument("--broker", metavar="ID", type=natural, help="ask this replica (default: the leaders)")
+    add_common(part, producers, "print one JSON object, with the partitions and their producers")
+
+    part = parts.add_parser(
+        "find-hanging",
+        help="find transactions that no coordinator will end",
+        description="Find transactions that are open in a partition, but that no coordinator will end. They block consumers with "
+        "read_committed. The exit code is 1 if there are any.",
+    )
+    add_partitions(part, "partitions to look at (default: all)", nargs="*")
+    part.add_argument(
+        "--max-timeout",
+        metavar="DURATION",
+        type=duration,
+        default=FIFTEEN_MINUTES,
+        help="transaction.max.timeout.ms of the brokers (default: 15m)",
+    )
+    add_common(part, find_hanging, "print one JSON object, with the hanging transactions")
+
+    part = parts.add_parser(
+        "abort",
+        help="abort a transaction that hangs in a partition",
+        description="Abort a transaction that hangs in a partition. `find-hanging` prints the two arguments.",
+    )
+    part.add_argument("partition", metavar="TOPIC:N", type=one_partition, help="the partition")
+    part.add_argument(
+        "--start-offset", metavar="N", type=natural, required=True, help="first offset of the transaction"
+    )
+    add_confirmation(part)
+    add_common(part, abort, "print one JSON object, with the aborted transaction")
+
+    part = parts.add_parser(
+        "terminate",
+        help="abort the open transaction of a transactional ID",
+        description="Abort the open transactions of transactional IDs and fence their producers.",
+    )
+    part.add_argument("ids", metavar="ID", nargs="+", help="transactional IDs")
+    add_confirmation(part)
+    add_common(part, terminate, "print one JSON object, with the terminated IDs")
+
+
+def list_transactions(args: argparse.Namespace, output: Output) -> int:
+    """Print transactional IDs."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.list_transactions(
+            args.states, args.producer_ids, min_duration_ms=args.longer_than, pattern=args.matching
+        )
+    found.sort(key=lambda each: each.transactional_id)
+    if output.json:
+        output.result({"transactions": as_json(found)})
+    else:
+        rows = [(each.transactional_id, str(each.producer_id), each.state, str(each.coordinator)) for each in found]
+        output.table(("transactional id", "producer id", "state", "coordinator"), rows)
+    return 0
+
+
+def describe(args: argparse.Namespace, output: Output) -> int:
+    """Print transactional IDs with their open transactions."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.describe_transactions(args.ids)
+        coordinators = admin.find_coordinators(args.ids, "transaction")
+    if output.json:
+        listed = [
+            {"transactional_id": key, "coordinator": coordinators[key].id, **as_json(each)}
+            for key, each in found.items()
+        ]
+        output.result({"transactions": listed})
+        return 0
+    columns = (
+        "transactional id",
+        "coordinator",
+        "producer id",
+        "epoch",
+        "state",
+        "timeout ms",
+        "started",
+        "partitions",
+    )
+    output.table(
+        columns,
+        [
+            (
+                key,
+                str(coordinators[key].id),
+                str(each.producer_id),
+                each.producer_epoch,
+                each.state,
+                each.timeout_ms,
+                moment(each.start_ms),
+                words(f"{tp.topic}-{tp.partition}" for tp in sorted(each.partitions)),
+            )
+            for key, each in found.items()
+        ],
+    )
+    return 0
+
+
+def producers(args: argparse.Namespace, output: Output) -> int:
+    """Print producers."""
+    with klamm.Admin(admin_config(args)) as admin:
+        found = admin.describe_producers(expand(admin, args.topics), broker=args.broker)
+    if output.json:
+        listed = [
+            {"topic": tp.topic, "partition": tp.partition, "producers": as_json(each)} for tp, each in found.items()
+        ]
+        output.result({"partitions": listed})
+        return 0
+    rows = [
+        (
+            tp.topic,
+            str(tp.partition),
+            str(each.producer_id),
+            each.producer_epoch,
+            each.coordinator_epoch,
+            each.last_sequence,
+            moment(each.last_timestamp_ms),
+            each.transaction_start_offset,
+        )
+        for tp, states in found.items()
+        for each in states
+    ]
+    columns = (
+        "topic",
+        "partition",
+        "producer id",
+        "epoch",
+        "coordinator epoch",
+        "last sequence",
+        "last record",
+        "open from",
+    )
+    output.table(columns, rows)
+    return 0
+
+
+@dataclass(frozen=True)
+class Hanging:
+    """A transaction that hangs in a partition."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+    transactional_id: str | None
+
+
+def find_hanging(args: argparse.Namespace, output: Output) -> int:
+    """Print transactions that hang."""
+    with klamm.Admin(admin_config(args)) as admin:
+        partitions = expand(admin, args.topics) or all_partitions(admin, internal=True)
+        found = hanging(admin, partitions, args.max_timeout + LEASE_MS)
+    if output.json:
+        output.result({"hanging": as_json(found)})
+    else:
+        rows = [
+            (
+                each.topic,
+                str(each.partition),
+                str(each.producer_id),
+                each.producer_epoch,
+                each.coordinator_epoch,
+                each.start_offset,
+                moment(each.last_timestamp_ms),
+                each.transactional_id,
+            )
+            for each in found
+        ]
+        columns = (
+            "topic",
+            "partition",
+            "producer id",
+            "epoch",
+            "coordinator epoch",
+            "start offset",
+            "last record",
+            "transactional id",
+        )
+        output.table(columns, rows)
+    return 1 if found else 0
+
+
+def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], patience_ms: int) -> list[Hanging]:
+    """Return transactions that are open in a partition for longer than a coordinator allows, and that no coordinator has open there."""
+    latest = time.time() * 1000 - patience_ms
+    found = admin.describe_producers(partitions) if partitions else {}
+    old = [
+        (tp, state)
+        for tp, states in found.items()
+        for state in states
+        if state.transaction_start_offset is not None and state.last_timestamp_ms < latest
+    ]
+    ids: dict[int, str] = {}
+    if old:
+        listed = admin.list_transactions(producer_ids=sorted({state.producer_id for _, state in old}))
+        ids = {each.producer_id: each.transactional_id for each in listed}
+    return [hang(tp, state, ids) for tp, state in old if not is_known(admin, tp, state, ids.get(state.producer_id))]
+
+
+def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState, transactional_id: str | None) -> bool:
+    """Return whether the coordinator of a transaction has it open in a partition, so that the coordinator will end it."""
+    if transactional_id is None:
+        return False
+    try:
+        known = admin.describe_transactions([transactional_id])[transactional_id]
+    except TransactionalIdNotFoundError:
+        return False
+    return known.producer_id == state.producer_id and tp in known.partitions
+
+
+def hang(tp: klamm.TopicPartition, state: ProducerState, ids: dict[int, str]) -> Hanging:
+    """Return the description of a transaction that hangs."""
+    return Hanging(
+        tp.topic,
+        tp.partition,
+        state.producer_id,
+        state.producer_epoch,
+        # The coordinator's epoch is unknown until it has written a marker.
+        state.coordinator_epoch if state.coordinator_epoch is not None else 0,
+        state.transaction_start_offset or 0,
+        state.last_timestamp_ms,
+        ids.get(state.producer_id),
+    )
+
+
+def abort(args: argparse.Namespace, output: Output) -> int:
+    """Abort a transaction in a partition."""
+    tp = args.partition
+    with klamm.Admin(admin_config(args)) as admin:
+        states = admin.describe_producers([tp])[tp]
+        state = next((each for each in states if each.transaction_start_offset == args.start_offset), None)
+        if state is None:
+            raise CommandError(
+                f"no open transaction of {tp.topic}-{tp.partition} starts at offset {args.start_offset}",
+                "see `klamm transactions producers` or `klamm transactions find-hanging`",
+            )
+        found = hang(tp, state, {})
+        what = f"abort the transaction of producer {found.producer_id} in {tp.topic}-{tp.partition} from offset {found.start_offset}"
+        if not output.confirmed(args, [what]):
+            return 0
+        admin.abort_transaction(tp, found.producer_id, found.producer_epoch, found.coordinator_epoch)
+    result: dict[str, Any] = as_json(found)
+    if output.json:
+        output.result({"aborted": result})
+    else:
+        output.say(f"aborted the transaction from offset {found.start_offset} of {tp.topic}-{tp.partition}")
+    return 0
+
+
+def terminate(args: argparse.Namespace, output: Output) -> int:
+    """Abort open transactions of transactional IDs."""
+    with klamm.Admin(admin_config(args)) as admin:
+        if not output.confirmed(
+            args, [f"abort the open transaction of {each} and fence its producers" for each in args.ids]
+        ):
+            return 0
+        return output.done("terminated", args.ids, admin.force_terminate_transaction)
