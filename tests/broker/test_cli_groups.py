@@ -190,9 +190,9 @@ def test_an_open_transaction_is_seen_and_terminated(broker, run, topic):
             transaction.commit()
 
 
-def test_a_transaction_that_no_coordinator_knows_hangs_and_is_aborted(real_broker, topic):
+def test_a_transaction_that_no_coordinator_knows_hangs_and_is_aborted(real_kafka, topic):
     """Only brokers that do not check producers (before Kafka 3.6, or with this setting) let it hang. The dev broker checks."""
-    servers = real_broker.bootstrap_servers
+    servers = real_kafka.bootstrap_servers
 
     def run(line):
         result = command(*line.split(), "--json", "-b", servers)
