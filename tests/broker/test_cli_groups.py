@@ -218,7 +218,7 @@ def test_a_transaction_that_no_coordinator_knows_hangs_and_is_aborted(real_kafka
 
 
 def hang(admin, topic):
-    """Write a transactional batch of a producer ID that no coordinator has ever given out, and return the error code."""
+    """Write a transactional batch of a producer ID that no coordinator knows, and return the error code."""
     record = protocol.BatchRecord(timestamp=1_000_000_000_000, value=b"hangs")
     batch = protocol.encode_batch([record], producer_id=4242, producer_epoch=0, base_sequence=0, transactional=True)
     data = [{"name": topic, "partitionData": [{"index": 0, "records": batch}]}]
