@@ -108,7 +108,8 @@ def _refuse_unused(settings: Mapping[str, str], source: str, *used: str) -> None
     # Keys that have a default are always there.
     for key in sorted(settings.keys() - {"extensions", "grant.type", "method", *used}):
         raise ConfigError(
-            f"sasl.oauthbearer.{key} has no effect with {source}", hint="choose one source of tokens, and leave the other out"
+            f"sasl.oauthbearer.{key} has no effect with {source}",
+            hint="choose one source of tokens, and leave the other out",
         )
 
 

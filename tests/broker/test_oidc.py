@@ -312,7 +312,10 @@ def test_each_status_has_its_hint(door, status, hint):
         ),
         ({}, "needs a source of tokens"),
         ({"sasl.oauth.token.provider": lambda: ""}, r"client\.id has no effect with sasl\.oauth\.token\.provider"),
-        ({"sasl.oauthbearer.method": "aws-msk-iam"}, r"client\.id has no effect with sasl\.oauthbearer\.method=aws-msk"),
+        (
+            {"sasl.oauthbearer.method": "aws-msk-iam"},
+            r"client\.id has no effect with sasl\.oauthbearer\.method=aws-msk",
+        ),
     ],
 )
 def test_what_is_missing_is_said_at_once(more, says):
