@@ -16,9 +16,11 @@ FREE_THREADED ?= python3.14t
 FREE_THREADED_TESTS := tests/unit $(addprefix tests/broker/test_,threads.py producer.py producer_requests.py consumer.py groups.py \
 	transactions.py async.py share.py fork.py commits.py reading_in_place.py hooks.py)
 
-# Programs that only fuzzing and benches need.
+# Programs that only some targets need.
 TOOLS := target/tools
 FUZZ := $(TOOLS)/bin/cargo-fuzz
+ABOUT := $(TOOLS)/bin/cargo-about
+DENY := $(TOOLS)/bin/cargo-deny
 RUNNER := $(TOOLS)/bin/gungraun-runner
 # As klamm's own dev profile, so that crates are shared, and with any file for the fuzzer's C++, because nothing is linked.
 FUZZ_CHECK := CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
@@ -28,6 +30,16 @@ SEEDS ?= 5000
 ROUNDS ?= 10
 FEATURES := gzip snappy lz4 zstd tls broker arrow python
 TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker
+
+# Paths of this machine, as panics and assertions would name them, become names that are the same on every machine.
+CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+RUST_DIR := $(shell rustc --print sysroot 2>/dev/null)
+REMAPPED := CFLAGS='$(CFLAGS) -ffile-prefix-map=$(CARGO_DIR)=cargo -ffile-prefix-map=$(CURDIR)=.' \
+	RUSTFLAGS='$(RUSTFLAGS) --remap-path-prefix=$(CARGO_DIR)=cargo --remap-path-prefix=$(CURDIR)=. \
+	--remap-path-prefix=$(RUST_DIR)/lib/rustlib/src/rust=rust'
+# A wheel for each target that rustup has installed. zig links those that are not this machine's, and finds the oldest glibc.
+WHEELS ?= $(filter x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
+	x86_64-pc-windows-gnu,$(shell rustup target list --installed 2>/dev/null))
 
 # Two files of tests at a time. A process that dies is not replaced: pytest-xdist 3.8 would wait for it and never report.
 PYTEST_FLAGS := -n 2 --dist loadfile --max-worker-restart 0
@@ -41,6 +53,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build develop demo test test-fast test-nightly test-rust test-python \
+	wheels licences check-licences docs test-docs \
 	check check-format check-prose check-loops check-clippy check-features check-python check-docs fmt \
 	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
 
@@ -60,7 +73,7 @@ test: needs-everything test-rust test-python ## the tests, against the dev broke
 
 test-fast: needs-build test-rust develop ## the tests that need no Java: Rust, unit, and brokers against the dev broker
 	@echo '==> Python tests, fast lane'
-	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) tests/unit tests/broker tests/legacy
+	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) tests/unit tests/docs tests/broker tests/legacy
 
 test-nightly: export KLAMM_SOAK_SECONDS ?= 600
 test-nightly: needs-everything build ## the rare tests: other orders, seeds and releases, the oldest PySpark, faults for longer, fuzzing
@@ -139,6 +152,48 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 			-max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 || exit 1; \
 	done
 
+wheels: needs-build target/wheels/.installed ## the sdist, and a wheel for each of WHEELS=, into dist; then checks them
+	@rm -rf dist
+	@$(BIN)/maturin sdist --out dist
+	@for target in $(WHEELS); do \
+		echo "==> wheel for $$target"; \
+		case $$target in *-linux-*) zig=--zig;; *) zig=;; esac; \
+		env -u PYO3_PYTHON $(REMAPPED) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 315532800) \
+			PATH="$(abspath target/wheels/bin):$$PATH" PYO3_CROSS_PYTHON_VERSION=3.10 \
+			$(BIN)/maturin build --profile extension $(CARGO_FLAGS) --target $$target $$zig --out dist || exit 1; \
+	done
+	@target/wheels/bin/python scripts/check_wheels.py dist
+
+target/wheels/.installed: pyproject.toml $(VENV)/.installed
+	@echo '==> what builds and checks wheels, into $(@D)'
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1' </dev/null
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --group wheels </dev/null
+	@touch $@
+
+licences: needs-rust $(ABOUT) ## THIRD-PARTY-LICENSES.txt, the licences of all crates in the extension
+	@$(ABOUT) generate --locked --offline --features python about.hbs -o THIRD-PARTY-LICENSES.txt
+
+check-licences: needs-rust $(ABOUT) $(DENY) ## licences and sources of crates, known vulnerabilities, and THIRD-PARTY-LICENSES.txt
+	@$(DENY) check
+	@$(ABOUT) generate --locked --offline --features python about.hbs -o target/licences.txt
+	@diff -q target/licences.txt THIRD-PARTY-LICENSES.txt || { echo 'run make licences'; exit 1; }
+
+docs: develop target/docs/.installed ## the documentation site, into target/site; warnings and broken links are errors
+	@target/docs/bin/zensical build --strict --clean
+
+test-docs: develop target/docs/.installed ## the programs of the documentation, and two type checkers on them
+	@target/docs/bin/python -m pytest tests/docs $(ARGS)
+
+target/docs/.installed: pyproject.toml $(VENV)/.installed
+	@echo '==> what builds the documentation and runs its programs, into $(@D)'
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1' </dev/null
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --group docs 'pyarrow>=18' 'pydantic>=2.10' 'mypy>=2.4,<3' \
+		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' 'httpx2>=2.16' 'protobuf>=5.29' 'fastavro>=1.12' 'jsonschema>=4.23' </dev/null
+	@echo '$(abspath python)' >"$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/klamm.pth"
+	@touch $@
+
 soak: export KLAMM_SOAK_SECONDS ?= 3600
 soak: export KLAMM_PREFETCH_MB ?= 1000
 soak: needs-everything build ## long runs: KLAMM_SOAK_SECONDS=3600 of faults, SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
@@ -191,9 +246,14 @@ needs-rust:
 	@scripts/prerequisites.sh cargo cc
 
 # The runner must be of the version that benches/codec/Cargo.toml names.
-$(FUZZ) $(RUNNER):
+$(FUZZ) $(RUNNER) $(ABOUT) $(DENY):
 	@echo '==> $(@F), into $(TOOLS)'
-	@cargo install -q --locked --root $(TOOLS) $(if $(filter %fuzz,$@),cargo-fuzz@0.13.2,gungraun-runner@0.20.0)
+	@cargo install -q --locked --root $(TOOLS) $(TOOL_$(@F))
+
+TOOL_cargo-fuzz := cargo-fuzz@0.13.2
+TOOL_gungraun-runner := gungraun-runner@0.20.0
+TOOL_cargo-about := cargo-about@0.9.3 --features cli
+TOOL_cargo-deny := cargo-deny@0.20.2
 
 # pip before 25.1 has no --group. On a terminal pip shows its progress, elsewhere only what goes wrong.
 $(VENV)/.installed: pyproject.toml
@@ -222,7 +282,7 @@ target/free-threaded/.installed: $(SOURCES)
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	@echo '==> the extension module (cargo, release)'
-	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --profile extension $(CARGO_FLAGS) </dev/null
+	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(REMAPPED) $(BIN)/maturin develop --profile extension $(CARGO_FLAGS) </dev/null
 	@rm -f $(VENV)/.developed
 	@touch $@
 

@@ -1,0 +1,98 @@
+"""Checks the sdist and the wheels in a folder: contents, size, paths of the build machine, and the rendered README.
+
+`make wheels` calls it. Programs that it runs (auditwheel, abi3audit) and packages (readme_renderer) are in the dependency
+group `wheels`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+MOST_BYTES = 7_000_000
+"""Largest size of a wheel. The extension is nearly all of it."""
+
+LICENCES = ("LICENSE", "NOTICE", "THIRD-PARTY-LICENSES.txt")
+BUILD_PATHS = re.compile(rb"(?:/home/|/root/|/Users/|/github/|C:\\Users\\|/registry/src/[a-z])[\x20-\x7e]*")
+RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)]+)\)")
+
+
+def wheel_findings(path: Path) -> list[str]:
+    """Return what is wrong with a wheel."""
+    found = []
+    if path.stat().st_size > MOST_BYTES:
+        found.append(f"{path.stat().st_size:,} bytes are more than {MOST_BYTES:,}")
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        found += [
+            f"no {name} in .dist-info/licenses"
+            for name in LICENCES
+            if not any(n.endswith(f"licenses/{name}") for n in names)
+        ]
+        found += [f"no {name}" for name in ("klamm/py.typed", "klamm/_klamm.pyi") if name not in names]
+        if not any("/sboms/" in name for name in names):
+            found.append("no SBOM in .dist-info/sboms")
+        extensions = [name for name in names if name.startswith("klamm/_klamm.") and name.endswith((".so", ".pyd"))]
+        if len(extensions) != 1:
+            found.append(f"{len(extensions)} extension modules")
+        for name in extensions:
+            paths = BUILD_PATHS.findall(archive.read(name))
+            found += [f"{len(paths)} paths of the build machine, such as {paths[0].decode()}"] if paths else []
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        found += readme_findings(archive.read(metadata))
+    if "linux" in path.name:
+        for command in (["auditwheel", "show"], ["abi3audit", "--strict"]):
+            run = subprocess.run(
+                [Path(sys.executable).with_name(command[0]), *command[1:], path],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if run.returncode:
+                found.append(f"{' '.join(command)}: {run.stdout}{run.stderr}")
+    return found
+
+
+def readme_findings(metadata: bytes) -> list[str]:
+    """Return what an index page would show wrong."""
+    from readme_renderer import markdown
+
+    text = message_from_bytes(metadata).get_payload()
+    found = [f"README links to {link}, which is relative" for link in RELATIVE_LINK.findall(text)]
+    problems = io.StringIO()
+    if markdown.render(text, stream=problems) is None:
+        found.append(f"README does not render: {problems.getvalue()}")
+    return found
+
+
+def sdist_findings(path: Path) -> list[str]:
+    """Return the files of the repository that are missing in an sdist."""
+    tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False).stdout.split()
+    with tarfile.open(path) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    return [f"no {name}" for name in tracked if name not in packed and Path(name).exists()]
+
+
+def main() -> int:
+    """Check all files of a folder, print what is wrong, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder: Path = parser.parse_args().folder
+    failed = False
+    files = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+    for file in files:
+        findings = wheel_findings(file) if file.suffix == ".whl" else sdist_findings(file)
+        print(f"{file.name}: {file.stat().st_size:,} bytes, {'; '.join(findings) or 'complete'}")
+        failed |= bool(findings)
+    return int(failed or not files)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

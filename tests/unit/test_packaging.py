@@ -1,0 +1,64 @@
+"""What surrounds the package: licences of crates, the README of an index page, workflows, image and recipe."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import tomllib
+
+from klamm.cli import build_parser
+
+ROOT = Path(__file__).parents[2]
+
+
+def toml(name):
+    return tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_both_tools_accept_the_same_licences():
+    assert toml("about.toml")["accepted"] == toml("deny.toml")["licenses"]["allow"]
+
+
+def test_the_readme_has_no_links_that_break_on_an_index_page():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("https://")]
+
+
+def test_licence_files_of_the_wheel_exist():
+    for name in toml("pyproject.toml")["project"]["license-files"]:
+        assert (ROOT / name).stat().st_size > 50
+
+
+def test_the_package_names_its_licence_and_the_pythons_that_it_supports():
+    project = toml("pyproject.toml")["project"]
+    oldest = re.fullmatch(r">=3\.(\d+)", project["requires-python"])[1]
+    named = re.findall(r"Python :: 3\.(\d+)", "\n".join(project["classifiers"]))
+    assert min(map(int, named)) == int(oldest)
+    assert {project["license"], toml("Cargo.toml")["package"]["license"]} == {"Apache-2.0"}
+
+
+def test_the_image_starts_the_dev_broker_with_options_that_exist():
+    text = (ROOT / "packaging" / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    (entry,) = re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)
+    (command,) = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
+    name, *words = json.loads(entry) + json.loads(command)
+    assert name == "klamm"
+    assert build_parser().parse_args(words).port == 9092
+
+
+def test_the_image_and_the_recipe_agree_with_the_manifest():
+    image = (ROOT / "packaging" / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    manifest = toml("Cargo.toml")["package"]
+    assert f"FROM rust:{manifest['rust-version']}-" in image
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{manifest["version"]}"' in recipe
+
+
+def test_every_make_target_of_a_workflow_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    files = list((ROOT / ".github" / "workflows").glob("*.yml"))
+    named = {name for file in files for name in re.findall(r"run: make ([a-z-]+)", file.read_text(encoding="utf-8"))}
+    assert named
+    assert named <= targets
