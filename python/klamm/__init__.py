@@ -20,6 +20,42 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from klamm import (
+        admin as admin,
+    )
+    from klamm import (
+        assignors as assignors,
+    )
+    from klamm import (
+        aws as aws,
+    )
+    from klamm import (
+        config as config,
+    )
+    from klamm import (
+        errors as errors,
+    )
+    from klamm import (
+        hooks as hooks,
+    )
+    from klamm import (
+        legacy as legacy,
+    )
+    from klamm import (
+        metrics as metrics,
+    )
+    from klamm import (
+        oauth as oauth,
+    )
+    from klamm import (
+        protocol as protocol,
+    )
+    from klamm import (
+        registry as registry,
+    )
+    from klamm import (
+        testing as testing,
+    )
     from klamm._klamm import __version__
     from klamm.admin import (
         Admin,
@@ -36,7 +72,23 @@ if TYPE_CHECKING:
         TopicDescription,
     )
     from klamm.consumer import AsyncConsumer, Consumer
-    from klamm.errors import KafkaError
+    from klamm.errors import (
+        ArgumentError,
+        AuthenticationError,
+        BrokerError,
+        BufferFullError,
+        ClosedError,
+        CombinedError,
+        ConfigError,
+        DecodeError,
+        DeserializationError,
+        FencedError,
+        InternalError,
+        KafkaError,
+        KafkaTimeoutError,
+        NetworkError,
+        TransactionAbortedError,
+    )
     from klamm.producer import AsyncProducer, Delivery, Producer
     from klamm.rebalance import RebalanceListener
     from klamm.record import OffsetAndMetadata, Record, RecordMetadata, Records, TopicPartition
@@ -46,21 +98,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
+    "ArgumentError",
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncShareConsumer",
     "AsyncTransaction",
+    "AuthenticationError",
+    "BrokerError",
+    "BufferFullError",
+    "ClosedError",
     "ClusterDescription",
+    "CombinedError",
     "ConfigEntry",
+    "ConfigError",
     "ConfigSource",
     "Consumer",
+    "DecodeError",
     "Delivery",
+    "DeserializationError",
+    "FencedError",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
     "GroupMetadata",
+    "InternalError",
     "KafkaError",
+    "KafkaTimeoutError",
+    "NetworkError",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",
@@ -74,28 +139,41 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
     "Transaction",
+    "TransactionAbortedError",
     "__version__",
     "read_table",
 ]
 
 _HOMES = {
-    "__version__": "_klamm",
     "Admin": "admin",
+    "ArgumentError": "errors",
     "AsyncAdmin": "admin",
     "AsyncConsumer": "consumer",
     "AsyncProducer": "producer",
     "AsyncShareConsumer": "share",
     "AsyncTransaction": "transaction",
+    "AuthenticationError": "errors",
+    "BrokerError": "errors",
+    "BufferFullError": "errors",
+    "ClosedError": "errors",
     "ClusterDescription": "admin",
+    "CombinedError": "errors",
     "ConfigEntry": "admin",
+    "ConfigError": "errors",
     "ConfigSource": "admin",
     "Consumer": "consumer",
+    "DecodeError": "errors",
     "Delivery": "producer",
+    "DeserializationError": "errors",
+    "FencedError": "errors",
     "GroupDescription": "admin",
     "GroupListing": "admin",
     "GroupMember": "admin",
     "GroupMetadata": "transaction",
+    "InternalError": "errors",
     "KafkaError": "errors",
+    "KafkaTimeoutError": "errors",
+    "NetworkError": "errors",
     "NewTopic": "admin",
     "Node": "admin",
     "OffsetAndMetadata": "record",
@@ -109,6 +187,8 @@ _HOMES = {
     "TopicDescription": "admin",
     "TopicPartition": "record",
     "Transaction": "transaction",
+    "TransactionAbortedError": "errors",
+    "__version__": "_klamm",
     "read_table": "table",
 }
 _MODULES = {
@@ -153,7 +233,9 @@ if not TYPE_CHECKING:
         if name in _MODULES:
             return import_module(f"klamm.{name}")
         if name not in _HOMES:
-            raise AttributeError(f"module 'klamm' has no attribute {name!r}")
+            from klamm.foreign import module_hint
+
+            raise AttributeError(f"module 'klamm' has no attribute {name!r}{module_hint(name)}", name=name)
         value = getattr(import_module(f"klamm.{_HOMES[name]}"), name)
         globals()[name] = value
         return value

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.arguments import boolean, check_function, checked_partition, checked_partitions, integer, list_of, seconds
 from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
+from klamm.foreign import CONSUMER
+from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import TopicPartition, at_all, committable, timed
@@ -62,7 +64,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         **config: Unpack[ConsumerConfig],
     ) -> Self:
         made_by = deserializers(key_deserializer, value_deserializer)
-        kind: type[Self] = cls if made_by is None else hooked(cls)  # type: ignore[arg-type]
+        kind: type[Self] = cls if made_by is None else hooked(cls)
         self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
         if made_by is not None:
             self._deserializers = made_by
@@ -196,6 +198,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._run_commit_callbacks()
 
 
+@explained(CONSUMER)
 class Consumer(Blocking, _Consumer[K_co, V_co]):
     """Read records from topics. Only one thread at a time can use a consumer.
 
@@ -430,6 +433,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
             self._run_commit_callbacks()
 
 
+@explained(CONSUMER)
 @documented_by(Consumer)
 class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
     """Read records on an asyncio event loop. It has the methods of `Consumer`, and the same arguments.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from klamm._klamm import Deserializers
 from klamm.arguments import check_function, list_of
 from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaTimeoutError
+from klamm.hints import wrong_record
 from klamm.record_deserializers import DeserializedRecords, RecordDeserializers, is_record_deserializer
 
 if TYPE_CHECKING:
@@ -204,6 +205,13 @@ def header_pairs(headers: HeadersLike | None) -> list[Any]:
     return list(headers.items() if isinstance(headers, Mapping) else headers)
 
 
+def _new_record(method: str, topic: str, fields: tuple[Any, ...], named: Mapping[str, Any]) -> NewRecord:
+    try:
+        return NewRecord(topic, *fields, **named)
+    except TypeError:
+        raise wrong_record(method, named) from None
+
+
 class _Hooked:
     """The part that both producers with hooks share."""
 
@@ -244,12 +252,12 @@ class _HookedProducer(_Hooked):
 
     def send(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record; see `Producer.send`."""
-        record = self._prepared(NewRecord(topic, *fields, **named))
+        record = self._prepared(_new_record("send", topic, fields, named))
         return self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
         """Send a record without a Delivery; see `Producer.send_nowait`. Only `on_delivery` gets its errors, if there is one."""
-        record = self._prepared(NewRecord(topic, *fields, **named))
+        record = self._prepared(_new_record("send_nowait", topic, fields, named))
         if self._hooks.on_delivery:
             self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
         else:
@@ -272,7 +280,7 @@ class _HookedAsyncProducer(_Hooked):
 
     def send(self, topic: str, *fields: Any, **named: Any) -> Awaitable[RecordMetadata]:
         """Send a record; see `AsyncProducer.send`."""
-        record = self._hooks.intercepted(NewRecord(topic, *fields, **named))
+        record = self._hooks.intercepted(_new_record("send", topic, fields, named))
         if self._has_record_serializer:
             queue = self._current_queue()  # type: ignore[attr-defined]
             # A record must not overtake an earlier one that waits for its schema.
@@ -337,7 +345,7 @@ class _HookedAsyncProducer(_Hooked):
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record without waiting; see `AsyncProducer.send_nowait`."""
-        return self._try_send(*self._prepared(NewRecord(topic, *fields, **named)))
+        return self._try_send(*self._prepared(_new_record("send_nowait", topic, fields, named)))
 
     def _prepared(self, record: NewRecord) -> NewRecord:
         record = self._hooks.intercepted(record)

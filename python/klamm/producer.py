@@ -18,6 +18,8 @@ from weakref import WeakSet
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
+from klamm.foreign import PRODUCER
+from klamm.hints import explained
 from klamm.hooks import Hooks, hooked, sequences
 from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer
 from klamm.waiting import Asyncio, Blocking, documented_by, run
@@ -42,6 +44,9 @@ __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
 Delivery = Pending
 """The acknowledgement of one record. `.result(timeout)` waits for its `RecordMetadata`, and so does `await`."""
+
+HOT = ("send", "send_nowait")
+"""Calls for single records, which stay free of wrappers."""
 
 EXIT_FLUSH_S = 10.0
 """How long the interpreter waits at exit for the records of all producers that were not closed, in seconds."""
@@ -97,7 +102,7 @@ class _Producer(TransactionalProducer):
         else:
             partitioner = None
         hooks = Hooks.of(key_serializer, value_serializer, partitioner, on_delivery, interceptors)
-        kind: type[Self] = cls if hooks is None else hooked(cls)  # type: ignore[arg-type]
+        kind: type[Self] = cls if hooks is None else hooked(cls)
         self: Self = super().__new__(kind, bootstrap_servers, on_error=on_error, **config)
         if hooks is not None:
             self._hooks = hooks
@@ -195,6 +200,7 @@ class _Producer(TransactionalProducer):
             )
 
 
+@explained(PRODUCER, hot=HOT)
 class Producer(Blocking, _Producer):
     """Send records to Kafka. Any number of threads can share one producer.
 
@@ -331,6 +337,7 @@ class Producer(Blocking, _Producer):
         self._close_core(timeout)
 
 
+@explained(PRODUCER, hot=HOT)
 @documented_by(Producer)
 class AsyncProducer(Asyncio, _Producer):
     """Send records to Kafka from an asyncio event loop. It has the methods of `Producer`, and the same arguments.

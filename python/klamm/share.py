@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from klamm._klamm import ShareConsumerCore
 from klamm.arguments import boolean, seconds
+from klamm.foreign import CONSUMER
+from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
@@ -50,7 +52,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         **config: Unpack[ShareConsumerConfig],
     ) -> Self:
         made_by = deserializers(key_deserializer, value_deserializer)
-        kind: type[Self] = cls if made_by is None else hooked(cls)  # type: ignore[arg-type]
+        kind: type[Self] = cls if made_by is None else hooked(cls)
         self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
         if made_by is not None:
             self._deserializers = made_by
@@ -103,6 +105,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         return self._lock()
 
 
+@explained(CONSUMER)
 class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
     """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
@@ -184,6 +187,7 @@ class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
         self._close(timeout, processed)
 
 
+@explained(CONSUMER)
 @documented_by(ShareConsumer)
 class AsyncShareConsumer(Asyncio, _ShareConsumer[K_co, V_co]):
     """Read records of a share group on an asyncio event loop. It has the methods of `ShareConsumer`, and the same arguments.

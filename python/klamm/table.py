@@ -12,6 +12,7 @@ from klamm._klamm import ArrowColumns
 from klamm.arguments import list_of_str
 from klamm.consumer import Consumer, _pyarrow
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
+from klamm.hints import with_explained_options
 from klamm.record import TopicPartition, first_ms_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Position: TypeAlias = "str | int | datetime | Mapping[int, int] | Mapping[TopicPartition, int]"
 
 
+@with_explained_options
 def read_table(
     bootstrap_servers: Bootstrap,
     topic: str | Sequence[str],

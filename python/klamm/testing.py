@@ -21,6 +21,8 @@ from weakref import finalize
 from klamm._klamm import CertificateAuthority, DevBrokerCore
 from klamm.arguments import integer
 from klamm.errors import ConfigError
+from klamm.foreign import DEV_BROKER
+from klamm.hints import ClientType, explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +66,8 @@ class Request:
     time: float
 
 
-class DevBroker(DevBrokerCore):
+@explained(DEV_BROKER)
+class DevBroker(DevBrokerCore, metaclass=ClientType):
     """A small Kafka cluster in this process, for tests and development.
 
     The cluster runs inside the `with` block, or from `start()` to `stop()`. Records are kept in memory unless `data_dir` is set.

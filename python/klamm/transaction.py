@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ConsumerCore, ProducerCore
 from klamm.errors import ArgumentError, ConfigError, KafkaError
+from klamm.foreign import TRANSACTION
+from klamm.hints import explained
 from klamm.record import committable
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from klamm._klamm import Pending
+    from klamm.consumer import AsyncConsumer, Consumer, _Consumer
     from klamm.producer import AsyncProducer, Producer
     from klamm.record import OffsetAndMetadata, TopicPartition
 
@@ -149,7 +152,7 @@ class _Transaction(Waiting):
 
     def _offsets(
         self,
-        consumer: ConsumerCore[Any, Any] | GroupMetadata,
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
     ) -> Pending[None]:
         if isinstance(consumer, GroupMetadata):
@@ -184,6 +187,7 @@ class _Transaction(Waiting):
         return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"
 
 
+@explained(TRANSACTION)
 class Transaction(Blocking, _Transaction):
     """A transaction of a `Producer`. `producer.transaction()` creates it, and `with` begins and ends it.
 
@@ -204,7 +208,7 @@ class Transaction(Blocking, _Transaction):
 
     def commit_offsets(
         self,
-        consumer: ConsumerCore[Any, Any] | GroupMetadata,
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -257,6 +261,7 @@ class Transaction(Blocking, _Transaction):
         return self
 
 
+@explained(TRANSACTION)
 @documented_by(Transaction)
 class AsyncTransaction(Asyncio, _Transaction):
     """A transaction of an `AsyncProducer`. It has the methods of `Transaction`, as coroutines.
@@ -276,7 +281,7 @@ class AsyncTransaction(Asyncio, _Transaction):
 
     async def commit_offsets(
         self,
-        consumer: ConsumerCore[Any, Any] | GroupMetadata,
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -293,7 +298,7 @@ class AsyncTransaction(Asyncio, _Transaction):
         return self
 
 
-def group_metadata(consumer: ConsumerCore[Any, Any]) -> GroupMetadata:
+def group_metadata(consumer: _Consumer[Any, Any]) -> GroupMetadata:
     """Return the identity of a consumer in its group."""
     metadata = consumer._group_metadata()
     if metadata is None:

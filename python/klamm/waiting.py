@@ -15,6 +15,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm.errors import KafkaError
+from klamm.hints import ClientType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -74,7 +75,7 @@ def documented_by(blocking: type) -> Callable[[C], C]:
     return document
 
 
-class Waiting:
+class Waiting(metaclass=ClientType):
     """What `Blocking` and `Asyncio` have in common."""
 
     _close_timeout: float

@@ -16,6 +16,8 @@ from klamm.admin.quotas import AsyncQuotas, Quotas
 from klamm.admin.topics import AsyncTopics, Topics
 from klamm.admin.transactions import AsyncTransactions, Transactions
 from klamm.admin.users import AsyncUsers, Users
+from klamm.foreign import ADMIN
+from klamm.hints import explained
 from klamm.record import timed
 from klamm.waiting import Asyncio, Blocking, documented_by
 
@@ -35,6 +37,7 @@ class _Admin(Calls):
         self._close()
 
 
+@explained(ADMIN)
 class Admin(
     Blocking,
     _Admin,
@@ -93,6 +96,7 @@ class Admin(
         self._close()
 
 
+@explained(ADMIN)
 @documented_by(Admin)
 class AsyncAdmin(
     Asyncio,

@@ -1,0 +1,109 @@
+"""Names of confluent-kafka, aiokafka and kafka-python, and what klamm calls them. `docs/coming-from.md` shows programs side by side.
+
+The tables are read only when a program uses one of the names, and when the classes are defined.
+"""
+
+from __future__ import annotations
+
+PRODUCER = {
+    "abort_transaction": "leave `with producer.transaction()` by an exception, or call abort() of the transaction",
+    "begin_transaction": "klamm begins with transaction(): with producer.transaction() as tx",
+    "commit_transaction": "the end of `with producer.transaction()` commits",
+    "create_batch": "klamm batches itself; klamm calls a call with many records send_many()",
+    "list_topics": "klamm has this in klamm.Admin: list_topics() and describe_topics()",
+    "poll": "not needed: callbacks run by themselves; wait with flush() or with result() of a delivery",
+    "produce": "klamm calls this send(), or send_nowait() without a result for each record",
+    "purge": "klamm drops records that are not sent with close(timeout=0)",
+    "send_and_wait": "klamm calls this send(): await producer.send(...), or producer.send(...).result()",
+    "send_batch": "klamm calls this send_many()",
+    "send_offsets_to_transaction": "klamm calls this commit_offsets() of the transaction: tx.commit_offsets(consumer)",
+    "set_sasl_credentials": "klamm takes a function: sasl_oauth_token_provider, or a new client for another password",
+    "start": "not needed: a producer is ready at once; `async with` closes it",
+    "stop": "klamm calls this close()",
+}
+
+CONSUMER = {
+    "bootstrap_connected": "not needed: the first call that needs a broker connects, and its error says why it cannot",
+    "commit_async": "klamm calls this commit_nowait()",
+    "committed_offsets": "klamm calls this committed()",
+    "consume": "klamm calls this poll(timeout, max_records)",
+    "consumer_group_metadata": "klamm calls this group_metadata()",
+    "get_watermark_offsets": "klamm calls these beginning_offsets() and end_offsets()",
+    "getmany": "klamm calls this poll(timeout, max_records); by_partition() of its result groups the records",
+    "getone": "iterate over the consumer, or call poll(max_records=1)",
+    "highwater": "klamm calls this end_offsets(), or lag() for the difference to the position",
+    "incremental_assign": "klamm calls this assign(): partitions that stay assigned keep their position",
+    "incremental_unassign": "klamm calls this assign(): pass the partitions that remain",
+    "list_topics": "klamm has this in klamm.Admin: list_topics() and describe_topics()",
+    "memberid": "klamm has this in group_metadata()",
+    "offsets_for_time": "klamm calls this offsets_for_times()",
+    "partitions_for_topic": "klamm calls this partitions_for()",
+    "seek_to_committed": "klamm calls this committed() and seek()",
+    "start": "not needed: a consumer is ready at once; `async with` closes it",
+    "stop": "klamm calls this close()",
+    "store_offsets": "not needed: klamm commits what the loop has finished; with enable_auto_commit=False call commit()",
+    "subscription": "klamm calls this assignment() for partitions; the topics are those that you subscribed to",
+    "topics": "klamm has this in klamm.Admin: list_topics()",
+    "unassign": "klamm calls this assign([])",
+}
+
+ADMIN = {
+    "alter_consumer_group_offsets": "klamm calls this alter_group_offsets()",
+    "create_topic": "klamm calls this create_topics([name])",
+    "delete_consumer_groups": "klamm calls this delete_groups()",
+    "delete_topic": "klamm calls this delete_topics([name])",
+    "describe_consumer_groups": "klamm calls this describe_groups()",
+    "list_consumer_group_offsets": "klamm calls this list_group_offsets()",
+    "list_consumer_groups": "klamm calls this list_groups()",
+    "poll": "not needed: each call returns its result",
+    "start": "not needed: an admin client is ready at once",
+    "stop": "klamm calls this close()",
+}
+
+TRANSACTION = {
+    "produce": "klamm calls this send() or send_nowait()",
+    "send_offsets_to_transaction": "klamm calls this commit_offsets()",
+}
+
+DEV_BROKER = {
+    "bootstrap": "klamm calls this bootstrap_servers",
+    "bootstrap_server": "klamm calls this bootstrap_servers",
+    "close": "klamm calls this stop(), or the end of the `with` block",
+    "create_topic": "klamm has this in klamm.Admin: create_topics([name])",
+    "create_topics": "klamm has this in klamm.Admin: Admin(broker.bootstrap_servers).create_topics([name])",
+    "get_connection_string": "klamm calls this bootstrap_servers",
+}
+
+MODULE = {
+    "AIOKafkaAdminClient": "AsyncAdmin",
+    "AIOKafkaClient": "AsyncAdmin",
+    "AIOKafkaConsumer": "AsyncConsumer",
+    "AIOKafkaProducer": "AsyncProducer",
+    "AdminClient": "Admin",
+    "ConsumerRebalanceListener": "RebalanceListener",
+    "ConsumerRecord": "Record",
+    "DeserializingConsumer": "Consumer, with key_deserializer and value_deserializer",
+    "KafkaAdminClient": "Admin",
+    "KafkaConsumer": "Consumer",
+    "KafkaException": "KafkaError",
+    "KafkaProducer": "Producer",
+    "Message": "Record",
+    "NoBrokersAvailable": "NetworkError",
+    "OffsetAndTimestamp": "the result of Consumer.offsets_for_times()",
+    "SchemaRegistryClient": "registry.SchemaRegistry",
+    "SerializingProducer": "Producer, with key_serializer and value_serializer",
+    "TopicCollection": "a list of names",
+    "TopicMetadata": "TopicDescription",
+}
+
+
+def module_hint(name: str) -> str:
+    """Return the end of an error for a name that klamm does not have."""
+    from difflib import get_close_matches
+
+    import klamm
+
+    if name in MODULE:
+        return f"; hint: klamm calls this {MODULE[name]}"
+    near = get_close_matches(name, dir(klamm), 1, 0.75)
+    return f"; hint: did you mean {near[0]}?" if near else ""
