@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+import pkgutil
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import tomllib
 
 import klamm
+from klamm import foreign
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benches" / "README.md"]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benches" / "README.md"]
 FILES = re.compile(r"`((?:src|python|tests|scripts|benches|examples)/[\w/.-]+)`")
 
 
-def test_the_page_of_configuration_keys_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("write_configuration", ROOT / "scripts" / "write_configuration.py")
+@pytest.mark.parametrize("name", ["write_configuration", "write_errors"])
+def test_a_page_that_a_script_writes_is_up_to_date(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     writer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writer)
-    assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), "run python scripts/write_configuration.py"
+    assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), f"run python scripts/{name}.py"
 
 
 def test_the_example_of_the_legacy_page_runs(capsys):
@@ -68,3 +73,44 @@ def test_the_page_of_administration_names_every_call():
     named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     calls = {name for name in dir(klamm.AsyncAdmin) if not name.startswith("_")}
     assert named == calls - {"close"}
+
+
+def test_the_site_has_every_page_once():
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    named = re.findall(r"'([\w/-]+\.md)'", repr(site["project"]["nav"]))
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
+
+
+def reference():
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    return set(re.findall(r"^::: ([\w.]+)", pages, re.MULTILINE)), set(re.findall(r"heading: klamm\.(\w+)", pages))
+
+
+def test_the_reference_has_every_public_name():
+    shown, headings = reference()
+    for name in klamm.__all__:
+        value = getattr(klamm, name)
+        modules = {f"klamm.{klamm._HOMES[name]}", getattr(value, "__module__", "")}
+        assert (
+            name == "__version__" or name in headings or modules & shown or {f"{m}.{name}" for m in modules} & shown
+        ), name
+
+
+def test_the_reference_has_every_public_module():
+    shown, _ = reference()
+    names = {name for _, name, _ in pkgutil.iter_modules(klamm.__path__)} & klamm._MODULES
+    covered = {name.split(".")[1] for name in shown}
+    assert names - covered <= {"config", "otel", "prometheus"}  # pages of their own
+    for name in shown:
+        module, _, attribute = name.rpartition(".")
+        if module == "klamm":
+            import_module(name)
+        else:
+            assert hasattr(import_module(module), attribute), name
+
+
+def test_pages_for_users_of_other_clients_have_every_name_that_errors_explain():
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "coming-from").glob("*.md"))
+    known = {**foreign.PRODUCER, **foreign.CONSUMER}
+    missing = [name for name in known if name not in pages]
+    assert set(missing) <= {"poll", "set_sasl_credentials", "committed_offsets", "offsets_for_time"}
