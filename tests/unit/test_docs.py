@@ -27,6 +27,27 @@ def test_a_page_that_a_script_writes_is_up_to_date(name):
     assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), f"run python scripts/{name}.py"
 
 
+def test_the_page_of_the_command_line_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("write_cli", ROOT / "scripts" / "write_cli.py")
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), "run python scripts/write_cli.py"
+
+
+def test_the_page_of_the_command_line_names_commands_and_options_that_exist():
+    from klamm.cli import build_parser
+
+    parser = build_parser()
+    table = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## Options of clients")[0]
+    named = re.findall(r"`klamm ([a-z-]+)(?: ([a-z-]+))?", table)
+    assert len(named) > 30
+    for command, action in named:
+        assert command in parser.parts, command
+        actions = parser.parts[command].parts
+        assert not action or not actions or action in actions, (command, action)
+    assert {command for command, _ in named} >= set(parser.parts) - {"report", "demo", "completion"}
+
+
 def test_the_example_of_the_legacy_page_runs(capsys):
     page = (ROOT / "docs" / "legacy.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -22,12 +22,14 @@ from klamm.cli import (
     decode,
     demo,
     dev_broker,
+    dump,
     elect,
     features,
     groups,
     log_dirs,
     mirror,
     offsets,
+    perf,
     produce,
     quorum,
     quotas,
@@ -38,6 +40,7 @@ from klamm.cli import (
     transactions,
     typed_groups,
     users,
+    verify,
 )
 from klamm.cli.options import Parser
 from klamm.cli.output import CommandError, Output, is_usage, print_error
@@ -72,6 +75,9 @@ COMMANDS = (
     users,
     tokens,
     mirror,
+    verify,
+    perf,
+    dump,
     decode,
     report,
     config,

@@ -48,8 +48,8 @@ def add(commands: Commands) -> None:
         description="Print the records of topics. By default, print each value on a line of its own, and wait for new "
         "records forever.",
         epilog="POSITION applies to each partition. It is one of: earliest, latest (or end), OFFSET, -N (the last N "
-        "records), or @TIME (the first record at or after a time, in ISO 8601 or milliseconds since 1970, or @-15m for the "
-        "last 15 minutes).",
+        "records), or @TIME (the first record at or after a time). TIME is ISO 8601, milliseconds since 1970, or a duration "
+        "before now, such as -15m.",
     )
     parser.add_argument("topics", metavar="TOPIC", nargs="*", default=[], help="topics to read")
     parser.add_argument(

@@ -1,7 +1,8 @@
-"""`klamm mirror`: copies a topic of Kafka 0.6 or 0.7 into a cluster of a current Kafka.
+"""`klamm mirror`: copies a topic into a cluster of a current Kafka.
 
-Each fetch becomes one transaction, which contains its records and the next byte offset to fetch. That offset is committed to a group
-for each old partition. So an interrupted copy continues without losing or repeating a record.
+This file copies from brokers of Kafka 0.6 and 0.7, and `mirror_modern` from current clusters. Each fetch becomes one transaction,
+which contains its records and the next byte offset to fetch. That offset is committed to a group for each old partition. So an
+interrupted copy continues without losing or repeating a record.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING
 
 import klamm
 from klamm import legacy
+from klamm.cli import mirror_modern
 from klamm.cli.clients import closing
-from klamm.cli.options import add_json, add_settings, positive
+from klamm.cli.options import add_json, add_settings, pair, positive
+from klamm.cli.output import UsageError
 from klamm.config import foreign, options
 from klamm.errors import ConfigError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
 from klamm.legacy.consumer import partitions_with_messages, source_headers
@@ -41,9 +44,9 @@ OWN_KEYS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A topic on a broker of Kafka 0.6 or 0.7."""
+    """A topic on a broker of Kafka 0.6 or 0.7, or in a current cluster, which has no magic here."""
 
-    magic: int
+    magic: int | None
     broker: str
     topic: str
 
@@ -74,18 +77,19 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "mirror",
-        help="copy a topic of Kafka 0.6 or 0.7 into a newer cluster",
-        description="Copy a topic from a broker of Kafka 0.6 or 0.7 into a newer cluster, and stop at its current end. If it "
-        "is started again, it continues where it stopped. Records have no key. Their headers are source.broker, "
+        help="copy a topic into another cluster",
+        description="Copy a topic into another cluster, exactly once, and stop at its current end. If it is started again, it "
+        "continues where it stopped. Records keep their key, value, headers, timestamp and partition, and get a header "
+        "klamm.source.offset. From Kafka 0.6 and 0.7, records have no key, and their headers are source.broker, "
         "source.partition, source.offset (a byte offset), and source.index for messages that were compressed together.",
     )
     parser.add_argument(
         "--from",
         dest="source",
-        metavar="0.7://HOST:PORT/TOPIC",
+        metavar="HOST:PORT/TOPIC",
         type=source,
         required=True,
-        help="copy from this broker and topic; use 0.6:// for Kafka 0.6",
+        help="copy from this cluster and topic; 0.7://HOST:PORT/TOPIC is a broker of Kafka 0.7, and 0.6:// of Kafka 0.6",
     )
     parser.add_argument(
         "--to",
@@ -101,11 +105,28 @@ def add(commands: Commands) -> None:
         help="wait for new messages at the end, and for the old broker when it is away, forever",
     )
     parser.add_argument(
+        "--group",
+        dest="groups",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="also translate the committed offsets of this group; may be repeated; not for Kafka 0.6 and 0.7",
+    )
+    parser.add_argument(
+        "--source-option",
+        dest="source_config",
+        metavar="KEY=VALUE",
+        type=pair,
+        action="append",
+        default=[],
+        help="set an option of the source's clients by its Kafka name; may be repeated; not for Kafka 0.6 and 0.7",
+    )
+    parser.add_argument(
         "--fetch-size",
         metavar="BYTES",
         type=positive,
         default=1 << 20,
-        help="fetch this many bytes at once (default: %(default)s)",
+        help="fetch this many bytes at once from Kafka 0.6 and 0.7 (default: %(default)s)",
     )
     add_settings(
         parser,
@@ -114,7 +135,8 @@ def add(commands: Commands) -> None:
     )
     add_json(
         parser,
-        "print one JSON object at the end, with topic, records, bytes (of values), seconds, and offsets by old partition",
+        "print one JSON object at the end, with topic, records, bytes (of values), seconds, and offsets by source partition; "
+        "between current clusters also with groups",
     )
     parser.set_defaults(run=run)
 
@@ -125,6 +147,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     new: Target = args.target
     started = time.monotonic()
     configs = client_configs({"bootstrap.servers": new.bootstrap, **dict(args.config)})
+    if old.magic is None:
+        sources = client_configs({"bootstrap.servers": old.broker, **dict(args.source_config)})
+        return mirror_modern.run(args, output, sources, configs)
+    if args.groups or args.source_config:
+        raise UsageError("--group and --source-option are for current clusters", "leave them out for Kafka 0.6 and 0.7")
     with legacy.Consumer07(old.broker, magic=old.magic, fetch_size=args.fetch_size) as consumer:
         partitions = partitions_with_messages(consumer, old.topic)
         make_topic(configs["admin"], new.topic, len(partitions))
@@ -255,10 +282,11 @@ def start_offsets(
 def source(text: str) -> Source:
     """Parse the broker and topic to copy from."""
     scheme, sign, rest = text.partition("://")
-    broker, slash, topic = rest.partition("/")
-    if scheme not in ("0.6", "0.7") or not (sign and broker and slash and topic):
-        raise argparse.ArgumentTypeError(f"{text!r} must have the form 0.7://HOST:PORT/TOPIC")
-    return Source(0 if scheme == "0.6" else 1, broker, topic)
+    broker, slash, topic = (rest if sign else text).partition("/")
+    magics = {"0.6": 0, "0.7": 1}
+    if (sign and scheme not in magics) or not (broker and slash and topic):
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form HOST:PORT/TOPIC or 0.7://HOST:PORT/TOPIC")
+    return Source(magics.get(scheme) if sign else None, broker, topic)
 
 
 def target(text: str) -> Target:
