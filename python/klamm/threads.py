@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,16 @@ def start_daemon(name: str, function: Callable[..., object], *args: Any) -> None
         threading.Thread(target=function, args=args, name=name, daemon=True).start()
     else:
         start(function, args)
+
+
+def sleep(seconds: float) -> None:
+    """Wait. If the caller is a greenlet of gevent, the other greenlets run meanwhile, also in a program without patches."""
+    hubs = sys.modules.get("gevent._hub_local")
+    hub = None if hubs is None else hubs.get_hub_if_exists()
+    if hub is None or sys.modules["greenlet"].getcurrent() is hub:
+        time.sleep(seconds)
+    else:
+        sys.modules["gevent"].sleep(seconds)
 
 
 def _unpatched() -> Callable[[Callable[..., object], tuple[Any, ...]], object] | None:

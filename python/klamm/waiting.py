@@ -11,11 +11,11 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm.errors import KafkaError
 from klamm.hints import ClientType
+from klamm.threads import sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -109,7 +109,7 @@ class Blocking(Waiting):
         return pending.result(timeout)
 
     async def _sleep(self, seconds: float) -> None:
-        sleep(seconds)  # noqa: ASYNC251 - the coroutine of a blocking client has a thread of its own
+        sleep(seconds)
 
     def __enter__(self) -> Self:
         return self

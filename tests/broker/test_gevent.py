@@ -66,8 +66,9 @@ print(lock.acquire(True, 20))  # a native wait: a greenlet could not run meanwhi
         "klamm.Producer(servers).send('t', b'v').result(20)",
         "producer = klamm.Producer(servers); producer.send_nowait('t', b'v'); producer.flush(20)",
         "producer = klamm.Producer(servers); producer.send_nowait('t', b'v'); producer.close(20)",
+        "try: klamm.Admin(servers).list_offsets({klamm.TopicPartition('none', 0): -1})\nexcept klamm.KafkaError: pass",
     ],
-    ids=["poll", "result", "flush", "close"],
+    ids=["poll", "result", "flush", "close", "retry"],
 )
 def test_a_wait_lets_other_greenlets_run(wait):
     program = f"""
@@ -107,3 +108,24 @@ print([record.value for record in consumer.poll(20)])
 """
     with DevBroker() as dev:
         assert run(program, dev) == ["True", "True", "[b'20']"]
+
+
+def test_a_retry_lets_other_greenlets_run_without_patches():
+    """gevent replaces `time.sleep` only in programs that it has patched."""
+    program = """
+import sys, gevent, klamm
+ticks = 0
+
+def tick():
+    global ticks
+    while True:
+        gevent.sleep(0.01)
+        ticks += 1
+
+gevent.spawn(tick)
+from klamm.threads import sleep
+sleep(0.5)
+print(ticks > 3)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=60, check=True, text=True)
+    assert done.stdout.split() == ["True"]

@@ -89,7 +89,7 @@ def test_files_that_pages_name_exist():
 
 
 def test_the_page_of_administration_names_every_call():
-    page = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8").partition("## kadm of franz-go")[0]
     rows = re.findall(r"^\|.*\| (`[a-z_`, ]+`) \|$", page, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     calls = {name for name in dir(klamm.AsyncAdmin) if not name.startswith("_")}
@@ -135,3 +135,14 @@ def test_pages_for_users_of_other_clients_have_every_name_that_errors_explain():
     known = {**foreign.PRODUCER, **foreign.CONSUMER}
     missing = [name for name in known if name not in pages]
     assert set(missing) <= {"poll", "set_sasl_credentials", "committed_offsets", "offsets_for_time"}
+
+
+def test_the_page_of_administration_counts_the_methods_of_kadm():
+    page = (ROOT / "docs" / "admin.md").read_text(encoding="utf-8").partition("## kadm of franz-go")[2]
+    rows = re.findall(r"^\| (`[A-Z].*?) \| (.*) \|$", page, re.MULTILINE)
+    counted = [len(re.findall(r"`[A-Za-z]+`", methods)) for methods, _ in rows]
+    assert f"kadm had {sum(counted)} methods" in page
+    assert f"a counterpart for {sum(counted[:-1])} of them" in page
+    for _, ours in rows:
+        for name in re.findall(r"`([a-z_]+)(?:\(.*?\))?`", ours):
+            assert name == "timeout" or hasattr(klamm.Admin, name), name

@@ -29,6 +29,7 @@ from klamm.registry.errors import (
     SchemaNotFoundError,
     SchemaRegistryError,
 )
+from klamm.threads import sleep
 
 if TYPE_CHECKING:
     import asyncio
@@ -186,7 +187,7 @@ class BlockingRequests(Requests):
             raise _unsent(httpx, error, self._settings) from None
 
     async def _pause(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251 - it blocks the thread, as `klamm.waiting` explains
+        sleep(seconds)
 
     async def _call(self, function: Callable[[], Any]) -> Any:
         return function()
