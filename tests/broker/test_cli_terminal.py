@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cli_process import klamm
+from cli_process import klamm, started
 from klamm import Admin, NewTopic
 from terminal import Terminal
 
@@ -101,3 +101,61 @@ def test_deleting_an_unknown_topic_is_a_short_error(broker, topic):
     result = klamm("topics", "delete", f"{topic}-none", "--yes", "-b", broker.bootstrap_servers, timeout=5)
     assert result.returncode == 1
     assert b"UNKNOWN_TOPIC_OR_PARTITION" in result.stderr
+
+
+def until_shown(terminal, text):
+    return terminal.until(lambda lines: any(text in line for line in lines))
+
+
+def test_progress_is_shown_and_survives_a_resize(broker, topic):
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: NewTopic(partitions=1)})
+    line = ("perf", "produce", topic, "--records", "100000", "--rate", "200", "-b", broker.bootstrap_servers)
+    with Terminal(*line, columns=120) as terminal:
+        until_shown(terminal, "records")
+        assert any(f"produce {topic}" in each for each in terminal.lines)
+        terminal.resize(24, 60)
+        terminal.raw = b""
+        terminal.until(lambda _: len(terminal.raw) > 300)
+        assert terminal.process.poll() is None
+        assert terminal.interrupt() < 1
+        assert terminal.process.returncode == 130
+        # The bar is gone, and nothing is left of it.
+        assert not any("━" in each for each in terminal.lines)
+        assert not any("Traceback" in each for each in terminal.lines)
+
+
+def test_ctrl_c_ends_a_consumer_in_a_terminal(broker, topic):
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: NewTopic(partitions=1)})
+    klamm("produce", topic, "-b", broker.bootstrap_servers, stdin=b"first\n")
+    for options in ((), ("--group", topic)):
+        with Terminal("consume", topic, *options, "-b", broker.bootstrap_servers) as terminal:
+            until_shown(terminal, "first")
+            assert terminal.interrupt() < 1
+            assert terminal.process.returncode == 130
+
+
+def test_a_password_is_not_shown():
+    with Terminal("users", "set-password", "me", "-b", "127.0.0.1:1") as terminal:
+        until_shown(terminal, "password of me:")
+        terminal.type("s3cret\n")
+        until_shown(terminal, "again:")
+        terminal.type("other\n")
+        assert terminal.end() == 2
+        assert "the passwords differ" in terminal.lines[-1]
+        assert b"s3cret" not in terminal.raw
+
+
+@pytest.mark.parametrize(
+    "line", [("topics", "describe"), ("consume", "-e"), ("configs", "describe", "broker", "--all")]
+)
+def test_a_pipe_that_is_closed_early_is_success(broker, topic, line):
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: NewTopic(partitions=1)})
+    klamm("produce", topic, "-b", broker.bootstrap_servers, stdin=b"x\n" * 100_000)
+    more = () if "configs" in line else (topic,)
+    with started(*line, *more, "-b", broker.bootstrap_servers) as process:
+        process.stdout.close()
+        assert process.wait(timeout=30) == 0
+        assert process.stderr.read() == b""

@@ -126,9 +126,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
     """Return a context in which a failure to reach the brokers is printed early, for commands that connect to brokers."""
-    if "profile" not in args:
-        return nullcontext()
-    return watching(effective(args)["bootstrap.servers"].value)
+    if "target" in args:  # of mirror, which has two clusters
+        return watching(args.target.bootstrap)
+    return watching(effective(args)["bootstrap.servers"].value) if "profile" in args else nullcontext()
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
