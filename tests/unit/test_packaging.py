@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 import tomllib
 
 from klamm.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
+TARGETS = ("x86_64-unknown-linux-gnu", "x86_64-pc-windows-msvc", "aarch64-apple-darwin")
 
 
 def toml(name):
@@ -19,6 +23,22 @@ def toml(name):
 
 def test_both_tools_accept_the_same_licences():
     assert toml("about.toml")["accepted"] == toml("deny.toml")["licenses"]["allow"]
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="needs cargo")
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_licence_of_every_crate_in_the_extension_is_there(target):
+    options = ("--locked", "--edges", "normal", "--features", "python", "--target", target, "--prefix", "none")
+    tree = subprocess.run(
+        ["cargo", "tree", *options, "--format", "{p}"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    # Macros run in the compiler, and are no part of the extension.
+    lines = [line for line in tree.splitlines() if line and "(proc-macro)" not in line]
+    crates = {tuple(line.split()[:2]) for line in lines} - {("klamm", "v0.1.0")}
+    texts = (ROOT / "THIRD-PARTY-LICENSES.txt").read_text(encoding="utf-8")
+    missing = [crate for crate in sorted(crates) if f"    {crate[0]} {crate[1].removeprefix('v')}" not in texts]
+    assert len(crates) > 40
+    assert not missing, "run make licences"
 
 
 def test_the_readme_has_no_links_that_break_on_an_index_page():
