@@ -21,8 +21,14 @@ TOOLS = {
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "ConsoleShareConsumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "ConsumerGroups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "Features": "org.apache.kafka.tools.FeatureCommand",
+    "GetOffsets": "org.apache.kafka.tools.GetOffsetShell",
+    "LogDirs": "org.apache.kafka.tools.LogDirsCommand",
+    "MetadataQuorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",
+    "Reassign": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "ShareGroups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "Transactions": "org.apache.kafka.tools.TransactionsCommand",
     "Topics": "org.apache.kafka.tools.TopicCommand",
 }
 
