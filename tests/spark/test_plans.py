@@ -322,6 +322,17 @@ def test_an_empty_first_batch_stores_the_start_of_a_stream(cluster, topic, begin
     assert once.latestOffset(start, limits.ReadAllAvailable()) == ({topic: {"0": 9}} if is_there_once else start)
 
 
+@pytest.mark.parametrize(("given", "is_empty"), [({"0": 2}, False), ({"0": -2}, True), ({"0": -1}, True)])
+def test_a_start_in_offsets_needs_no_empty_first_batch(cluster, topic, given, is_empty):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic, startingOffsets=json.dumps({topic: given}))
+    start = reader.initialOffset()
+    cluster.numbers(topic, range(5, 8))
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == (start if is_empty else {topic: {"0": 8}})
+
+
 def test_a_repeated_first_batch_may_end_before_the_current_end(cluster, topic):
     cluster.create(topic)
     cluster.numbers(topic, range(5))

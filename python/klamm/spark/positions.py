@@ -54,6 +54,11 @@ class Position:
         return self.at == word or (isinstance(self.at, dict) and number in self.at.values())
 
     @property
+    def is_fixed(self) -> bool:
+        """Return whether the position is the same at any time: it has an offset for each partition."""
+        return isinstance(self.at, dict) and min(self.at.values(), default=0) >= 0
+
+    @property
     def follows_end(self) -> bool:
         """Return whether the position depends on the current end of the topic."""
         return self.says("latest", LATEST) or (isinstance(self.at, Times) and self.at.or_latest)

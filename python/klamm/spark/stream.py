@@ -82,7 +82,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             self._initial = self._lookup.resolve(self._options.start, self._lookup.partitions())
             self._topic_ids |= self._lookup.topic_ids
-            self._first_batch_is_empty = True
+            self._first_batch_is_empty = not self._options.start.is_fixed
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -109,7 +109,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin == self._initial:
             # Spark's checkpoint stores the end of each batch, but not the start of the first one. A query that fails in its
             # first batch would start later the next time, at a newer end of the topic or after deleted records, and skip
-            # records. So the first batch is empty and only stores the start. Trigger.Once has a single batch.
+            # records. So the first batch is empty and only stores the start. Trigger.Once has a single batch, and a start that
+            # is given in offsets is the same the next time.
             is_only = isinstance(limit, ReadAllAvailable) and not self._options.start.follows_end
             if self._first_batch_is_empty and not is_only:
                 self._first_batch_is_empty = False
