@@ -81,7 +81,9 @@ class Run:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this part."""
     group = parser.add_argument_group("pipelines")
-    group.add_argument("--only", default="", help="run the pipelines whose names contain this text")
+    group.add_argument(
+        "--only", action="append", help="run the pipelines whose names contain this text; repeat for more"
+    )
     group.add_argument("--turns", type=int, default=3, help="runs of each pipeline and format that are counted")
     group.add_argument("--rows", type=int, default=200_000, help="records of the topic that streams read")
     group.add_argument("--micro-batches", type=int, default=30)
@@ -123,7 +125,7 @@ def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
         runs: dict[str, dict[str, list[Run]]] = {}
         print("\n| pipeline | format | total s | start-up s | trigger ms | times as fast | JVM CPU s | Python CPU s |")
         print("|---|---|---|---|---|---|---|---|")
-        for name in (name for name in chosen if options.only in name):
+        for name in (name for name in chosen if any(text in name for text in options.only or [""])):
             runs[name] = {source: [] for source in sources}
             for turn in range(options.turns + 1):
                 for source in sources if turn % 2 else reversed(sources):
@@ -377,16 +379,16 @@ def _timed(work: Callable[[], None]) -> tuple[float, float, float]:
     """Return the time of a function, and the CPU time of the JVM and of the Python processes that it starts."""
     before, began = _cpu(), time.perf_counter()
     work()
-    seconds = time.perf_counter() - began
-    jvm, python = (after - other for after, other in zip(_cpu(), before, strict=True))
-    return seconds, jvm, python
+    seconds, after = time.perf_counter() - began, _cpu()
+    # Idle workers end at any time. A worker that was busy in this run is still there.
+    python = sum(used - before[1].get(pid, 0.0) for pid, used in after[1].items())
+    return seconds, after[0] - before[0], python
 
 
-def _cpu() -> tuple[float, float]:
-    """Return the CPU time of Spark's JVM, and of all processes below the JVM, from Linux."""
+def _cpu() -> tuple[float, dict[int, float]]:
+    """Return the CPU time of Spark's JVM, and of each Python process below the JVM, from Linux."""
     parents: dict[int, int] = {}
     own: dict[int, float] = {}
-    children: dict[int, float] = {}
     jvm = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -396,14 +398,13 @@ def _cpu() -> tuple[float, float]:
         pid, values = int(path.parent.name), fields.split()
         parents[pid] = int(values[1])
         own[pid] = (int(values[11]) + int(values[12])) / TICKS
-        children[pid] = (int(values[13]) + int(values[14])) / TICKS
         if name == "java" and parents[pid] == os.getpid() and b"SparkSubmit" in (path.parent / "cmdline").read_bytes():
             jvm = pid
 
     def is_below(pid: int) -> bool:
         return parents.get(pid) == jvm or (pid in parents and is_below(parents[pid]))
 
-    return own[jvm], children[jvm] + sum(own[pid] + children[pid] for pid in own if is_below(pid))
+    return own[jvm], {pid: own[pid] for pid in own if is_below(pid)}
 
 
 SIZES = {"message.max.bytes": 20_000_000, "replica.fetch.max.bytes": 20_000_000}
