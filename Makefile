@@ -55,7 +55,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .PHONY: help build develop demo test test-fast test-nightly test-rust test-python \
 	wheels licences check-licences docs test-docs \
 	check check-format check-prose check-loops check-clippy check-features check-python check-docs fmt \
-	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec bench-registry dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -84,7 +84,7 @@ test-nightly: needs-everything build ## the rare tests: other orders, seeds and 
 
 test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
-	@cargo test $(CARGO_FLAGS) --features arrow
+	@cargo test $(CARGO_FLAGS) --features registry
 
 test-python: needs-everything build target/connect/.installed ## the Python tests, two files at a time; ARGS= goes to pytest instead
 	@echo '==> Python tests'
@@ -225,6 +225,9 @@ bench-spark: needs-everything build ## klamm's Spark source and sink beside Spar
 
 bench-broker: needs-everything build ## the dev broker beside Apache Kafka; ARGS= goes to benches/broker/run.py
 	@$(BIN)/python benches/broker/run.py $(ARGS)
+
+bench-registry: needs-everything build ## typed columns and deserializers beside confluent-kafka; ARGS= goes to benches/registry/run.py
+	@$(BIN)/python benches/registry/run.py $(ARGS)
 
 bench-codec: needs-rust build $(RUNNER) ## the codec beside other codecs: time, records in Python, instructions, size; ARGS= goes to benches/codec/run.py
 	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)

@@ -14,6 +14,7 @@
 //! * [`client`]: the two together: producer, consumer, admin.
 //! * `broker` (feature `broker`): the embedded dev broker; it shares the codec with the client and nothing else.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
+//! * `registry` (feature `registry`): the values of schema registries as Arrow columns.
 //! * `py` (feature `python`): the extension module; it converts, waits and raises.
 
 #[macro_use]
@@ -33,3 +34,5 @@ pub mod net;
 mod py;
 pub mod random;
 pub mod record;
+#[cfg(feature = "registry")]
+pub mod registry;

@@ -96,6 +96,8 @@ _T_co = TypeVar("_T_co", covariant=True)
 # What deserializers make of keys and values that are not null.
 _K_co = TypeVar("_K_co", covariant=True, default=bytes)
 _V_co = TypeVar("_V_co", covariant=True, default=bytes)
+_K_contra = TypeVar("_K_contra", contravariant=True, default=Buffer)
+_V_contra = TypeVar("_V_contra", contravariant=True, default=Buffer)
 
 @final
 class Pending(Generic[_T_co]):
@@ -165,6 +167,10 @@ class Record(Generic[_K_co, _V_co]):
     @property
     def value(self) -> _V_co | None: ...
     @property
+    def raw_key(self) -> bytes | None: ...
+    @property
+    def raw_value(self) -> bytes | None: ...
+    @property
     def headers(self) -> list[tuple[str, bytes | None]]: ...
 
 @final
@@ -211,13 +217,31 @@ class ArrowBatch:
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
 
 @final
+class ColumnDecoder:
+    def __new__(cls, schema: Any, is_key: bool, is_framed: bool, id_bytes: int, has_indexes: bool) -> Self: ...
+    def add(self, prefix: bytes, plan: str) -> None: ...
+    def remove(self, prefix: bytes) -> None: ...
+    def decode(self, records: Records[Any, Any], start: int, stop_at_failure: bool) -> DecodedColumn: ...
+    def unknown(self, records: Records[Any, Any]) -> list[bytes]: ...
+
+@final
+class DecodedColumn:
+    @property
+    def failures(self) -> list[tuple[int, bytes, str, str]]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
+
+def framings(records: Records[Any, Any], is_key: bool, id_bytes: int, has_indexes: bool) -> list[bytes]: ...
+def encode_column(column: Any, plan: str, prefix: bytes) -> DecodedColumn: ...
+
+@final
 class ArrowRows:
     def __new__(cls, data: Any) -> Self: ...
     @property
     def sent(self) -> int: ...
 
 @disjoint_base
-class ProducerCore:
+class ProducerCore(Generic[_K_contra, _V_contra]):
     def __new__(
         cls,
         bootstrap_servers: Bootstrap | None = None,
@@ -225,11 +249,13 @@ class ProducerCore:
         on_error: Callable[[Exception], object] | None = None,
         **config: Unpack[ProducerConfig],
     ) -> Self: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
     def send(
         self,
         topic: str,
-        value: Buffer | None = None,
-        key: Buffer | None = None,
+        value: _V_contra | None = None,
+        key: _K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
@@ -237,8 +263,8 @@ class ProducerCore:
     def send_nowait(
         self,
         topic: str,
-        value: Buffer | None = None,
-        key: Buffer | None = None,
+        value: _V_contra | None = None,
+        key: _K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
@@ -246,8 +272,8 @@ class ProducerCore:
     def _try_send(
         self,
         topic: str,
-        value: Buffer | None,
-        key: Buffer | None,
+        value: _V_contra | None,
+        key: _K_contra | None,
         partition: int | None,
         timestamp_ms: int | datetime | None,
         headers: HeadersLike | None,
@@ -255,8 +281,8 @@ class ProducerCore:
     def _send_values(
         self,
         topic: str,
-        values: Sequence[Buffer | None],
-        keys: Sequence[Buffer | None] | None,
+        values: Sequence[_V_contra | None],
+        keys: Sequence[_K_contra | None] | None,
         partition: int | None,
         start: int,
     ) -> int: ...

@@ -10,8 +10,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from klamm._klamm import ArrowColumns, ConsumerCore, Records
+from klamm._klamm import ConsumerCore, Records
 from klamm.arguments import boolean, check_function, checked_partition, checked_partitions, integer, list_of, seconds
+from klamm.batches import _pyarrow, batches_of
 from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
 from klamm.foreign import CONSUMER
 from klamm.hints import explained
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self, Unpack
 
-    from klamm._klamm import ArrowBatch, Deserializers, Record
+    from klamm._klamm import Deserializers, Record
+    from klamm.batches import Batches, ValueFormat
     from klamm.config import Bootstrap, ConsumerConfig
     from klamm.rebalance import RebalanceListener
     from klamm.record import OffsetAndMetadata, OffsetToCommit
@@ -253,6 +255,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         timeout: float | None = None,
         columns: Sequence[str] | None = None,
         max_bytes: int | None = None,
+        **typed: Unpack[ValueFormat],
     ) -> Iterator[pa.RecordBatch]:
         """Iterate over Arrow record batches. Each is returned as soon as there are records for it.
 
@@ -265,21 +268,25 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
                 headers. The default is all of them.
             max_bytes: Maximum size of the records in a batch. The last record can exceed it. The default and the
                 upper limit is 64 MiB.
+            **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and others;
+                see `klamm.batches.ValueFormat`. Without a format they are bytes.
 
         Raises:
             ImportError: pyarrow is not installed.
             ConfigError: A column does not exist, or a number is out of range.
+            DeserializationError: A record cannot be decoded. The next call continues after it.
         """
         max_rows, max_bytes = _limits(max_rows, max_bytes)
-        return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
+        return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)
 
     def _arrow(
-        self, max_rows: int, timeout: float | None, columns: ArrowColumns, max_bytes: int | None = None
+        self, max_rows: int, timeout: float | None, batches: Batches, max_bytes: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         _pyarrow()
         self._note_poll()
-        while records := self._poll(timeout, max_rows, max_bytes):
-            yield _record_batch(records._columns(columns))
+        with batches:
+            while records := self._poll(timeout, max_rows, max_bytes):
+                yield from batches.read(self, records)
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record that the consumer will return from a partition.
@@ -516,16 +523,19 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
         timeout: float | None = None,
         columns: Sequence[str] | None = None,
         max_bytes: int | None = None,
+        **typed: Unpack[ValueFormat],
     ) -> AsyncIterator[pa.RecordBatch]:
         max_rows, max_bytes = _limits(max_rows, max_bytes)
-        return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
+        return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)
 
     async def _arrow(
-        self, max_rows: int, timeout: float | None, columns: ArrowColumns, max_bytes: int | None = None
+        self, max_rows: int, timeout: float | None, batches: Batches, max_bytes: int | None = None
     ) -> AsyncIterator[pa.RecordBatch]:
         _pyarrow()
-        while records := await self._poll_async(timeout, max_rows, max_bytes):
-            yield _record_batch(records._columns(columns))
+        with batches:
+            while records := await self._poll_async(timeout, max_rows, max_bytes):
+                async for batch in batches.read_async(self, records):
+                    yield batch
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         return await self._position(*checked_partition(partition)).within(timeout)
@@ -682,18 +692,6 @@ def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[T
 
 def _known(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
     return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise ImportError("Arrow record batches need pyarrow; install it with: pip install 'klamm[arrow]'") from None
-    return pa
-
-
-def _record_batch(batch: ArrowBatch) -> pa.RecordBatch:
-    return _pyarrow().record_batch(batch)
 
 
 _NO_RECORDS: Records[Any, Any] = Records()

@@ -38,10 +38,14 @@ if TYPE_CHECKING:
     # The types that deserializers return.
     K_co = TypeVar("K_co", covariant=True, default=bytes)
     V_co = TypeVar("V_co", covariant=True, default=bytes)
+    # The types that serializers take.
+    K_contra = TypeVar("K_contra", contravariant=True, default=Buffer)
+    V_contra = TypeVar("V_contra", contravariant=True, default=Buffer)
 else:
     from typing import TypeVar  # it has no defaults before Python 3.13
 
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
+    K_contra, V_contra = TypeVar("K_contra", contravariant=True), TypeVar("V_contra", contravariant=True)
 
 __all__ = [
     "DeliveryInterceptor",

@@ -17,10 +17,11 @@ from weakref import WeakSet
 
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
+from klamm.batches import check_options
 from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
 from klamm.foreign import PRODUCER
 from klamm.hints import explained
-from klamm.hooks import Hooks, hooked, sequences
+from klamm.hooks import Hooks, K_contra, V_contra, hooked, sequences
 from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer
 from klamm.waiting import Asyncio, Blocking, documented_by, run
 
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from klamm._klamm import Buffer, RecordMetadata
+    from klamm.batches import ValueFormat
     from klamm.config import Bootstrap, ProducerConfig
-    from klamm.hooks import Interceptor, Serializer
+    from klamm.hooks import Interceptor
     from klamm.metrics import ProducerMetrics
     from klamm.record import HeadersLike
     from klamm.send_queue import SendQueue
@@ -51,7 +53,7 @@ HOT = ("send", "send_nowait")
 EXIT_FLUSH_S = 10.0
 """How long the interpreter waits at exit for the records of all producers that were not closed, in seconds."""
 
-_open: WeakSet[_Producer] = WeakSet()
+_open: WeakSet[_Producer[Any, Any]] = WeakSet()
 
 
 def _count(records: int) -> str:
@@ -74,7 +76,7 @@ def _close_all() -> None:
             producer._close_core(0)
 
 
-class _Producer(TransactionalProducer):
+class _Producer(TransactionalProducer[K_contra, V_contra]):
     """The part that both producers share."""
 
     _hooks: Hooks
@@ -84,8 +86,8 @@ class _Producer(TransactionalProducer):
         cls,
         bootstrap_servers: Bootstrap | None = None,
         *,
-        key_serializer: Serializer | None = None,
-        value_serializer: Serializer | None = None,
+        key_serializer: Callable[[K_contra], Buffer | None] | None = None,
+        value_serializer: Callable[[V_contra], Buffer | None] | None = None,
         on_delivery: Callable[[Delivery[RecordMetadata]], object] | None = None,
         interceptors: Sequence[Interceptor] = (),
         on_error: Callable[[Exception], object] | None = None,
@@ -124,8 +126,8 @@ class _Producer(TransactionalProducer):
     async def _send_all(
         self,
         topic: str,
-        values: Iterable[Buffer | None],
-        keys: Iterable[Buffer | None] | None,
+        values: Iterable[V_contra | None],
+        keys: Iterable[K_contra | None] | None,
         partition: int | None,
     ) -> None:
         values, keys = sequences(values, keys)
@@ -135,13 +137,23 @@ class _Producer(TransactionalProducer):
             await self._for_room(done)
         self._failures(False)
 
-    async def _send_all_rows(self, topic: str | None, data: Any) -> int:
+    async def _send_all_rows(self, topic: str | None, data: Any, typed: ValueFormat) -> int:
+        if typed:
+            return await self._send_typed_rows(topic, data, typed)
         rows = ArrowRows(data)
         await self._wait_for_earlier()
         while not self._send_rows(topic, rows):
             await self._for_room(rows.sent)
         self._failures(False)
         return rows.sent
+
+    async def _send_typed_rows(self, topic: str | None, data: Any, typed: ValueFormat) -> int:
+        check_options("send_arrow", typed)
+        from klamm.registry.columns.writing import TypedRows
+
+        rows = TypedRows(topic, data, typed)
+        await rows.prepare(is_async=isinstance(self, Asyncio))
+        return sum([await self._send_all_rows(topic, batch, {}) for batch in rows.batches()])
 
     async def _flush_all(self, timeout: float | None) -> None:
         left = await self._drain_queue("flush", timeout)
@@ -201,7 +213,7 @@ class _Producer(TransactionalProducer):
 
 
 @explained(PRODUCER, hot=HOT)
-class Producer(Blocking, _Producer):
+class Producer(Blocking, _Producer[K_contra, V_contra]):
     """Send records to Kafka. Any number of threads can share one producer.
 
     Keys and values are bytes-like objects or `None`, unless serializers turn other objects into bytes.
@@ -234,8 +246,8 @@ class Producer(Blocking, _Producer):
     def send_many(
         self,
         topic: str,
-        values: Iterable[Buffer | None],
-        keys: Iterable[Buffer | None] | None = None,
+        values: Iterable[V_contra | None],
+        keys: Iterable[K_contra | None] | None = None,
         partition: int | None = None,
     ) -> None:
         """Send many records in one call. This is faster than one `send` for each record.
@@ -257,7 +269,7 @@ class Producer(Blocking, _Producer):
         """
         run(self._send_all(topic, values, keys, partition))
 
-    def send_arrow(self, topic: str | None, data: Any) -> int:
+    def send_arrow(self, topic: str | None, data: Any, **typed: Unpack[ValueFormat]) -> int:
         """Send each row of Arrow data as a record. Serializers, interceptors and `on_delivery` do not see these records.
 
         Delivery errors are passed to `on_error` and raised by `flush`.
@@ -266,16 +278,20 @@ class Producer(Blocking, _Producer):
             topic: Topic of all records. `None` if the data has a column `topic`.
             data: Object with `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are `value` and optionally `key`,
                 `headers`, `timestamp`, `partition` and `topic`.
+            **typed: How typed columns become keys and values: `value_format="avro"`, `registry`, `value_schema` and others;
+                see `klamm.batches.ValueFormat`. The default schema is derived from the column and registered. Without a
+                column `value`, all other columns are the fields of the value.
 
         Returns:
             The number of rows sent.
 
         Raises:
             ArgumentError: `data` is not Arrow data, or a column has a wrong type.
+            SchemaError: A column or a value does not fit the schema.
             KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
             BufferFullError: The buffer is full, and `drop_when_full` is set.
         """
-        return run(self._send_all_rows(topic, data))
+        return run(self._send_all_rows(topic, data, typed))
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all records sent so far are acknowledged or have failed.
@@ -304,7 +320,7 @@ class Producer(Blocking, _Producer):
         """
         run(self._wait(self._start_transactions(), timeout))
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> Transaction[K_contra, V_contra]:
         """Return a transaction to use in a `with` statement. It commits at the end of the block, or aborts on an exception.
 
         The producer needs a `transactional_id`, and can then send records only inside transactions. The first
@@ -339,7 +355,7 @@ class Producer(Blocking, _Producer):
 
 @explained(PRODUCER, hot=HOT)
 @documented_by(Producer)
-class AsyncProducer(Asyncio, _Producer):
+class AsyncProducer(Asyncio, _Producer[K_contra, V_contra]):
     """Send records to Kafka from an asyncio event loop. It has the methods of `Producer`, and the same arguments.
 
     A record is on its way as soon as `send` returns. Await the result of `send` for the acknowledgement, then or later.
@@ -356,8 +372,8 @@ class AsyncProducer(Asyncio, _Producer):
     def send(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
         topic: str,
-        value: Buffer | None = None,
-        key: Buffer | None = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
@@ -437,8 +453,8 @@ class AsyncProducer(Asyncio, _Producer):
     def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
         topic: str,
-        value: Buffer | None = None,
-        key: Buffer | None = None,
+        value: V_contra | None = None,
+        key: K_contra | None = None,
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
@@ -456,14 +472,14 @@ class AsyncProducer(Asyncio, _Producer):
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Buffer | None],
-        keys: Iterable[Buffer | None] | None = None,
+        values: Iterable[V_contra | None],
+        keys: Iterable[K_contra | None] | None = None,
         partition: int | None = None,
     ) -> None:
         await self._send_all(topic, values, keys, partition)
 
-    async def send_arrow(self, topic: str | None, data: Any) -> int:
-        return await self._send_all_rows(topic, data)
+    async def send_arrow(self, topic: str | None, data: Any, **typed: Unpack[ValueFormat]) -> int:
+        return await self._send_all_rows(topic, data, typed)
 
     async def flush(self, timeout: float | None = None) -> None:
         await self._flush_all(timeout)
@@ -471,7 +487,7 @@ class AsyncProducer(Asyncio, _Producer):
     async def init_transactions(self, timeout: float | None = None) -> None:
         await self._wait(self._start_transactions(), timeout)
 
-    def transaction(self) -> AsyncTransaction:
+    def transaction(self) -> AsyncTransaction[K_contra, V_contra]:
         """Return a transaction to use in an `async with` statement; see `Producer.transaction`."""
         return AsyncTransaction(self)
 

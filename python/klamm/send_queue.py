@@ -52,7 +52,7 @@ class SendQueue:
         """Return whether a new record has to queue behind others."""
         return bool(self._queue) and self.is_of_running_loop()
 
-    def send(self, producer: ProducerCore, record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
+    def send(self, producer: ProducerCore[Any, Any], record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
         """Queue a record, and return a task that ends with its acknowledgement."""
         appended, deadline = self._add(producer)
         self._enqueue(producer, appended, deadline, record)
@@ -63,7 +63,7 @@ class SendQueue:
         return topic in self._unpartitioned and self.is_of_running_loop()
 
     def send_unpartitioned(
-        self, producer: ProducerCore, topic: str, find: Callable[[float], Awaitable[Sequence[Any]]]
+        self, producer: ProducerCore[Any, Any], topic: str, find: Callable[[float], Awaitable[Sequence[Any]]]
     ) -> asyncio.Task[RecordMetadata]:
         """Queue the record that `find(timeout)` returns, and return a task that ends with its acknowledgement."""
         appended, deadline = self._add(producer)
@@ -78,13 +78,15 @@ class SendQueue:
         """Return the futures of the records that are not appended yet."""
         return [each for each in self._waiting if not each.done()] if self.is_of_running_loop() else []
 
-    def _add(self, producer: ProducerCore) -> tuple[Appended, float]:
+    def _add(self, producer: ProducerCore[Any, Any]) -> tuple[Appended, float]:
         appended: Appended = self._loop.create_future()
         self._waiting.add(appended)
         appended.add_done_callback(self._waiting.discard)
         return appended, time.monotonic() + producer._max_block
 
-    def _enqueue(self, producer: ProducerCore, appended: Appended, deadline: float, record: Sequence[Any]) -> None:
+    def _enqueue(
+        self, producer: ProducerCore[Any, Any], appended: Appended, deadline: float, record: Sequence[Any]
+    ) -> None:
         self._queue.append((appended, deadline, record))
         if self._appending is None:
             self._appending = self._loop.create_task(self._append(producer))
@@ -98,7 +100,7 @@ class SendQueue:
         task.add_done_callback(lambda _: appended.cancel())
         return task
 
-    async def _find(self, producer: ProducerCore, topic: str, records: deque[Unpartitioned]) -> None:
+    async def _find(self, producer: ProducerCore[Any, Any], topic: str, records: deque[Unpartitioned]) -> None:
         try:
             while records:
                 appended, deadline, find = records[0]
@@ -123,7 +125,7 @@ class SendQueue:
             del self._unpartitioned[topic]  # now, so that the next record starts a new search
             finding.cancel()
 
-    async def _append(self, producer: ProducerCore) -> None:
+    async def _append(self, producer: ProducerCore[Any, Any]) -> None:
         done = 0
         try:
             while self._queue:
@@ -155,7 +157,7 @@ class _Acknowledgement(asyncio.Task["RecordMetadata"]):
         """Do nothing: the record is already queued."""
 
 
-async def room_within(producer: ProducerCore, timeout: float, done: int = 0) -> bool:
+async def room_within(producer: ProducerCore[Any, Any], timeout: float, done: int = 0) -> bool:
     """Wait for room in the buffer for at most `timeout` seconds, and return whether there is room."""
     if (pause := producer._pause()) is None:
         return await producer._room(done, timeout)
@@ -164,7 +166,9 @@ async def room_within(producer: ProducerCore, timeout: float, done: int = 0) -> 
     return True
 
 
-async def _append_one(producer: ProducerCore, appended: Appended, deadline: float, record: Sequence[Any]) -> None:
+async def _append_one(
+    producer: ProducerCore[Any, Any], appended: Appended, deadline: float, record: Sequence[Any]
+) -> None:
     try:
         while not appended.done():
             try:
@@ -178,7 +182,7 @@ async def _append_one(producer: ProducerCore, appended: Appended, deadline: floa
         _fail(producer, appended, error)
 
 
-def _fail(producer: ProducerCore, appended: Appended, error: Exception) -> None:
+def _fail(producer: ProducerCore[Any, Any], appended: Appended, error: Exception) -> None:
     """Fail a record and its transaction, whose commit may already be running."""
     if not appended.done():
         producer._fail_transaction(str(error))

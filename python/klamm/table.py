@@ -6,11 +6,11 @@ import sys
 from contextlib import contextmanager
 from importlib.util import find_spec
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from klamm._klamm import ArrowColumns
 from klamm.arguments import list_of_str
-from klamm.consumer import Consumer, _pyarrow
+from klamm.batches import _pyarrow, batches_of
+from klamm.consumer import Consumer
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
 from klamm.hints import with_explained_options
 from klamm.record import TopicPartition, first_ms_of
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from klamm.batches import ValueFormat
     from klamm.config import Bootstrap
+    from klamm.registry import SchemaRegistry, SubjectNameStrategy
 
     Position: TypeAlias = "str | int | datetime | Mapping[int, int] | Mapping[TopicPartition, int]"
 
@@ -36,6 +38,15 @@ def read_table(
     columns: Sequence[str] | None = None,
     *,
     progress: bool = False,
+    value_format: Literal["avro", "json", "protobuf"] | None = None,
+    key_format: Literal["avro", "json", "protobuf"] | None = None,
+    registry: SchemaRegistry | str | Mapping[str, Any] | None = None,
+    value_schema: Any = None,
+    key_schema: Any = None,
+    flatten: bool = False,
+    on_error: Literal["raise", "null", "column"] = "raise",
+    subject_name_strategy: SubjectNameStrategy = "TOPIC",
+    id_bytes: int = 4,
     **config: Any,
 ) -> pa.Table:
     """Read one or more topics into a `pyarrow.Table`, all partitions at the same time.
@@ -52,6 +63,17 @@ def read_table(
         end: First record not to read, in the same forms.
         columns: Names of the columns, in order. The default is all columns; see `Consumer.arrow`.
         progress: Show a progress bar, if the standard error is a terminal. Needs `klamm[cli]`.
+        value_format: Format of the values: "avro", "json" or "protobuf". The default is bytes.
+        key_format: Format of the keys, in the same way.
+        registry: Client of the schema registry, its address, or a dict of its configuration.
+        value_schema: Schema of the value column: "latest" (the default), the number of a version, or a schema; see
+            docs/registry.md.
+        key_schema: Schema of the key column, in the same forms.
+        flatten: Make a column of each field of a struct.
+        on_error: What happens with a record that cannot be decoded: "raise", "null", or "column", which adds the columns
+            `value_error` and `value_raw`.
+        subject_name_strategy: How the subject of the latest version is named, as for the deserializers.
+        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
     Returns:
@@ -61,18 +83,32 @@ def read_table(
         ConfigError: A position is invalid, names a partition that does not exist, or `progress` needs rich.
         UnknownTopicOrPartitionError: A topic does not exist.
         KafkaTimeoutError: No record arrived for 60 s.
+        DeserializationError: A record cannot be decoded, and `on_error` is "raise".
 
     Example:
         table = klamm.read_table("localhost:9092", "greetings", columns=["key", "value"])
     """
-    pyarrow, wanted = _pyarrow(), ArrowColumns(columns)
+    pyarrow = _pyarrow()
     # Checked without a terminal too, so that a program fails where it is tested.
     if progress and not find_spec("rich"):
         raise ConfigError("progress=True needs rich", hint="pip install 'klamm[cli]'")
+    typed: ValueFormat = {
+        "value_format": value_format,
+        "key_format": key_format,
+        "registry": registry,
+        "value_schema": value_schema,
+        "key_schema": key_schema,
+        "flatten": flatten,
+        "on_error": on_error,
+        "subject_name_strategy": subject_name_strategy,
+        "id_bytes": id_bytes,
+    }
+    is_typed = any(option is not None for option in (value_format, key_format, value_schema, key_schema))
+    wanted = batches_of(columns, typed if is_typed else {})
     # "earliest": records that expire before they are read are skipped, instead of moving to the end of the partition.
     # No automatic creation: a misspelt name is an error, not a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
-    with Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
+    with wanted, Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
         topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(list_of_str("topics", topic)))
         ranges = _ranges(consumer, topics, start, end)
         batches: list[pa.RecordBatch] = []
@@ -92,7 +128,12 @@ def read_table(
                     f"no record arrived for {SILENCE_S:.0f} s; {', '.join(positions)}",
                     hint="check the brokers that lead these partitions",
                 )
-    return pyarrow.Table.from_batches(batches, schema=pyarrow.schema(wanted))
+        schema = batches[0].schema if batches else wanted.schema(topics)
+        if all(batch.schema == schema for batch in batches):
+            return pyarrow.Table.from_batches(batches, schema=schema)
+        # The first batches had only nulls, which say nothing about a type.
+        tables = [pyarrow.Table.from_batches([batch]) for batch in batches]
+        return pyarrow.concat_tables(tables, promote_options="default")
 
 
 def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Position) -> list[TopicPartition]:

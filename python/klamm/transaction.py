@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from klamm._klamm import ConsumerCore, ProducerCore
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.foreign import TRANSACTION
 from klamm.hints import explained
+from klamm.hooks import K_contra, V_contra
 from klamm.record import committable
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
@@ -53,7 +54,7 @@ class GroupMetadata:
     group_instance_id: str | None = None
 
 
-class TransactionalProducer(Waiting, ProducerCore):
+class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
     """The part of a producer that its transactions use."""
 
     _last_start: Pending[None] | None = None
@@ -78,10 +79,10 @@ class TransactionalProducer(Waiting, ProducerCore):
         """Fail the records in the send queue, because their transaction is aborted."""
 
 
-class _Transaction(Waiting):
+class _Transaction(Waiting, Generic[K_contra, V_contra]):
     """The part that both transactions share."""
 
-    def __init__(self, producer: TransactionalProducer) -> None:
+    def __init__(self, producer: TransactionalProducer[K_contra, V_contra]) -> None:
         self._producer = producer
         self._is_open = False
         # The commit or abort that is in flight, and whether it is a commit.
@@ -188,7 +189,7 @@ class _Transaction(Waiting):
 
 
 @explained(TRANSACTION)
-class Transaction(Blocking, _Transaction):
+class Transaction(Blocking, _Transaction[K_contra, V_contra]):
     """A transaction of a `Producer`. `producer.transaction()` creates it, and `with` begins and ends it.
 
     It has the `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
@@ -199,7 +200,7 @@ class Transaction(Blocking, _Transaction):
             tx.commit_offsets(consumer)
     """
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer[K_contra, V_contra]) -> None:
         super().__init__(producer)
         self.send = producer.send
         self.send_nowait = producer.send_nowait
@@ -263,7 +264,7 @@ class Transaction(Blocking, _Transaction):
 
 @explained(TRANSACTION)
 @documented_by(Transaction)
-class AsyncTransaction(Asyncio, _Transaction):
+class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
     """A transaction of an `AsyncProducer`. It has the methods of `Transaction`, as coroutines.
 
     Example:
@@ -272,7 +273,7 @@ class AsyncTransaction(Asyncio, _Transaction):
             await tx.commit_offsets(consumer)
     """
 
-    def __init__(self, producer: AsyncProducer) -> None:
+    def __init__(self, producer: AsyncProducer[K_contra, V_contra]) -> None:
         super().__init__(producer)
         self.send = producer.send
         self.send_nowait = producer.send_nowait

@@ -12,14 +12,15 @@ use crate::arrow::{Columns, Input, Invalid, Layout, RecordBatch, Rows, is_known,
 use crate::client::Slice;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatchReader, StructArray};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_array::{Array, ArrayRef, RecordBatchReader, StructArray, make_array};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -76,7 +77,7 @@ impl ArrowBatch {
     }
 }
 
-fn rows_of<'a>(slice: &'a Slice, records: &'a [crate::record::Record]) -> Rows<'a> {
+pub(super) fn rows_of<'a>(slice: &'a Slice, records: &'a [crate::record::Record]) -> Rows<'a> {
     Rows {
         topic: &slice.topic,
         partition: slice.partition,
@@ -194,6 +195,30 @@ fn without_index(py: Python<'_>, schema: &Schema) -> PyResult<Option<Vec<usize>>
     Ok(Some(kept.into_iter().map(|(at, _)| at).collect()))
 }
 
+/// Exports an array.
+pub(super) fn export<'py>(
+    py: Python<'py>,
+    data: ArrayData,
+) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    let (array, schema) = to_ffi(&data).map_err(|e| broken(py, &e.to_string()))?;
+    Ok((PyCapsule::new_with_value(py, schema, SCHEMA)?, PyCapsule::new_with_value(py, array, ARRAY)?))
+}
+
+/// Imports the field of an object with `__arrow_c_schema__`.
+pub(super) fn import_field(object: &Bound<'_, PyAny>) -> PyResult<FieldRef> {
+    let py = object.py();
+    let capsule = object.call_method0("__arrow_c_schema__")?;
+    let schema = pointer::<FFI_ArrowSchema>(&capsule, SCHEMA)?;
+    // SAFETY: a capsule of this name holds a valid ArrowSchema (Arrow PyCapsule interface), and `capsule` keeps it alive.
+    let field = Field::try_from(unsafe { schema.as_ref() });
+    field.map(Arc::new).map_err(|e| argument(py, &e.to_string(), None))
+}
+
+/// Imports an object with `__arrow_c_array__`.
+pub(super) fn import_array(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    Ok(make_array(take_data(&object.call_method0("__arrow_c_array__")?)?))
+}
+
 fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let pointer = pointer::<FFI_ArrowArrayStream>(capsule, STREAM)?;
     // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface). `from_raw` moves it out
@@ -207,8 +232,7 @@ fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> 
     })
 }
 
-fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
-    let py = capsules.py();
+fn take_data(capsules: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = capsules.extract()?;
     let schema = pointer::<FFI_ArrowSchema>(&schema, SCHEMA)?;
     let array = pointer::<FFI_ArrowArray>(&array, ARRAY)?;
@@ -218,7 +242,14 @@ fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
         from_ffi(array, schema.as_ref())
     };
-    let data = data.map_err(|e| argument(py, &e.to_string(), None))?;
+    data.map_err(|e| argument(capsules.py(), &e.to_string(), None))
+}
+
+fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let py = capsules.py();
+    let (schema, _): (Bound<'_, PyAny>, Bound<'_, PyAny>) = capsules.extract()?;
+    let schema = pointer::<FFI_ArrowSchema>(&schema, SCHEMA)?;
+    let data = take_data(capsules)?;
     if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
         return Err(single_array(py));
     }

@@ -16,6 +16,7 @@ mod batches;
 mod broker;
 mod bytes_like;
 mod certificates;
+mod column_decoder;
 mod commits;
 mod config;
 mod construct;
@@ -56,6 +57,8 @@ mod _klamm {
     use super::broker::DevBrokerCore;
     #[pymodule_export]
     use super::certificates::CertificateAuthority;
+    #[pymodule_export]
+    use super::column_decoder::{ColumnDecoder, DecodedColumn, encode_column, framings};
     #[pymodule_export]
     use super::config::{config_keys, foreign_keys, foreign_values};
     #[pymodule_export]

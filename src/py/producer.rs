@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The base class of the producers.
-#[pyclass(subclass, frozen, name = "Producer", module = "klamm._klamm")]
+#[pyclass(subclass, frozen, generic, name = "Producer", module = "klamm._klamm")]
 pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
     servers: String,

@@ -236,6 +236,18 @@ impl Record {
         Some(PyBytes::new(py, self.view().value(&self.slice.data)?))
     }
 
+    /// The bytes of the key, even if the consumer has a key deserializer. None for a null key.
+    #[getter]
+    fn raw_key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.key(py)
+    }
+
+    /// The bytes of the value, even if the consumer has a value deserializer. None for null.
+    #[getter]
+    fn raw_value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.value(py)
+    }
+
     /// The headers in order, as (name, value) pairs. Names may repeat.
     ///
     /// Bytes of a name that are not UTF-8 are lone surrogates, as with Python's error handler `surrogateescape`.

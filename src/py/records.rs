@@ -201,7 +201,7 @@ impl Records {
         #[pyo3(from_py_with = arguments::columns)] columns: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Bound::new(py, self.columns(py, &Bound::new(py, ArrowColumns::of(py, columns)?)?)?)?;
-        py.import("klamm.consumer")?.call_method1("_record_batch", (batch,))
+        py.import("klamm.batches")?.call_method1("_record_batch", (batch,))
     }
 
     /// Converts the records to Arrow columns.

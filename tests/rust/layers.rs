@@ -38,8 +38,9 @@ const LAYERS: &[Layer] = &[
     // Never engine or client: both ends of a connection must not share one misunderstanding.
     layer("broker", &["random", "wire", "compress", "frame", "api", "record", "legacy", "net"]),
     pure("arrow", &["record"]),
+    pure("registry", &["record", "arrow"]),
     // The codec layers are exposed as they are (`klamm.protocol`); engine and net only through the client.
-    layer("py", &["wire", "compress", "frame", "api", "record", "legacy", "client", "broker", "arrow"]),
+    layer("py", &["wire", "compress", "frame", "api", "record", "legacy", "client", "broker", "arrow", "registry"]),
 ];
 
 /// Modules of `std` and other names that a pure layer must not touch.

@@ -32,6 +32,7 @@ def test_every_example_runs(broker: Broker, dev_registry: Registry, capsys: pyte
         exec(compile(here, f"README.md, {title}", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own README
         titles.append(title)
     assert titles[:7] == ["Produce", "Consume", "Asyncio", "Exactly once", "Arrow", "Spark", "Schemas"]
+    assert titles[7:9] == ["Typed columns", "Typed columns in Spark"]
     said = capsys.readouterr().out
     assert "greetings-0 at offset 0" in said
     assert "b'hello 9999'" in said
@@ -39,6 +40,8 @@ def test_every_example_runs(broker: Broker, dev_registry: Registry, capsys: pyte
     assert "behind by" in said
     assert "count(1)" in said
     assert "[{'id': 7}]" in said
+    assert "fragile" in said.partition("{'id': [1, 2]")[2]
+    assert re.search(r"fragile *\|", said)
 
 
 @pytest.mark.usefixtures("spark")

@@ -41,6 +41,21 @@ def sync(tx: klamm.Transaction) -> None:
         assert_type(consumer_of_both.poll(), "klamm.Records[str, int]")
         assert_type(consumer_of_both.poll()[0].value, "int | None")
         assert_type(consumer_of_both.poll()[:1].by_partition(), "dict[klamm.TopicPartition, klamm.Records[str, int]]")
+    with klamm.Producer("b", key_serializer=str.encode, value_serializer=bytes) as producer_of_both:
+        producer_of_both.send("t", 5, key="k")
+        producer_of_both.send_many("t", [1, None], keys=["a", None])
+    class Order:
+        note: str
+    def to_bytes(order: Order) -> bytes:
+        return order.note.encode()
+    def publish(producer: "klamm.Producer[bytes, Order]", order: Order) -> None:
+        producer.send("orders", order, key=b"k")
+        with producer.transaction() as orders:
+            orders.send("orders", order)
+    with klamm.Producer("b", value_serializer=to_bytes) as producer_of_orders:
+        publish(producer_of_orders, Order())
+        assert_type(producer_of_orders.send_arrow("t", object(), value_format="avro", registry="http://r"), int)
+    klamm.read_table("b", "t", value_format="json", value_schema="infer", flatten=True)
     klamm.read_table("b", ["t", "u"], start=5, end={klamm.TopicPartition("t", 0): 9}, progress=True)
     with klamm.Admin("b") as admin:
         assert_type(admin.describe_topics(["t"])["t"].partitions[0].leader, int)
@@ -73,6 +88,9 @@ WRONG = {
     'klamm.Producer("b", linger_ms="soon")': "linger_ms",
     'klamm.Consumer("b", group_protocol="middle")': "group_protocol",
     'klamm.Producer("b").send("t", "text")': "str",
+    'klamm.Producer("b", value_serializer=str.encode).send("t", 5)': "int",
+    'klamm.Producer("b", value_serializer=str.encode).send("t", "x", key="k")': "key",
+    'klamm.read_table("b", "t", value_format="xml")': "value_format",
     'klamm.Producer("b").send_nowait("t", 5)': "int",
     'klamm.AsyncProducer("b").send("t", b"v").offset': "offset",
     'klamm.Admin("b").create_topics(["t"])': "list[str]",

@@ -21,6 +21,7 @@ from klamm.cli.options import add_connection, add_json, duration, expression, na
 from klamm.cli.output import CommandError, UsageError
 from klamm.cli.positions import Bounds, Kind, Position, parse_position
 from klamm.cli.record_format import parse_format, render_json, render_value
+from klamm.cli.typed_values import add_reading, reading
 
 if TYPE_CHECKING:
     import argparse
@@ -105,6 +106,7 @@ def add(commands: Commands) -> None:
         r"%%%% a percent sign, and the escapes \n \t \r \0 \\ \xHH",
     )
     add_json(output_form, "print each record as one JSON object on a line")
+    add_reading(parser)
     parser.set_defaults(run=run)
 
 
@@ -112,7 +114,7 @@ def run(args: argparse.Namespace, _: Output) -> int:
     """Print records until the end position, the maximum number, or Ctrl+C."""
     if bool(args.topics) == (args.matching is not None):
         raise UsageError("consume needs either topics or --matching", "name topics, or pass --matching 'logs-.*'")
-    render: Render = render_json if args.json else args.render or render_value
+    render: Render = reading(args, render_json if args.json else args.render or render_value)
     stop = args.stop or (Position(Kind.LATEST) if args.exit else None)
     refuse_group_settings(args)
     if args.share is not None:

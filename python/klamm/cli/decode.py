@@ -22,6 +22,7 @@ from klamm import protocol
 from klamm.cli.options import natural
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import header_fields, text_field
+from klamm.cli.typed_values import add_decoding, decode_values
 from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
@@ -81,12 +82,19 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--version", dest="api_version", metavar="N", type=natural, help="with --api, decode this version of the API"
     )
+    add_decoding(parser)
     parser.add_argument("--plain-records", action="store_true", help="print the records of messages as base64")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, _: Output) -> int:
     """Print the decoded input; return 1 if a part of it cannot be decoded."""
+    if args.value_format is not None:
+        with open_input(args.input, args.form) as stream:
+            whole = stream.read()
+        form = args.form or detect_form(whole)
+        lines = [whole] if form == RAW else [line for line in whole.splitlines() if line.strip()]
+        return decode_values(args, [from_text(line, form) for line in lines])
     if (args.api is None) != (args.api_version is None):
         raise CommandError("--api and --version belong together", "pass both, or neither")
     api_version = None if args.api is None else (args.api, args.api_version)

@@ -12,6 +12,7 @@ from klamm.cli.lines import read_chunks, split_lines, total_size
 from klamm.cli.options import add_connection, add_json, encoded, natural, pair, positive
 from klamm.cli.output import UsageError
 from klamm.cli.records_in import Batch, parser, separator
+from klamm.cli.typed_values import add_writing, writing
 
 if TYPE_CHECKING:
     import argparse
@@ -112,6 +113,7 @@ def add(commands: Commands) -> None:
         help="with --transactional-id, commit after each N records or more",
     )
     add_json(part, "print one JSON object at the end, with topic, records, bytes (of values) and seconds")
+    add_writing(part)
     part.set_defaults(run=run)
 
 
@@ -126,7 +128,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     config = client_config(
         args, "producer", acks=args.acks, compression_type=args.compression, transactional_id=args.transactional_id
     )
-    parse = parser(args)
+    parse = writing(args, parser(args))
     producer = klamm.Producer(config)
     with closing(producer), output.progress(f"produce {args.topic}", size, show=not typed) as advance:
         with Sender(producer, args) as sender:

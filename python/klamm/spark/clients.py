@@ -45,7 +45,8 @@ def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
 @contextmanager
 def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
     """Provide a producer with this configuration, cached or new. The caller must flush it."""
-    with _cached(klamm.Producer, config) as client:
+    of_bytes: type[klamm.Producer] = klamm.Producer
+    with _cached(of_bytes, config) as client:
         yield client
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from klamm.batches import batches_of
 from klamm.errors import KafkaError
 from klamm.spark.schema import arrow_schema
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from klamm.batches import Batches
 
 log = logging.getLogger("klamm.spark")
 
@@ -64,7 +66,11 @@ class Columns:
     def wanted(self) -> list[str]:
         """Return the columns to request from the consumer. Offsets are always included: they show a task's progress."""
         known = ("topic", "partition", "offset")
-        return ["offset", *(_KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in known)]
+        return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in known)]
+
+    def batches(self) -> Batches:
+        """Return what makes the batches of a task."""
+        return batches_of(self.wanted, {})
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """Return a function that converts the batches of one partition."""
@@ -79,9 +85,9 @@ class Columns:
                 if field.name in constants:
                     arrays.append(constants[field.name].rows(batch.num_rows))
                 else:
-                    array = batch.column(_KLAMM_NAMES.get(field.name, field.name))
+                    array = batch.column(KLAMM_NAMES.get(field.name, field.name))
                     if field.name == "headers":
-                        array = _empty_to_null(array)
+                        array = self.without_empty(array)
                     elif field.name == "timestamp":
                         array = self._in_range(array, batch.column("offset"), topic, partition)
                     arrays.append(array if array.type == field.type else array.cast(field.type))
@@ -111,6 +117,15 @@ class Columns:
         )
         return pc.if_else(fits, timestamps, pa.scalar(None, timestamps.type))
 
+    @staticmethod
+    def without_empty(headers: pa.ListArray) -> pa.ListArray:
+        """Turn empty lists of headers into null, as Spark's connector does, without copying."""
+        import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
+
+        return pa.ListArray.from_arrays(
+            headers.offsets, headers.values, mask=pc.equal(pc.list_value_length(headers), 0)
+        )
+
 
 class _Constant:
     """A column that has the same value in all rows."""
@@ -125,14 +140,7 @@ class _Constant:
         return self._array.slice(0, count)
 
 
-def _empty_to_null(headers: pa.ListArray) -> pa.ListArray:
-    """Turn empty lists of headers into null, as Spark's connector does, without copying."""
-    import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
-
-    return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=pc.equal(pc.list_value_length(headers), 0))
-
-
 # The last millisecond that fits into 64 bits in microseconds.
 MAX_MS = (2**63 - 1) // 1000
 
-_KLAMM_NAMES = {"timestampType": "timestamp_type"}
+KLAMM_NAMES = {"timestampType": "timestamp_type"}

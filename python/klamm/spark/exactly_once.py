@@ -99,10 +99,10 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         done = _committed(options, topic, task)
         if done is not None and done.epoch >= task.epoch:
             return _skip(done, task, sum(batch.num_rows for batch in batches))
-        rows = 0
+        rows, typed = 0, options.arguments()
         with producer.transaction() as transaction:
             for batch in batches:
-                rows += transaction.send_arrow(topic, batch.select(columns))
+                rows += transaction.send_arrow(topic, batch.select(columns), **typed)
             offset = _Committed(task.epoch, rows).offset
             transaction.commit_offsets(GroupMetadata(task.name), {klamm.TopicPartition(topic, 0): offset})
     return rows

@@ -22,8 +22,10 @@ from klamm.spark.settings import MAX_INT, MAX_LONG, Settings, shortened, whole_n
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from klamm.batches import ValueFormat
     from klamm.spark.offsets import Partition
     from klamm.spark.positions import Position
+    from klamm.spark.typed import TypedOptions
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class ReadOptions:
     poll_seconds: float
     retries: int
     retry_seconds: float
+    typed: TypedOptions | None = None
+    """Options of columns whose types come from a schema registry. None for bytes."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,12 @@ class WriteOptions:
     exactly_once: bool
     txn: tuple[str, int] | None
     """Application and version of an exactly-once batch write: options `txnAppId` and `txnVersion`."""
+    typed: TypedOptions | None = None
+    """Options of columns that are written with a schema registry. None for bytes."""
+
+    def arguments(self) -> ValueFormat:
+        """Return the arguments of `send_arrow`."""
+        return {} if self.typed is None else self.typed.arguments()
 
 
 def read_options(options: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
@@ -139,6 +149,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
         poll_seconds=(_positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
         retries=_positive(given, "fetchOffset.numRetries") or 3,
         retry_seconds=_whole(given, "fetchOffset.retryIntervalMs", 1000, most=MAX_INT) / 1000,
+        typed=_typed(given, "latest"),
     )
 
 
@@ -173,7 +184,10 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     if "kafka.buffer.memory" not in given and largest is not None:
         # A raised maximum size means that such records will be written, so make room for two of them.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
-    return WriteOptions(config=config, topic=topic, exactly_once=exactly_once, txn=txn)
+    typed = _typed(given, None)
+    if typed is not None and topic is None:
+        raise ConfigError("options 'value.format' and 'key.format' of a write need option 'topic'")
+    return WriteOptions(config=config, topic=topic, exactly_once=exactly_once, txn=txn, typed=typed)
 
 
 def _txn(given: Settings) -> tuple[str, int] | None:
@@ -188,6 +202,14 @@ def _txn(given: Settings) -> tuple[str, int] | None:
             hint="txnAppId is a name that only this writer has; txnVersion is a number that grows, such as a batch ID",
         )
     return app, _whole(given, "txnVersion", 0, most=MAX_INT)
+
+
+def _typed(given: Settings, default: str | None) -> TypedOptions | None:
+    if not any(name in given for name in TYPED) and not any(key.startswith(REGISTRY) for key in given):
+        return None  # most queries have bytes, and need none of the imports
+    from klamm.spark.typed import typed_options
+
+    return typed_options(given, _boolean, default)
 
 
 def _limits(given: Settings) -> Limits:
@@ -219,7 +241,7 @@ def _columns(given: Settings) -> tuple[str, ...] | None:
 def _checked(options: Mapping[str, str]) -> Settings:
     given = Settings({key.lower(): value for key, value in options.items()})
     for key in given:
-        if key.startswith("kafka.") or key in SPARK_OPTIONS or key in OPTIONS:
+        if key.startswith(("kafka.", REGISTRY)) or key in SPARK_OPTIONS or key in OPTIONS:
             continue
         if key == "path":
             raise ConfigError(
@@ -344,8 +366,19 @@ OPTIONS = {
         "delivery",
         "txnAppId",
         "txnVersion",
+        "value.format",
+        "key.format",
+        "value.schema",
+        "key.schema",
+        "flatten",
+        "onError",
+        "subject.name.strategy",
     )
 }
+
+# Options of columns whose types come from a schema registry, and the prefix of its client's configuration.
+TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror"})
+REGISTRY = "schema.registry."
 
 # Options of Spark's own writer, which it also passes to the sink.
 SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})

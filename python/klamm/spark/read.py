@@ -23,6 +23,7 @@ from klamm.spark.columns import Columns
 from klamm.spark.filters import narrow
 from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import DataLossError, OffsetRange, divide
+from klamm.spark.schema import source_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +43,7 @@ class KlammReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = Columns(schema, fail_on_timestamp_range=options.fail_on_timestamp_range)
+        self._columns = columns_of(options, schema)
         self._filters: list[Filter] = []
 
     def partitions(self) -> list[InputPartition]:
@@ -94,6 +95,33 @@ def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) ->
     return [InputPartition(part) for part in parts]
 
 
+def with_schemas(options: ReadOptions) -> ReadOptions:
+    """Return the options with the schemas that the registry has now, so that all tasks use the same."""
+    if options.typed is None:
+        return options
+    from klamm.spark.typed import planned
+
+    return planned(options)
+
+
+def columns_schema(options: ReadOptions) -> StructType:
+    """Return the schema of a read."""
+    if options.typed is None:
+        return source_schema(options.include_headers, options.columns)
+    from klamm.spark.typed import planned, schema_of
+
+    return schema_of(planned(options))
+
+
+def columns_of(options: ReadOptions, schema: StructType) -> Columns:
+    """Return the columns of a query."""
+    if options.typed is not None:
+        from klamm.spark.typed import TypedSparkColumns
+
+        return TypedSparkColumns(schema, options)
+    return Columns(schema, fail_on_timestamp_range=options.fail_on_timestamp_range)
+
+
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """Read the offsets of one task, on an executor."""
     offsets = range_of(task)
@@ -113,13 +141,13 @@ def _batches(
     options: ReadOptions, columns: Columns, offsets: OffsetRange, consumer: klamm.Consumer
 ) -> Iterator[pa.RecordBatch]:
     tp = klamm.TopicPartition(offsets.topic, offsets.partition, offset=offsets.start, end_offset=offsets.end)
-    convert = columns.converter(offsets.topic, offsets.partition)
+    convert, batches = columns.converter(offsets.topic, offsets.partition), columns.batches()
     consumer.assign([tp])
     position, moved = offsets.start, time.monotonic()
     while position < offsets.end:
         before = position
         try:
-            for batch in consumer.arrow(BATCH_ROWS, CHECK_SECONDS, columns.wanted, BATCH_BYTES):
+            for batch in consumer._arrow(BATCH_ROWS, CHECK_SECONDS, batches, BATCH_BYTES):  # noqa: SLF001
                 position = batch.column("offset")[-1].as_py() + 1
                 yield convert(batch)
             position = consumer.position(tp)  # after offsets without records: compacted ones and transaction markers

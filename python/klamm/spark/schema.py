@@ -122,6 +122,29 @@ def sink_columns(schema: StructType, topic: str | None) -> list[str]:
     return [name for name in _SINK if name in types and (name != "topic" or topic is None)]
 
 
+def typed_sink_columns(schema: StructType, typed: set[str]) -> list[str]:
+    """Check the columns of a write with schemas of a registry and return the names of those that are written.
+
+    Args:
+        schema: Schema of the rows.
+        typed: "key", "value" or both: the columns that have any type. Without a column `value`, all columns that a record
+            does not have are the fields of the value.
+
+    Raises:
+        ConfigError: A column has the wrong type.
+    """
+    for field in schema.fields:
+        allowed = _SINK.get(field.name)
+        if allowed is not None and field.name not in typed and not any(_same(field.dataType, one) for one in allowed):
+            expected = " or ".join(one.simpleString().upper() for one in allowed)
+            raise ConfigError(
+                f"{field.name} attribute type must be a {expected}, got {field.dataType.simpleString().upper()}"
+            )
+    if "value" in schema.names or "value" not in typed:
+        return [name for name in _SINK if name in schema.names and name != "topic"]
+    return [name for name in schema.names if name not in ("topic", "offset", "timestampType")]
+
+
 def _same(one: DataType, other: DataType) -> bool:
     """Return whether two types are equal apart from nullability."""
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):

@@ -16,8 +16,7 @@ from pyspark.sql.datasource import DataSource
 from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.options import read_options, write_options
-from klamm.spark.read import KlammFilteringReader, KlammReader
-from klamm.spark.schema import source_schema
+from klamm.spark.read import KlammFilteringReader, KlammReader, columns_schema, with_schemas
 from klamm.spark.settings import Settings
 from klamm.spark.stream import ADMISSION_CONTROL, KlammStreamReader
 from klamm.spark.write import KlammStreamWriter, KlammWriter
@@ -55,12 +54,12 @@ class KlammDataSource(DataSource):
             from klamm.spark import legacy  # takes 20 ms to import, in each process of Spark
 
             legacy.check(options)
-        return source_schema(options.include_headers, options.columns)
+        return columns_schema(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch query."""
         clients.exclude_from_gc()
-        options = read_options(Settings(self.options), streaming=False)
+        options = with_schemas(read_options(Settings(self.options), streaming=False))
         for name in (
             "maxOffsetsPerTrigger",
             "minOffsetsPerTrigger",
@@ -78,7 +77,7 @@ class KlammDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Create the reader of a streaming query."""
-        options = read_options(Settings(self.options), streaming=True)
+        options = with_schemas(read_options(Settings(self.options), streaming=True))
         if options.protocol is not None:
             raise ConfigError(
                 f"option 'kafka.protocol' is {options.protocol}, but a stream needs Kafka 0.8 or newer",

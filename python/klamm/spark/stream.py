@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from klamm.spark.columns import Columns
 from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import count_offsets, format_partitions, from_json, limit_bytes, limit_records, to_json
-from klamm.spark.read import read, report_loss, tasks
+from klamm.spark.read import columns_of, read, report_loss, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +57,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = Columns(schema, fail_on_timestamp_range=options.fail_on_timestamp_range)
+        self._columns = columns_of(options, schema)
         self._opened_lookup: Lookup | None = None
         self._initial: Offsets | None = None
         self._first_batch_is_empty = False

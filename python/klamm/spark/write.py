@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from klamm.errors import ConfigError
 from klamm.spark import clients, exactly_once
-from klamm.spark.schema import sink_columns
+from klamm.spark.schema import sink_columns, typed_sink_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ class KlammWriter(DataSourceArrowWriter):
                 "options 'txnAppId' and 'txnVersion'",
             )
         self._options = options
-        self._columns = sink_columns(schema, options.topic)
+        self._columns = columns_of(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
@@ -78,7 +78,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
-        self._columns = sink_columns(schema, options.topic)
+        self._columns = columns_of(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
@@ -96,6 +96,14 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
         log.warning("batch %d failed after %d rows of finished tasks", batchId, _rows(messages))
 
 
+def columns_of(options: WriteOptions, schema: StructType) -> list[str]:
+    """Check the columns of a write and return the names of those that are written."""
+    if options.typed is None:
+        return sink_columns(schema, options.topic)
+    names = typed_sink_columns(schema, set(options.typed.formats))
+    return names if "value" in names or "value" in options.typed.formats else sink_columns(schema, options.topic)
+
+
 def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch]) -> Written:
     clients.exclude_from_gc()
     rows = 0
@@ -106,7 +114,7 @@ def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Recor
                 raise ConfigError(
                     "[KAFKA_NULL_TOPIC_IN_DATA] null topic present in the data. Use the topic option for setting a topic."
                 )
-            rows += producer.send_arrow(options.topic, batch)
+            rows += producer.send_arrow(options.topic, batch, **options.arguments())
         producer.flush()
     return Written(rows)
 

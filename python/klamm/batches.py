@@ -1,0 +1,116 @@
+"""Arrow record batches of a consumer's records: as bytes, or decoded by `klamm.registry.columns`.
+
+pyarrow and the registry are imported when a program asks for batches, not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+
+from klamm._klamm import ArrowColumns
+from klamm.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    from klamm._klamm import ArrowBatch, Records
+    from klamm.registry import AsyncSchemaRegistry, SchemaRegistry, SubjectNameStrategy
+
+
+class ValueFormat(TypedDict, total=False):
+    """How `arrow` and `read_table` decode keys and values, and how `send_arrow` encodes them.
+
+    Attributes:
+        value_format: Format of the values: "avro", "json" or "protobuf". The default is bytes.
+        key_format: Format of the keys, in the same way.
+        registry: Client of the schema registry, its address, or a dict of its configuration. JSON without a framing needs none.
+        value_schema: Schema of the value column: "latest" (the default) or the number of a version of the topic's subject, or a
+            `Schema` or its text. JSON also takes a `pyarrow.Schema` or "infer", and Protobuf a generated class. The default
+            of `send_arrow` is a schema that is derived from the column.
+        key_schema: Schema of the key column, in the same forms.
+        flatten: Make a column of each field of a struct.
+        on_error: What happens with a record that cannot be decoded: "raise" a `DeserializationError`, "null", or "column",
+            which adds the columns `value_error` and `value_raw`.
+        subject_name_strategy: How the subject is named, as for the deserializers.
+        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+    """
+
+    value_format: Literal["avro", "json", "protobuf"] | None
+    key_format: Literal["avro", "json", "protobuf"] | None
+    registry: SchemaRegistry | AsyncSchemaRegistry | str | Mapping[str, Any] | None
+    value_schema: Any
+    key_schema: Any
+    flatten: bool
+    on_error: Literal["raise", "null", "column"]
+    subject_name_strategy: SubjectNameStrategy
+    id_bytes: int
+
+
+class Batches(Protocol):
+    """Makes record batches from records."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def schema(self, topics: Sequence[str]) -> pa.Schema: ...  # noqa: D102
+    def read(self, consumer: Any, records: Records[Any, Any]) -> Iterator[pa.RecordBatch]: ...  # noqa: D102
+    def read_async(self, consumer: Any, records: Records[Any, Any]) -> AsyncIterator[pa.RecordBatch]: ...  # noqa: D102
+
+
+def check_options(method: str, typed: ValueFormat) -> None:
+    """Refuse arguments that a method does not have.
+
+    Raises:
+        ArgumentError: There is no such argument.
+    """
+    for name in typed:
+        if name not in ValueFormat.__annotations__:
+            known = ", ".join(ValueFormat.__annotations__)
+            raise ArgumentError(f"{method} has no argument {name!r}", hint=f"arguments for typed columns are {known}")
+
+
+def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = "klamm") -> Batches:
+    """Return what makes the batches that a program asks for."""
+    check_options("arrow", typed)
+    if not typed:
+        return _Plain(ArrowColumns(columns, layout))
+    _pyarrow()
+    from klamm.registry.columns import TypedColumns
+
+    return TypedColumns(columns, typed, layout)
+
+
+class _Plain:
+    """Batches with keys and values as bytes."""
+
+    def __init__(self, columns: ArrowColumns) -> None:
+        self._columns = columns
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def schema(self, topics: Sequence[str]) -> pa.Schema:  # noqa: ARG002
+        return _pyarrow().schema(self._columns)
+
+    def read(self, consumer: Any, records: Records[Any, Any]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        yield _record_batch(records._columns(self._columns))  # noqa: SLF001
+
+    async def read_async(self, consumer: Any, records: Records[Any, Any]) -> AsyncIterator[pa.RecordBatch]:  # noqa: ARG002
+        yield _record_batch(records._columns(self._columns))  # noqa: SLF001
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError("Arrow record batches need pyarrow; install it with: pip install 'klamm[arrow]'") from None
+    return pa
+
+
+def _record_batch(batch: ArrowBatch) -> pa.RecordBatch:
+    return _pyarrow().record_batch(batch)

@@ -1,0 +1,246 @@
+"""`klamm schemas`: lists, prints, registers, checks and deletes the schemas of a registry. `klamm.registry` does the work."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from klamm.cli.options import add_json, pair
+from klamm.cli.output import CommandError
+
+if TYPE_CHECKING:
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+    from klamm.registry import Reference, RegisteredSchema, Schema, SchemaRegistry
+
+TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
+SUFFIXES = {".proto": "protobuf", ".json": "json"}
+"""Types of schema files by their suffix. Other files have Avro schemas."""
+LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "schemas",
+        help="list, print, register, check and delete schemas of a registry",
+        description="List, print, register, check and delete the schemas of a registry, and set compatibility levels.",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    part = parts.add_parser("list", help="print subjects", description="Print the subjects, or the versions of one.")
+    part.add_argument("subject", metavar="SUBJECT", nargs="?", help="print the versions of this subject")
+    part.add_argument("--deleted", action="store_true", help="include what is deleted softly")
+    _add_common(part, list_subjects, "print one JSON object")
+
+    part = parts.add_parser("get", help="print a schema", description="Print the text of a schema.")
+    part.add_argument("subject", metavar="SUBJECT|ID", help="a subject, or the ID of a schema")
+    part.add_argument("number", metavar="VERSION", nargs="?", default="latest", help="a version (default: latest)")
+    _add_common(part, get, "print one JSON object, with ID, subject, version, type and text")
+
+    part = parts.add_parser("register", help="register a schema", description="Register a schema as a new version.")
+    _add_schema(part)
+    part.add_argument("--normalize", action="store_true", help="let the registry compare schemas in a normal form")
+    _add_common(part, register, "print one JSON object, with the ID")
+
+    part = parts.add_parser(
+        "check",
+        help="check whether a schema is compatible",
+        description="Check whether a schema is compatible with a subject. The exit code is 1 if it is not.",
+    )
+    _add_schema(part)
+    part.add_argument("--version", dest="against", metavar="VERSION", help="check against this version only")
+    _add_common(part, check, "print one JSON object, with the reasons")
+
+    part = parts.add_parser(
+        "delete", help="delete a subject or a version", description="Delete a subject or a version."
+    )
+    part.add_argument("subject", metavar="SUBJECT", help="the subject")
+    part.add_argument("number", metavar="VERSION", nargs="?", help="delete only this version")
+    part.add_argument(
+        "--permanent", action="store_true", help="delete it for good; records with its ID cannot be read any more"
+    )
+    _add_common(part, delete, "print one JSON object, with the deleted versions")
+
+    part = parts.add_parser(
+        "config",
+        help="print or set the compatibility level",
+        description="Print or set the compatibility level, of a subject or of the whole registry.",
+    )
+    part.add_argument("subject", metavar="SUBJECT", nargs="?", help="a subject (default: the whole registry)")
+    part.add_argument("--set", dest="level", metavar="LEVEL", type=level, help=f"one of {', '.join(LEVELS)}")
+    _add_common(part, config, "print one JSON object")
+
+
+def add_registry(parser: argparse._ActionsContainer, *, required: bool) -> None:
+    """Add `--registry`, and `-R` for every other setting of the registry client."""
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        default=os.environ.get("KLAMM_SCHEMA_REGISTRY"),
+        help=f"address of the schema registry{'' if required else ', for --key and --value'} (default: $KLAMM_SCHEMA_REGISTRY)",
+    )
+    parser.add_argument(
+        "-R",
+        dest="registry_config",
+        metavar="KEY=VALUE",
+        type=pair,
+        action="append",
+        default=[],
+        help="set an option of the registry client, such as basic.auth.user.info=USER:PASSWORD; may be repeated",
+    )
+
+
+def opened(args: argparse.Namespace) -> SchemaRegistry:
+    """Return the registry client of a command line."""
+    from klamm.registry import SchemaRegistry
+
+    config = dict(args.registry_config)
+    url = args.registry or config.pop("url", None)
+    if not url:
+        raise CommandError("no schema registry is given", "pass --registry URL, or set KLAMM_SCHEMA_REGISTRY")
+    return SchemaRegistry({"url": url, **config})
+
+
+def read_schema(path: str, kind: str | None, references: list[Reference]) -> Schema:
+    """Read a schema from a file, or from standard input."""
+    from klamm.registry import Schema
+
+    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    kind = kind or SUFFIXES.get(Path(path).suffix, "avro")
+    return Schema(text, TYPES[kind], references)  # type: ignore[arg-type]
+
+
+def level(text: str) -> str:
+    """Parse a compatibility level."""
+    if text.upper() not in LEVELS:
+        raise argparse.ArgumentTypeError(f"{text!r} must be one of {', '.join(LEVELS)}")
+    return text.upper()
+
+
+def reference(text: str) -> Reference:
+    """Parse a reference, `NAME=SUBJECT:VERSION`."""
+    from klamm.registry import Reference
+
+    name, target = pair(text)
+    subject, _, version = target.rpartition(":")
+    if not (subject and version.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form NAME=SUBJECT:VERSION")
+    return Reference(name, subject, int(version))
+
+
+def list_subjects(args: argparse.Namespace, output: Output) -> int:
+    """Print subjects, or the versions of one."""
+    with opened(args) as registry:
+        if args.subject is not None:
+            versions = registry.versions(args.subject, deleted=args.deleted)
+            lines, found = [str(version) for version in versions], {"subject": args.subject, "versions": versions}
+        else:
+            subjects = registry.subjects(deleted=args.deleted)
+            lines, found = subjects, {"subjects": subjects}
+    return _print(args, output, lines, found)
+
+
+def get(args: argparse.Namespace, output: Output) -> int:
+    """Print a schema."""
+    with opened(args) as registry:
+        if args.subject.isdigit() and args.number == "latest":
+            found = registry.get_by_id(int(args.subject))
+        else:
+            found = registry.get_version(args.subject, _version(args.number))
+    return _print(args, output, [found.schema.text], _fields(found))
+
+
+def register(args: argparse.Namespace, output: Output) -> int:
+    """Register a schema."""
+    schema = read_schema(args.file, args.type, args.references)
+    with opened(args) as registry:
+        found = registry.register(args.subject, schema, normalize=args.normalize)
+    return _print(args, output, [f"registered schema {found.id} for subject {args.subject}"], _fields(found))
+
+
+def check(args: argparse.Namespace, output: Output) -> int:
+    """Check whether a schema is compatible."""
+    schema = read_schema(args.file, args.type, args.references)
+    with opened(args) as registry:
+        found = registry.check(args.subject, schema, None if args.against is None else _version(args.against))
+    reasons = list(found.messages)
+    lines = ["compatible"] if found.is_compatible else ["not compatible", *reasons]
+    _print(args, output, lines, {"compatible": found.is_compatible, "messages": reasons})
+    return 0 if found.is_compatible else 1
+
+
+def delete(args: argparse.Namespace, output: Output) -> int:
+    """Delete a subject or a version."""
+    with opened(args) as registry:
+        if args.number is None:
+            deleted = registry.delete_subject(args.subject, permanent=args.permanent)
+        else:
+            deleted = [registry.delete_version(args.subject, _version(args.number), permanent=args.permanent)]
+    lines = [f"deleted version {version} of subject {args.subject}" for version in deleted]
+    return _print(args, output, lines, {"subject": args.subject, "deleted": deleted})
+
+
+def config(args: argparse.Namespace, output: Output) -> int:
+    """Print or set the compatibility level."""
+    with opened(args) as registry:
+        if args.level is not None:
+            registry.set_config(args.level, args.subject)
+        found = registry.get_config(args.subject)["compatibilityLevel"]
+    return _print(args, output, [found], {"subject": args.subject, "compatibility": found})
+
+
+def _version(text: str) -> int | str:
+    if text == "latest":
+        return text
+    if not text.isdigit():
+        raise CommandError(f"{text!r} is not a version", "pass a number, or latest")
+    return int(text)
+
+
+def _fields(found: RegisteredSchema) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "subject": found.subject,
+        "version": found.version,
+        "type": found.schema.type,
+        "schema": found.schema.text,
+        "references": [vars(each) for each in found.schema.references],
+    }
+
+
+def _print(args: argparse.Namespace, output: Output, lines: list[str], value: dict[str, Any]) -> int:
+    if args.json:
+        output.result(value)
+    else:
+        for line in lines:
+            output.say(line)
+    return 0
+
+
+def _add_schema(part: argparse.ArgumentParser) -> None:
+    part.add_argument("subject", metavar="SUBJECT", help="the subject, such as orders-value")
+    part.add_argument("file", metavar="FILE", help="file with the schema; - is standard input")
+    part.add_argument(
+        "--type",
+        choices=TYPES,
+        help="type of the schema (default: protobuf for .proto, json for .json, otherwise avro)",
+    )
+    part.add_argument(
+        "--reference",
+        dest="references",
+        metavar="NAME=SUBJECT:VERSION",
+        type=reference,
+        action="append",
+        default=[],
+        help="another schema that this one uses; may be repeated",
+    )
+
+
+def _add_common(part: argparse.ArgumentParser, run: Any, json_text: str) -> None:
+    add_registry(part, required=True)
+    add_json(part, json_text)
+    part.set_defaults(run=run)

@@ -1,0 +1,289 @@
+"""Keys and values with schemas of a registry, in `klamm consume`, `klamm produce` and `klamm decode`.
+
+Values are printed and read as JSON. Bytes are base64, and times are in ISO 8601. `klamm.registry` has the serializers.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import klamm
+from klamm.cli.output import CommandError
+from klamm.cli.record_format import record_fields, render_json
+from klamm.cli.records_in import Batch
+from klamm.cli.schemas import TYPES, add_registry, opened, read_schema
+from klamm.errors import DeserializationError, KafkaError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from klamm.cli.record_format import Render
+    from klamm.cli.records_in import NewRecord, Parse
+    from klamm.registry import Schema, SchemaRegistry
+    from klamm.registry.subjects import Field
+
+FIELDS: tuple[Field, ...] = ("key", "value")
+OPTIONS = {"key": "--key-format", "value": "--value"}
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Add `--key`, `--value` and the registry to a command that prints records."""
+    for field in FIELDS:
+        parser.add_argument(
+            OPTIONS[field],
+            dest=f"{field}_format",
+            choices=TYPES,
+            help=f"decode the {field} with its schema, and print JSON",
+        )
+    add_registry(parser, required=False)
+
+
+def add_writing(parser: argparse.ArgumentParser) -> None:
+    """Add `--key`, `--value`, their schemas and the registry to a command that sends lines."""
+    for field in FIELDS:
+        parser.add_argument(
+            OPTIONS[field],
+            dest=f"{field}_format",
+            choices=TYPES,
+            help=f"encode the {field}, which is JSON, with a schema",
+        )
+    parser.add_argument(
+        "--schema", metavar="FILE|latest", help="schema of the value: a file, or the latest of the subject"
+    )
+    parser.add_argument("--key-schema", metavar="FILE|latest", help="schema of the key, in the same way")
+    add_registry(parser, required=False)
+
+
+def reading(args: argparse.Namespace, render: Render) -> Render:
+    """Return a function that decodes a record and then prints it."""
+    formats = {field: getattr(args, f"{field}_format") for field in FIELDS}
+    if not any(formats.values()):
+        return render
+    client = opened(args)
+    decoders = {field: _decoder(client, kind) for field, kind in formats.items() if kind}
+
+    def decoded(record: klamm.Record) -> bytes:
+        found = {field: _decoded(decode, field, record) for field, decode in decoders.items()}
+        if render is render_json:
+            shown: dict[str, Any] = {field: plain for field, (plain, _) in found.items()}
+            fields: dict[str, Any] = {**record_fields(record), **shown}
+            for field in shown:
+                fields.pop(f"{field}_encoding", None)
+            return json.dumps(fields, ensure_ascii=False, default=to_json).encode() + b"\n"
+        parts: dict[str, Any] = {"key": record.key, "value": record.value}
+        parts.update({field: data for field, (_, data) in found.items()})
+        return render(
+            klamm.Record(
+                record.topic,
+                record.partition,
+                record.offset,
+                record.timestamp_ms,
+                parts["key"],
+                parts["value"],
+                record.headers,
+                record.timestamp_type,
+            )
+        )
+
+    return decoded
+
+
+def _decoded(decode: Any, field: Field, record: klamm.Record) -> tuple[Any, bytes | None]:
+    """Return a key or value in JSON's types, and as JSON text."""
+    data = getattr(record, field)
+    if data is None:
+        return None, None
+    try:
+        plain = decode.deserialize(data, record.topic, field, record.headers)
+    except KafkaError as cause:
+        error = DeserializationError(field, record)
+        error.message = f"{error.message}: {cause}"
+        raise error from cause
+    return plain, json.dumps(plain, ensure_ascii=False, default=to_json).encode()
+
+
+def _decoder(client: SchemaRegistry, kind: str) -> Any:
+    from klamm import registry
+
+    if kind == "avro":
+        return registry.AvroDeserializer(client)
+    return registry.JsonDeserializer(client) if kind == "json" else registry.ProtobufDeserializer(client, to=dict)
+
+
+def to_json(value: Any) -> Any:
+    """Return what JSON has for a value that it does not know."""
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    return value.isoformat() if isinstance(value, (dt.date, dt.time)) else str(value)
+
+
+def add_decoding(parser: argparse.ArgumentParser) -> None:
+    """Add `--value`, the schema and the registry to `klamm decode`."""
+    parser.add_argument(
+        "--value",
+        dest="value_format",
+        choices=TYPES,
+        help="decode the input as a value of a schema registry, with its framing; each line of hex or base64 is one value",
+    )
+    parser.add_argument("--schema", metavar="FILE", help="with --value, decode with the schema in this file")
+    add_registry(parser, required=False)
+
+
+def decode_values(args: argparse.Namespace, values: Iterable[bytes]) -> int:
+    """Print framed values as JSON; return 1 if one of them cannot be decoded."""
+    from klamm.registry import SchemaRegistry
+    from klamm.registry.framing import read
+
+    schema = None if args.schema is None else read_schema(args.schema, args.value_format, [])
+    # With a schema file, the cache of a client has the schema, and nothing is requested.
+    client = opened(args) if schema is None else SchemaRegistry("http://schema.invalid")
+    decode, failed = _decoder(client, args.value_format), 0
+    for data in values:
+        try:
+            frame = read(data, None, has_indexes=args.value_format == "protobuf")
+            if schema is not None:
+                _remember(client, frame.schema, schema)
+            found: dict[str, Any] = {"schema": frame.schema, "value": decode.deserialize(data, "")}
+        except KafkaError as error:
+            found, failed = {"error": str(error)}, 1
+        print(json.dumps(found, ensure_ascii=False, default=to_json), flush=True)
+    return failed
+
+
+def _remember(client: SchemaRegistry, key: int | str | bytes, schema: Schema) -> None:
+    from klamm.registry import RegisteredSchema
+
+    if isinstance(key, int):
+        client._cache.put(("id", key, None), RegisteredSchema(schema, key))  # noqa: SLF001
+    elif isinstance(key, str):
+        client._cache.put(("guid", key), RegisteredSchema(schema, -1, guid=key))  # noqa: SLF001
+
+
+def writing(args: argparse.Namespace, parse: Parse) -> Parse:
+    """Return a function that parses an input, and then encodes its keys and values if they have a schema."""
+    encoders: dict[str, _Encoder] = {}
+    for field, schema in zip(FIELDS, (args.key_schema, args.schema), strict=True):
+        kind = getattr(args, f"{field}_format")
+        if kind is not None:
+            encoders[field] = _Encoder(args, field, kind, schema)
+        elif schema is not None:
+            raise CommandError(f"a schema of the {field} needs {OPTIONS[field]}", "pass avro, json or protobuf")
+    if not encoders:
+        return parse
+
+    def encode(field: Field, data: bytes | None) -> bytes | None:
+        return data if data is None or field not in encoders else encoders[field](data)
+
+    def parsed(lines: Sequence[bytes]) -> Batch | list[NewRecord]:
+        found = parse(lines)
+        if isinstance(found, Batch):
+            keys = None if found.keys is None else [encode("key", key) for key in found.keys]
+            return Batch([encode("value", value) for value in found.values], keys)
+        return [replace(each, key=encode("key", each.key), value=encode("value", each.value)) for each in found]
+
+    return parsed
+
+
+class _Encoder:
+    """Encodes JSON text with a schema."""
+
+    def __init__(self, args: argparse.Namespace, field: Field, kind: str, schema: str | None) -> None:
+        if schema is None:
+            option = "--schema" if field == "value" else "--key-schema"
+            raise CommandError(f"{OPTIONS[field]} {kind} needs {option}", f"pass {option} FILE, or {option} latest")
+        self._field: Field = field
+        self._topic = args.topic
+        self._registry = opened(args)
+        self._convert: Any = None
+        is_latest = schema == "latest"
+        text = (
+            self._registry.get_version(f"{args.topic}-{field}").schema if is_latest else read_schema(schema, kind, [])
+        )
+        self._serializer = self._made(kind, text, is_latest)
+
+    def _made(self, kind: str, schema: Any, is_latest: bool) -> Any:
+        from klamm import registry
+        from klamm.waiting import run
+
+        references = run(self._registry._resolve(schema))  # noqa: SLF001
+        if schema.type != TYPES[kind]:
+            raise CommandError(f"the schema is of type {schema.type}, not {TYPES[kind]}")
+        options = {"use_latest_version": is_latest}
+        if kind == "avro":
+            from klamm.registry.avro import parse
+
+            parsed = parse(schema, references)
+            named = parsed.schema.get("__named_schemas", {})
+            self._convert = lambda value: from_json(parsed.schema["fields"][0]["type"], named, value)
+            return registry.AvroSerializer(self._registry, schema, **options)  # type: ignore[arg-type]
+        if kind == "json":
+            return registry.JsonSerializer(self._registry, schema, **options)  # type: ignore[arg-type]
+        from google.protobuf import message_factory
+
+        from klamm.registry.protobuf import parse_schema
+
+        message = message_factory.GetMessageClass(parse_schema(schema, references).message((0,)))
+        return registry.ProtobufSerializer(self._registry, message, **options)  # type: ignore[arg-type]
+
+    def __call__(self, line: bytes) -> bytes:
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            shown = line[:60].decode("utf-8", "replace")
+            raise CommandError(f"the {self._field} {shown!r} is not JSON: {error}") from None
+        if self._convert is not None:
+            value = self._convert(value)
+        encoded: bytes = self._serializer.serialize(value, self._topic, self._field)
+        return encoded
+
+
+def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR0911
+    """Return a value of JSON as the serializer for Avro takes it: bytes for base64, and times for ISO 8601."""
+    schema = named.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(schema, list):
+        return value if value is None else _from_branches(schema, named, value)
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    if kind == "record" and isinstance(value, dict):
+        types = {field["name"]: field["type"] for field in schema["fields"]}
+        return {name: from_json(types[name], named, item) if name in types else item for name, item in value.items()}
+    if kind == "array" and isinstance(value, list):
+        return [from_json(schema["items"], named, item) for item in value]
+    if kind == "map" and isinstance(value, dict):
+        return {key: from_json(schema["values"], named, item) for key, item in value.items()}
+    if logical == "decimal" and isinstance(value, (str, int, float)):
+        return Decimal(str(value))
+    if not isinstance(value, str):
+        return value
+    if kind in ("bytes", "fixed") and logical is None:
+        return base64.b64decode(value, validate=True)
+    if logical == "date":
+        return dt.date.fromisoformat(value)
+    if logical in ("time-millis", "time-micros"):
+        return dt.time.fromisoformat(value)
+    if logical is not None and "timestamp" in logical:
+        return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    return value
+
+
+def _from_branches(branches: list[Any], named: Any, value: Any) -> Any:
+    """Return the value as the first branch of a union that it fits."""
+    from fastavro.validation import validate
+
+    for branch in branches:
+        try:
+            found = from_json(branch, named, value)
+            schema = {"type": "record", "name": "klamm_Value", "fields": [{"name": "value", "type": branch}]}
+            if validate(
+                {"value": found}, {**schema, "__named_schemas": named, "__fastavro_parsed__": True}, raise_errors=False
+            ):
+                return found
+        except (ValueError, ArithmeticError):
+            continue
+    return value

@@ -1,0 +1,536 @@
+"""Keys and values of a registry's schemas as typed Arrow columns.
+
+The core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, compiles a plan for each
+of them, and puts the columns together. `avro`, `protobuf` and `json_types` know the formats.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from klamm._klamm import ArrowColumns, ColumnDecoder, framings
+from klamm.errors import ConfigError, DeserializationError, KafkaError
+from klamm.record import TopicPartition
+from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
+from klamm.registry.columns import json_types
+from klamm.registry.errors import SchemaError, SchemaNotFoundError
+from klamm.registry.framing import read
+from klamm.registry.schema import Schema
+from klamm.registry.subjects import check_strategy, subject_of
+from klamm.waiting import run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+    from typing_extensions import Self
+
+    from klamm._klamm import Records
+    from klamm.batches import ValueFormat
+    from klamm.registry.schema import RegisteredSchema
+    from klamm.registry.subjects import Field, SubjectNameStrategy
+
+FORMATS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
+_ON_ERROR = ("raise", "null", "column")
+_SAMPLE = 1000
+"""Number of values from which a schema is inferred."""
+
+
+class TypedColumns:
+    """The columns of one iteration or table.
+
+    Args:
+        names: Names of the record's columns, or None for all of them.
+        layout: Layout of the other columns, as for `ArrowColumns`.
+        options: How keys and values are decoded.
+
+    Raises:
+        ConfigError: An option is invalid, or a column does not exist.
+    """
+
+    def __init__(self, names: Sequence[str] | None, options: ValueFormat, layout: str = "klamm") -> None:
+        on_error, id_bytes = options.get("on_error", "raise"), options.get("id_bytes", 4)
+        if on_error not in _ON_ERROR:
+            raise ConfigError(f"on_error cannot be {on_error!r}", hint=f"allowed: {', '.join(_ON_ERROR)}")
+        if id_bytes not in (4, 8):
+            raise ConfigError(f"id_bytes cannot be {id_bytes!r}", hint="allowed: 4, 8")
+        self._stops, self._has_errors, self._flattens = (
+            on_error == "raise",
+            on_error == "column",
+            options.get("flatten"),
+        )
+        all_columns = ArrowColumns(names, layout)
+        self._names: list[str] = pa.schema(all_columns).names
+        self.registry, self._owns_registry = _registry(options.get("registry"))
+        strategy = check_strategy(options.get("subject_name_strategy", "TOPIC"))
+        self._specs: dict[str, _Column] = {}
+        for field in ("key", "value"):
+            kind = options.get(f"{field}_format")
+            schema = options.get(f"{field}_schema")
+            if kind is None and schema is not None:
+                raise ConfigError(f"{field}_schema needs {field}_format", hint=f"allowed: {', '.join(FORMATS)}")
+            if kind is not None and field in self._names:
+                self._specs[field] = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
+        self._plain_names = [name for name in self._names if name not in self._specs]
+        self._plain = ArrowColumns(self._plain_names, layout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._owns_registry:
+            self.registry.close()  # type: ignore[union-attr]
+
+    def schema(self, topics: Sequence[str]) -> pa.Schema:
+        """Return the schema of the batches, before there are any."""
+        self._check_blocking()
+        for topic in topics or ("",):
+            for spec in self._specs.values():
+                run(spec.prepare_empty(topic))
+        arrays = {name: pa.array([], spec.field.type) for name, spec in self._specs.items()}
+        plain = {field.name: pa.array([], field.type) for field in pa.schema(self._plain)}
+        return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
+
+    def schemas_of(self, topics: Sequence[str]) -> dict[str, Schema]:
+        """Return the readers' schemas of topics as they are now, to use them later or elsewhere.
+
+        Raises:
+            ConfigError: The topics have different schemas.
+        """
+        return {name: run(spec.schema_of(topics)) for name, spec in self._specs.items()}
+
+    def read(self, consumer: Any, records: Records[Any, Any]) -> Iterator[pa.RecordBatch]:
+        """Decode records. After an error the consumer continues with the records that were not returned."""
+        self._check_blocking()
+        start = 0
+        try:
+            while start < len(records):
+                run(self._prepare(records))
+                batch, start, error = self._decode(records, start)
+                if batch.num_rows:
+                    yield batch
+                if error is not None:
+                    raise error  # noqa: TRY301
+        except BaseException:
+            _rewind(consumer, records, start)
+            raise
+
+    async def read_async(self, consumer: Any, records: Records[Any, Any]) -> AsyncIterator[pa.RecordBatch]:
+        """Decode records, as `read`, without blocking the event loop."""
+        start = 0
+        try:
+            while start < len(records):
+                await self._await(lambda: self._prepare(records))
+                batch, start, error = self._decode(records, start)
+                if batch.num_rows:
+                    yield batch
+                if error is not None:
+                    raise error  # noqa: TRY301
+        except BaseException:
+            _rewind(consumer, records, start)
+            raise
+
+    def _check_blocking(self) -> None:
+        if isinstance(self.registry, AsyncSchemaRegistry):
+            raise ConfigError("a Consumer cannot wait for an AsyncSchemaRegistry", hint="pass a SchemaRegistry")
+
+    async def _await(self, make: Callable[[], Any]) -> None:
+        if self.registry is None or isinstance(self.registry, AsyncSchemaRegistry):
+            await make()
+            return
+        import asyncio
+
+        await asyncio.to_thread(lambda: run(make()))
+
+    async def _prepare(self, records: Records[Any, Any]) -> None:
+        for spec in self._specs.values():
+            await spec.prepare(records, self._stops)
+
+    def _decode(
+        self, records: Records[Any, Any], start: int
+    ) -> tuple[pa.RecordBatch, int, DeserializationError | None]:
+        """Return a batch, the index after its last record, and the error of the record that ended it."""
+        arrays, failures = {}, {}
+        error = None
+        end = len(records)
+        for name, spec in self._specs.items():
+            part = spec.decode(records if end == len(records) else records[:end], start, self._stops)
+            failed = part.failures
+            arrays[name] = pa.array(part)
+            stop = start + len(part)
+            if self._stops and failed:
+                row = failed[0][0]
+                if error is None or row < error[0]:
+                    error = row, spec, failed[0]
+            failures[name] = failed
+            end = min(end, stop)
+        arrays = {name: array[: end - start] for name, array in arrays.items()}
+        taken = records[start:end]
+        plain = pa.record_batch(taken._columns(self._plain))  # noqa: SLF001
+        columns = dict(zip(self._plain_names, plain.columns, strict=True))
+        rows = {
+            name: [
+                (row - start, self._specs[name].cause(prefix, path, why), records[row])
+                for row, prefix, path, why in (failures[name] if self._has_errors else ())
+                if row < end
+            ]
+            for name in self._specs
+        }
+        batch = self._assembled(columns, arrays, rows, end - start)
+        raised = None
+        if error is not None and error[0] == end:
+            _, spec, (row, prefix, path, why) = error
+            raised = spec.error(records[row], prefix, path, why)
+        for spec in self._specs.values():
+            spec.forget_failures()
+        return batch, end if raised is None else end + 1, raised
+
+    def _assembled(
+        self, plain: dict[str, Any], typed: dict[str, pa.Array], failed: dict[str, list[Any]], rows: int
+    ) -> pa.RecordBatch:
+        """Put the columns together, in the order of their names."""
+        arrays: list[Any] = []
+        fields: list[pa.Field] = []
+        taken = set(self._names)
+
+        def add(name: str, array: Any, of: pa.Field | None = None) -> None:
+            arrays.append(array)
+            fields.append(pa.field(name, array.type) if of is None else of.with_name(name))
+
+        for name in self._names:
+            if name not in typed:
+                add(name, plain[name])
+                continue
+            spec, array = self._specs[name], typed[name]
+            if self._flattens and pa.types.is_struct(array.type):
+                taken.discard(name)
+                for field, child in zip(array.type, array.flatten(), strict=True):
+                    free = field.name if field.name not in taken else f"{name}_{field.name}"
+                    while free in taken:
+                        free += "_"
+                    taken.add(free)
+                    add(free, child, field)
+            else:
+                add(name, array, spec.field)
+            if self._has_errors:
+                errors: list[str | None] = [None] * rows
+                raw: list[bytes | None] = [None] * rows
+                for row, cause, record in failed[name]:
+                    errors[row], raw[row] = str(cause), getattr(record, f"raw_{name}")
+                add(f"{name}_error", pa.array(errors, pa.string()))
+                add(f"{name}_raw", pa.array(raw, pa.binary()))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _registry(given: Any) -> tuple[SchemaRegistry | AsyncSchemaRegistry | None, bool]:
+    if given is None or isinstance(given, (SchemaRegistry, AsyncSchemaRegistry)):
+        return given, False
+    return SchemaRegistry(given), True
+
+
+def _rewind(consumer: Any, records: Records[Any, Any], start: int) -> None:
+    """Let the consumer return the records from `start` on again."""
+    if start >= len(records):
+        return
+    for tp, part in records[start:].by_partition().items():
+        with suppress(KafkaError):  # the partition was revoked, so another member reads it
+            consumer.seek(TopicPartition(tp.topic, tp.partition), part[0].offset)
+
+
+class _Column:
+    """One decoded column: its reader schema, and the plans for the schemas of writers."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        name: Field,
+        kind: str,
+        schema: Any,
+        registry: SchemaRegistry | AsyncSchemaRegistry | None,
+        strategy: SubjectNameStrategy,
+        id_bytes: int,
+    ) -> None:
+        if kind not in FORMATS:
+            raise ConfigError(f"{name}_format cannot be {kind!r}", hint=f"allowed: {', '.join(FORMATS)}")
+        if registry is None and (kind != "json" or schema in (None, "latest") or isinstance(schema, int)):
+            raise ConfigError(
+                f"{name}_format={kind!r} needs a registry",
+                hint="pass registry=SchemaRegistry(...)"
+                + (f", or {name}_schema for JSON without a registry" if kind == "json" else ""),
+            )
+        self.name: Field = name
+        self._kind, self._given, self._registry, self._strategy = kind, schema, registry, strategy
+        self._id_bytes, self._is_framed, self._has_indexes = id_bytes, registry is not None, kind == "protobuf"
+        self._decoder: ColumnDecoder | None = None
+        self._reader: Any = None
+        self._topics: set[str] = set()
+        self._failed: dict[bytes, KafkaError] = {}
+        self.field = pa.field(name, pa.null())
+        if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
+            raise ConfigError(
+                f"{name}_schema can be an Arrow schema only for JSON", hint="pass an Avro or Protobuf schema"
+            )
+        if schema == "infer" and kind != "json":
+            raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
+
+    async def prepare(self, records: Records[Any, Any], stops: bool) -> None:
+        """Look up what the decoder needs for records."""
+        if self._needs_topics():
+            for tp in records.by_partition():
+                if tp.topic not in self._topics:
+                    await self._prepare_topic(tp.topic, records)
+        elif self._decoder is None:
+            await self._prepare_topic("", records)
+        if self._decoder is None:
+            return  # there are only nulls so far
+        for prefix in self._decoder.unknown(records):
+            try:
+                plan = await self._plan(prefix)
+            except (SchemaError, SchemaNotFoundError) as error:
+                self._failed[prefix] = error
+                self._decoder.add(prefix, json.dumps(["fail", "the schema cannot be used"]))
+                if stops:
+                    return
+            else:
+                self._decoder.add(prefix, json.dumps(plan))
+
+    async def prepare_empty(self, topic: str) -> None:
+        """Find the type of the column although there are no records."""
+        if topic not in self._topics and (self._decoder is None or self._needs_topics()):
+            await self._prepare_topic(topic, None)
+
+    def forget_failures(self) -> None:
+        """Ask for schemas again that were not found: the registry may have them by the next batch."""
+        for prefix in self._failed:
+            if self._decoder is not None:
+                self._decoder.remove(prefix)
+        self._failed = {}
+
+    def decode(self, records: Records[Any, Any], start: int, stops: bool) -> Any:
+        decoder = self._decoder
+        if decoder is None:  # there are only nulls, which say nothing about the type
+            decoder = self._made(pa.field(self.name, pa.null()))
+        return decoder.decode(records, start, stops)
+
+    def cause(self, prefix: bytes, path: str, why: str) -> KafkaError:
+        """Return why a record cannot be decoded."""
+        if prefix in self._failed:
+            return self._failed[prefix]
+        schema: int | str | None = None
+        if prefix:
+            found = read(prefix, None, id_bytes=self._id_bytes, has_indexes=self._has_indexes).schema
+            schema = found.hex() if isinstance(found, bytes) else found
+        return SchemaError(why, schema_id=schema, path=path)
+
+    def error(self, record: Any, prefix: bytes, path: str, why: str) -> DeserializationError:
+        cause = self.cause(prefix, path, why)
+        error = DeserializationError(self.name, record)
+        error.message = f"{error.message}: {cause}"
+        error.args = (error.message,)
+        error.__cause__ = cause
+        return error
+
+    def _needs_topics(self) -> bool:
+        return self._given is None or self._given == "latest" or isinstance(self._given, int)
+
+    def _start(self, field: pa.Field) -> None:
+        self.field = field
+        self._decoder = self._made(field)
+
+    def _made(self, field: pa.Field) -> ColumnDecoder:
+        decoder = ColumnDecoder(field, self.name == "key", self._is_framed, self._id_bytes, self._has_indexes)
+        if not self._is_framed:
+            decoder.add(b"", json.dumps(["json"]))
+        return decoder
+
+    async def _prepare_topic(self, topic: str, records: Records[Any, Any] | None) -> None:
+        """Determine the reader's schema, and check that all topics have the same type."""
+        prefix = None
+        needs_record = self._needs_topics() and (self._kind == "protobuf" or self._strategy != "TOPIC")
+        if records is not None and self._is_framed and needs_record:
+            of_topic = records if not topic else _of_topic(records, topic)
+            found = framings(of_topic, self.name == "key", self._id_bytes, self._has_indexes)
+            prefix = await self._first_usable(found)
+        reader = await self._find_reader(topic, prefix, records)
+        if reader is None:
+            return
+        self._topics.add(topic)
+        field, parsed = reader
+        if self._decoder is None:
+            self._reader = parsed
+            self._start(field)
+        elif field.type != self.field.type:
+            raise ConfigError(
+                f"the {self.name} of topic {topic!r} has another schema than that of the topics before",
+                hint=f"pass {self.name}_schema, or read one topic at a time",
+            )
+
+    async def _first_usable(self, prefixes: list[bytes]) -> bytes | None:
+        """Return the framing of the first record whose schema exists."""
+        for prefix in prefixes:
+            try:
+                await self._registered(prefix)
+            except (SchemaError, SchemaNotFoundError):
+                continue
+            return prefix
+        return None
+
+    async def _registered(self, prefix: bytes) -> RegisteredSchema:
+        """Return the schema that a framing names."""
+        assert self._registry is not None  # noqa: S101 - only framed columns have framings
+        frame = read(prefix, None, id_bytes=self._id_bytes, has_indexes=self._has_indexes)
+        if isinstance(frame.schema, bytes):
+            raise SchemaError(
+                "a fingerprint cannot be looked up in the registry",
+                hint="read the topic with an AvroDeserializer and its argument `schemas`",
+                schema_id=frame.schema.hex(),
+            )
+        if isinstance(frame.schema, str):
+            found = await self._registry._get_by_guid(frame.schema)  # noqa: SLF001
+        else:
+            found = await self._registry._get_by_id(frame.schema)  # noqa: SLF001
+        if found.schema.type != FORMATS[self._kind]:
+            raise SchemaError(
+                f"the schema is of type {found.schema.type}, not {FORMATS[self._kind]}", schema_id=frame.schema
+            )
+        return found
+
+    async def _find_reader(
+        self, topic: str, prefix: bytes | None, records: Records[Any, Any] | None
+    ) -> tuple[pa.Field, Any] | None:
+        given = self._given
+        if isinstance(given, (pa.Schema, pa.DataType)):
+            kind = pa.struct(list(given)) if isinstance(given, pa.Schema) else given
+            return pa.field(self.name, kind), None
+        if given == "infer":
+            return None if records is None else self._inferred(records)
+        if self._kind == "protobuf" and isinstance(given, type):
+            return self._message_reader(given.DESCRIPTOR)  # type: ignore[attr-defined]
+        if self._needs_topics() and self._strategy != "TOPIC" and prefix is None:
+            return None  # the record name is only known from a record
+        schema = await self._schema(topic, None if prefix is None else await self._named(prefix))
+        if schema.type != FORMATS[self._kind]:
+            raise SchemaError(f"the {self.name} schema is of type {schema.type}, not {FORMATS[self._kind]}")
+        references = {} if self._registry is None else await self._registry._resolve(schema)  # noqa: SLF001
+        return await self._reader_of(schema, references, prefix)
+
+    async def _named(self, prefix: bytes) -> str | None:
+        return await self._record_name(prefix) if self._needs_topics() and self._strategy != "TOPIC" else None
+
+    async def _schema(self, topic: str, name: str | None) -> Schema:
+        """Return the reader's schema: the one that was given, or a version of the topic's subject."""
+        given = self._given
+        if not self._needs_topics():
+            return given if isinstance(given, Schema) else Schema(given, FORMATS[self._kind])  # type: ignore[arg-type]
+        assert self._registry is not None  # noqa: S101 - checked in the constructor
+        subject = subject_of(self._strategy, topic, self.name, name)
+        version = given if isinstance(given, int) else "latest"
+        return (await self._registry._get_version(subject, version)).schema  # noqa: SLF001
+
+    async def schema_of(self, topics: Sequence[str]) -> Schema:
+        """Return the reader's schema of topics, which have to have the same type."""
+        found = None
+        for topic in topics:
+            schema = await self._schema(topic, None)
+            await self.prepare_empty(topic)
+            found = schema if found is None else found
+        assert found is not None  # noqa: S101 - the caller has topics
+        return found
+
+    async def _reader_of(
+        self, schema: Schema, references: Mapping[str, Schema], prefix: bytes | None
+    ) -> tuple[pa.Field, Any]:
+        if self._kind == "avro":
+            parsed = _avro(schema, references)
+            return pa.field(self.name, parsed.arrow_type()), parsed
+        if self._kind == "json":
+            texts = {name: reference.text for name, reference in references.items()}
+            return json_types.arrow_field(schema.text, texts, self.name), None
+        from klamm.registry.protobuf import parse_schema
+
+        file = parse_schema(schema, references)
+        if prefix is None or not self._needs_topics():
+            return self._message_reader(file.message((0,)))
+        name = await self._record_name(prefix)
+        try:
+            return self._message_reader(file.pool.FindMessageTypeByName(name))
+        except KeyError:
+            raise SchemaError(
+                f"the {self.name} schema has no message {name}", hint=f"pass {self.name}_schema"
+            ) from None
+
+    def _message_reader(self, message: Any) -> tuple[pa.Field, Any]:
+        from klamm.registry.columns import protobuf
+
+        kind, plan = protobuf.columns(message)
+        return pa.field(self.name, kind), (message.full_name, plan)
+
+    def _inferred(self, records: Records[Any, Any]) -> tuple[pa.Field, Any] | None:
+        sample = []
+        for record in records[:_SAMPLE]:
+            value = getattr(record, f"raw_{self.name}")
+            if value is not None:
+                sample.append(value[read(value, None, id_bytes=self._id_bytes).start :] if self._is_framed else value)
+        if not sample:
+            return None
+        field = json_types.inferred(sample, self.name)
+        warnings.warn(
+            f"the schema of column `{self.name}` is inferred from {len(sample)} records: {field.type};"
+            f" hint: pass it as {self.name}_schema",
+            UserWarning,
+            stacklevel=2,
+        )
+        return field.with_metadata({**(field.metadata or {}), b"klamm.inferred": str(len(sample)).encode()}), None
+
+    async def _record_name(self, prefix: bytes) -> str | None:
+        registered = await self._registered(prefix)
+        assert self._registry is not None  # noqa: S101 - only framed columns have framings
+        references = await self._registry._resolve(registered.schema)  # noqa: SLF001
+        if self._kind == "avro":
+            from klamm.registry.avro import parse
+
+            return parse(registered.schema, references).name
+        if self._kind == "json":
+            title = json.loads(registered.schema.text).get("title")
+            return title if isinstance(title, str) else None
+        from klamm.registry.protobuf import parse_schema
+
+        frame = read(prefix, None, id_bytes=self._id_bytes, has_indexes=True)
+        return str(parse_schema(registered.schema, references).wanted(frame.indexes, None).full_name)
+
+    async def _plan(self, prefix: bytes) -> list[Any]:
+        """Return the plan for a writer's schema."""
+        registered = await self._registered(prefix)
+        if self._kind == "json":
+            return ["json"]
+        if self._kind == "protobuf":
+            name, plan = self._reader
+            found = await self._record_name(prefix)
+            if found != name:
+                raise SchemaError(f"the record has a {found}, and the column a {name}", schema_id=registered.id)
+            return ["protobuf", plan]
+        from klamm.registry.columns import avro
+
+        assert self._registry is not None  # noqa: S101 - Avro needs a registry
+        try:
+            writer = _avro(registered.schema, await self._registry._resolve(registered.schema))  # noqa: SLF001
+            return ["avro", avro.plan(writer, self._reader)]
+        except SchemaError as error:
+            error.schema_id = registered.id if error.schema_id is None else error.schema_id
+            raise
+
+
+def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
+    from klamm.registry.avro import parse
+    from klamm.registry.columns.avro import Avro
+
+    return Avro(parse(schema, references))
+
+
+def _of_topic(records: Records[Any, Any], topic: str) -> Records[Any, Any]:
+    """Return the first consecutive records of a topic."""
+    parts = [part for tp, part in records.by_partition().items() if tp.topic == topic]
+    return parts[0] if parts else records[:0]

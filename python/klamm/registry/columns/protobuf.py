@@ -1,0 +1,100 @@
+"""Messages of Protobuf as Arrow types, and the plans by which the core reads them.
+
+`src/registry/protobuf.rs` describes the form of a plan. The fields of a message are found by their numbers, so that a plan of
+the reader's message reads what all writers wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from klamm.registry.columns.avro import check_depth
+from klamm.registry.errors import SchemaError
+
+KINDS = {
+    1: ("double", pa.float64()),
+    2: ("float", pa.float32()),
+    3: ("int64", pa.int64()),
+    4: ("uint64", pa.uint64()),
+    5: ("int32", pa.int32()),
+    6: ("fixed64", pa.uint64()),
+    7: ("fixed32", pa.uint32()),
+    8: ("bool", pa.bool_()),
+    9: ("string", pa.string()),
+    12: ("bytes", pa.binary()),
+    13: ("uint32", pa.uint32()),
+    15: ("sfixed32", pa.int32()),
+    16: ("sfixed64", pa.int64()),
+    17: ("sint32", pa.int32()),
+    18: ("sint64", pa.int64()),
+}
+_GROUP, _MESSAGE, _ENUM = 10, 11, 14
+TIMES = {
+    "google.protobuf.Timestamp": pa.timestamp("us", "UTC"),
+    "google.protobuf.Duration": pa.duration("us"),
+}
+WRAPPERS = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+
+
+def columns(message: Any) -> tuple[pa.DataType, list[Any]]:
+    """Return the Arrow type of a message, and the plan that reads it.
+
+    Args:
+        message: The descriptor of the message.
+
+    Raises:
+        SchemaError: The message contains itself, or has a group.
+    """
+    return _message(message, "", ())
+
+
+def _message(message: Any, path: str, outer: tuple[str, ...]) -> tuple[pa.DataType, list[Any]]:
+    check_depth({"name": message.full_name}, path, outer)
+    outer = (*outer, message.full_name)
+    fields, plans = [], []
+    for field in message.fields:
+        inside = f"{path}.{field.name}"
+        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+        kind, plan = _value(field, inside, outer)
+        if is_map:
+            key, value = kind.field(0), kind.field(1)
+            kind = pa.map_(key.type, pa.field("value", value.type))
+            shape = "map"
+        elif is_repeated(field):
+            kind, shape = pa.list_(pa.field("item", kind)), "repeated"
+        else:
+            # The entries of a map have the default where a key or value is missing.
+            has_default = message.GetOptions().map_entry or not field.has_presence
+            shape = "implicit" if has_default else "optional"
+        oneof = field.containing_oneof
+        fields.append(pa.field(field.name, kind))
+        plans.append([field.number, field.name, plan, shape, None if oneof is None else oneof.index])
+    return pa.struct(fields), plans
+
+
+def is_repeated(field: Any) -> bool:
+    """Return whether a field is a list or a map."""
+    repeated = getattr(field, "is_repeated", None)  # protobuf 6.31 deprecates `label`
+    return bool(field.label == field.LABEL_REPEATED) if repeated is None else bool(repeated)
+
+
+def _value(field: Any, path: str, outer: tuple[str, ...]) -> tuple[pa.DataType, list[Any]]:
+    if field.type == _ENUM:
+        return pa.string(), ["enum", [[value.number, value.name] for value in field.enum_type.values]]
+    if field.type == _GROUP:
+        raise SchemaError("a group cannot be a column", path=path.removeprefix("."))
+    if field.type != _MESSAGE:
+        name, kind = KINDS[field.type]
+        return kind, [name]
+    name = field.message_type.full_name
+    if name in TIMES:
+        return TIMES[name], ["time"]
+    kind, plan = _message(field.message_type, path, outer)
+    if name in WRAPPERS:
+        return kind.field(0).type, ["wrapper", plan]
+    return kind, ["message", plan]

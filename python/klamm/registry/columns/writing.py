@@ -1,0 +1,491 @@
+"""Typed Arrow columns as the keys and values of records: the schema, the casts and the plan for the core.
+
+The schema is given, looked up, or derived from the Arrow type. `src/registry/encode.rs` describes the form of a plan.
+`derive` derives schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from klamm._klamm import encode_column
+from klamm.errors import ArgumentError, ConfigError
+from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
+from klamm.registry.columns import FORMATS
+from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
+from klamm.registry.columns.derive import derived
+from klamm.registry.errors import SchemaError
+from klamm.registry.framing import written
+from klamm.registry.schema import Schema
+from klamm.registry.subjects import check_strategy, subject_of
+from klamm.waiting import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from klamm.batches import ValueFormat
+    from klamm.registry.subjects import Field
+
+_MAX_DIGITS_128 = 38
+_RECORD = ("key", "headers", "timestamp", "partition", "topic", "offset", "timestamp_type")
+
+
+class TypedRows:
+    """Arrow data whose typed columns become keys and values.
+
+    Args:
+        topic: Topic of all records.
+        data: Arrow data. Without a column `value`, all columns that a record does not have are the fields of the value.
+        options: How keys and values are encoded.
+
+    Raises:
+        ConfigError: An option is invalid.
+        ArgumentError: `data` is not Arrow data.
+    """
+
+    def __init__(self, topic: str | None, data: Any, options: ValueFormat) -> None:
+        registry = options.get("registry")
+        self._owned = None
+        if registry is not None and not isinstance(registry, (SchemaRegistry, AsyncSchemaRegistry)):
+            registry = self._owned = SchemaRegistry(registry)
+        self.registry = registry
+        if topic is None:
+            raise ConfigError("a value format needs the topic of all records", hint="pass the topic to send_arrow")
+        self._data = _reader(data)
+        self._encoders: list[_Encoder] = []
+        strategy = check_strategy(options.get("subject_name_strategy", "TOPIC"))
+        for field in ("key", "value"):
+            kind, schema = options.get(f"{field}_format"), options.get(f"{field}_schema")
+            if kind is None:
+                continue
+            if kind not in FORMATS:
+                raise ConfigError(f"{field}_format cannot be {kind!r}", hint=f"allowed: {', '.join(FORMATS)}")
+            if registry is None:
+                raise ConfigError(f"{field}_format={kind!r} needs a registry", hint="pass registry=SchemaRegistry(...)")
+            self._encoders.append(_Encoder(field, str(kind), schema, registry, strategy, topic))
+
+    async def prepare(self, *, is_async: bool) -> None:
+        """Register or look up the schemas, without blocking an event loop."""
+        if isinstance(self.registry, AsyncSchemaRegistry) and not is_async:
+            raise ConfigError("a Producer cannot wait for an AsyncSchemaRegistry", hint="pass a SchemaRegistry")
+        if isinstance(self.registry, SchemaRegistry) and is_async:
+            import asyncio
+
+            await asyncio.to_thread(lambda: run(self._prepare()))
+        else:
+            await self._prepare()
+
+    async def _prepare(self) -> None:
+        kinds = {field.name: field.type for field in self._shaped_schema()}
+        for encoder in self._encoders:
+            if encoder.name in kinds:
+                await encoder.prepare(kinds[encoder.name])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return the data with encoded keys and values.
+
+        Raises:
+            SchemaError: A value does not fit the schema.
+        """
+        try:
+            for batch in self._data:
+                columns = self._shaped(batch)
+                for encoder in self._encoders:
+                    if encoder.name in columns:
+                        columns[encoder.name] = encoder.encode(columns[encoder.name])
+                yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        finally:
+            if self._owned is not None:
+                self._owned.close()
+
+    def _shaped_schema(self) -> pa.Schema:
+        empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self._data.schema], schema=self._data.schema)
+        columns = self._shaped(empty)
+        return pa.schema([pa.field(name, array.type) for name, array in columns.items()])
+
+    def _shaped(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """Return the columns of a batch, with the fields of the value as one column."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if "value" in columns or not any(e.name == "value" for e in self._encoders):
+            return columns
+        fields = [field for field in batch.schema if field.name not in _RECORD]
+        value = pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
+        return {**{name: column for name, column in columns.items() if name in _RECORD}, "value": value}
+
+
+def _reader(data: Any) -> Any:
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        batch = pa.record_batch(data)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    raise ArgumentError(
+        f"data has to be Arrow data, not {type(data).__name__}",
+        hint="pass a table or record batch of pyarrow or polars, or another object with __arrow_c_stream__",
+    )
+
+
+class _Encoder:
+    """Encodes one column."""
+
+    def __init__(self, name: Field, kind: str, schema: Any, registry: Any, strategy: Any, topic: str) -> None:  # noqa: PLR0917
+        self.name: Field = name
+        self._kind, self._given, self._registry, self._strategy, self._topic = kind, schema, registry, strategy, topic
+        self._schema_id: int | None = None
+        self._prefix, self._plan = b"", ""
+        self._steps: list[pa.DataType] = []
+
+    async def prepare(self, kind: pa.DataType) -> None:
+        given = self._given
+        is_registered = given == "latest" or isinstance(given, int)
+        if given is None:
+            given = derived(self._kind, kind, f"{self._topic}_{self.name}")
+        elif isinstance(given, str) and not is_registered:
+            given = Schema(given, FORMATS[self._kind])  # type: ignore[arg-type]
+        if isinstance(given, Schema) and given.type != FORMATS[self._kind]:
+            raise ConfigError(f"{self.name}_schema is of type {given.type}, not {FORMATS[self._kind]}")
+        name = None
+        if self._strategy != "TOPIC":
+            if is_registered:
+                raise ConfigError(f"the subject of {given!r} is not known with this strategy", hint="pass the schema")
+            name = await self._record_name(given)
+        subject = subject_of(self._strategy, self._topic, self.name, name)
+        if is_registered:
+            registered = await self._registry._get_version(subject, given)  # noqa: SLF001
+        else:
+            registered = await self._registry._register(subject, given, False)  # noqa: SLF001
+        schema = registered.schema if is_registered else given
+        if schema.type != FORMATS[self._kind]:
+            raise SchemaError(
+                f"the schema is of type {schema.type}, not {FORMATS[self._kind]}", schema_id=registered.id
+            )
+        references = await self._registry._resolve(schema)  # noqa: SLF001
+        self._schema_id = registered.id
+        indexes = (0,) if self._kind == "protobuf" else None
+        self._prefix = written("id", registered.id, None, indexes)
+        self._steps, plan = _planned(self._kind, schema, references, kind)
+        self._plan = json.dumps([self._kind, plan])
+
+    async def _record_name(self, schema: Schema) -> str | None:
+        references = await self._registry._resolve(schema)  # noqa: SLF001
+        if self._kind == "avro":
+            from klamm.registry.avro import parse
+
+            return parse(schema, references).name
+        if self._kind == "json":
+            title = json.loads(schema.text).get("title")
+            return title if isinstance(title, str) else None
+        from klamm.registry.protobuf import parse_schema
+
+        return str(parse_schema(schema, references).message((0,)).full_name)
+
+    def encode(self, column: Any) -> pa.Array:
+        try:
+            for step in self._steps:
+                if column.type != step:
+                    column = column.cast(step)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"the column {self.name} does not fit the schema: {error}", schema_id=self._schema_id
+            ) from None
+        done = encode_column(column, self._plan, self._prefix)
+        for row, _, path, why in done.failures:
+            raise SchemaError(
+                f"row {row} of the column {self.name} does not fit the schema: {why}",
+                schema_id=self._schema_id,
+                path=path,
+            )
+        return pa.array(done)
+
+
+def _planned(kind: str, schema: Schema, references: Any, column: pa.DataType) -> tuple[list[pa.DataType], list[Any]]:
+    """Return the types to which the column is cast, one after the other, and the plan."""
+    if kind == "avro":
+        from klamm.registry.avro import parse
+
+        avro = Avro(parse(schema, references))
+        typed, plain, plan = _Avro(avro).node(avro.root, column, "", ())
+        if avro.is_bytes:
+            plan[0] = ["rest"]
+    elif kind == "json":
+        typed, plain, plan = _json(column, "")
+    else:
+        from klamm.registry.protobuf import parse_schema
+
+        typed, plain, plan = _message(parse_schema(schema, references).message((0,)), column, "", ())
+    return [typed, plain], plan
+
+
+_Node = tuple[pa.DataType, pa.DataType, list[Any]]
+
+
+class _Avro:
+    """Makes the plan for a schema. A node has the type for the first cast, for the second cast, and the plan."""
+
+    def __init__(self, avro: Avro) -> None:
+        self._avro = avro
+
+    def node(self, schema: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:  # noqa: C901
+        schema = self._avro.resolved(schema)
+        check_depth(schema, path, outer)
+        kind = kind_of(schema)
+        if kind == "union":
+            return self._union(schema, column, path, outer)
+        if kind in ("record", "error"):
+            return self._record(schema, column, path, (*outer, schema["name"]))
+        inner = (*outer, "")
+        if kind == "array":
+            if not _is_list(column):
+                raise unfit(column, "array", path)
+            typed, plain, plan = self.node(schema["items"], column.value_type, f"{path}[]", inner)
+            return pa.list_(typed), pa.list_(plain), [["plain"], [plan]]
+        if kind == "map":
+            if not pa.types.is_map(column):
+                raise unfit(column, "map", path)
+            typed, plain, plan = self.node(schema["values"], column.item_type, f"{path}[]", inner)
+            return pa.map_(pa.string(), typed), pa.map_(pa.string(), plain), [["plain"], [[["plain"]], plan]]
+        target = self._avro._type(schema, path, outer)  # noqa: SLF001
+        if not _fits(column, target):
+            raise unfit(column, logical_of(schema) or kind, path)
+        op: list[Any] = ["plain"]
+        if kind == "enum":
+            op = ["enum", schema["symbols"]]
+        elif logical_of(schema) == "uuid" and kind == "fixed":
+            op = ["uuid"]
+        elif logical_of(schema) == "decimal" and kind == "fixed":
+            op = ["fixed_decimal", schema["size"]]
+        return target, _integer(target), [op]
+
+    def _union(self, branches: list[Any], column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
+        resolved = [self._avro.resolved(branch) for branch in branches]
+        null = next((at for at, branch in enumerate(resolved) if kind_of(branch) == "null"), None)
+        members = [(at, branch) for at, branch in enumerate(resolved) if at != null]
+        if pa.types.is_null(column) and null is not None:
+            return pa.null(), pa.null(), [["plain"], [], [null, None]]
+        names = self._avro.member_names([branch for _, branch in members])
+        if len(members) > 1 and pa.types.is_struct(column) and {f.name for f in column} <= set(names):
+            typed, plain, parts = [], [], []
+            for index, field in enumerate(column):
+                at, branch = members[names.index(field.name)]
+                one, two, plan = self.node(branch, field.type, f"{path}.{field.name}", (*outer, ""))
+                typed.append(pa.field(field.name, one))
+                plain.append(pa.field(field.name, two))
+                parts.append([field.name, at, index, [], plan])
+            pair = None if null is None else [null, None]
+            return pa.struct(typed), pa.struct(plain), [["members"], parts, pair]
+        error: SchemaError | None = None
+        for at, branch in members:
+            try:
+                one, two, plan = self.node(branch, column, path, outer)
+            except SchemaError as failed:
+                error = failed if error is None else error
+                continue
+            return one, two, [*plan, *([[]] if len(plan) == 1 else []), [null, at]]
+        raise error or unfit(column, "union", path)
+
+    def _record(self, schema: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
+        if not pa.types.is_struct(column):
+            raise unfit(column, schema["name"], path)
+        columns = {field.name: at for at, field in enumerate(column)}
+        typed, plain = list(column), list(column)
+        parts = []
+        for field in schema["fields"]:
+            inside = f"{path}.{field['name']}"
+            at = columns.pop(field["name"], None)
+            if at is None:
+                if "default" not in field:
+                    raise SchemaError(
+                        "the schema has a field without a default that the column lacks", path=inside.removeprefix(".")
+                    )
+                fill = list(encoded(self._avro, field["type"], field["default"], inside))
+                parts.append([field["name"], 0, None, fill])
+                continue
+            one, two, plan = self.node(field["type"], column[at].type, inside, outer)
+            typed[at], plain[at] = pa.field(field["name"], one), pa.field(field["name"], two)
+            parts.append([field["name"], 0, at, [], plan])
+        if columns:
+            name = next(iter(columns))
+            raise SchemaError(
+                "the column has a field that the schema lacks",
+                path=f"{path}.{name}".removeprefix("."),
+                hint="drop the field",
+            )
+        return pa.struct(typed), pa.struct(plain), [["plain"], parts]
+
+
+def unfit(column: pa.DataType, expected: str, path: str) -> SchemaError:
+    """Return the error for a column that cannot have the type of the schema."""
+    return SchemaError(f"a column of type {column} cannot be written as {expected}", path=path.removeprefix("."))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
+    """Return whether values of a type are values of another one. The cast still checks each value."""
+    types = pa.types
+    if types.is_null(column):
+        return True
+    if types.is_decimal(target):
+        return bool(types.is_decimal(column) or types.is_integer(column))
+    if types.is_integer(target):
+        return bool(types.is_integer(column) or types.is_duration(column))
+    if types.is_floating(target):
+        return bool(types.is_floating(column) or types.is_integer(column))
+    if types.is_string(target):
+        return _is_text(column)
+    if types.is_binary(target) or types.is_fixed_size_binary(target):
+        return _is_binary(column) or (types.is_binary(target) and _is_text(column))
+    for check in (types.is_boolean, types.is_date, types.is_time, types.is_timestamp, types.is_duration):
+        if check(target):
+            return bool(check(column))
+    return bool(types.is_null(target))
+
+
+def _integer(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the integers that represent a type."""
+    types = pa.types
+    if types.is_date32(kind) or types.is_time32(kind):
+        return pa.int32()
+    if types.is_time64(kind) or types.is_timestamp(kind) or types.is_duration(kind):
+        return pa.int64()
+    return kind
+
+
+def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
+    """Make the plan for JSON: the column decides."""
+    types = pa.types
+    if types.is_dictionary(column):
+        return _json(column.value_type, path)
+    if types.is_struct(column):
+        nodes = [(field.name, *_json(field.type, f"{path}.{field.name}")) for field in column]
+        parts = [[name, 0, at, [], plan] for at, (name, _, _, plan) in enumerate(nodes)]
+        return (
+            pa.struct([pa.field(name, one) for name, one, _, _ in nodes]),
+            pa.struct([pa.field(name, two) for name, _, two, _ in nodes]),
+            [["plain"], parts],
+        )
+    if _is_list(column):
+        one, two, plan = _json(column.value_type, f"{path}[]")
+        return pa.list_(one), pa.list_(two), [["plain"], [plan]]
+    if types.is_map(column):
+        if not _is_text(column.key_type):
+            raise unfit(column, "a JSON object, which has strings as keys", path)
+        one, two, plan = _json(column.item_type, f"{path}[]")
+        return pa.map_(pa.string(), one), pa.map_(pa.string(), two), [["plain"], [[["plain"]], plan]]
+    op: list[Any] = ["plain"]
+    target = column
+    if types.is_decimal(column):
+        op = ["scale", column.scale]
+        target = (
+            pa.decimal256(column.precision, column.scale)
+            if column.precision > _MAX_DIGITS_128
+            else pa.decimal128(column.precision, column.scale)
+        )
+    elif types.is_date(column):
+        op, target = ["date"], pa.date32()
+    elif types.is_timestamp(column):
+        units = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+        op = ["time", units[column.unit], column.tz is not None]
+    elif types.is_integer(column):
+        target = pa.uint64() if types.is_uint64(column) else pa.int64()
+    elif types.is_float16(column):
+        target = pa.float32()
+    elif _is_text(column):
+        target = pa.string()
+    elif _is_binary(column):
+        target = pa.binary()
+    elif not (types.is_boolean(column) or types.is_floating(column) or types.is_null(column)):
+        raise unfit(column, "JSON", path)
+    return target, _integer(target), [op]
+
+
+_PROTOBUF = {
+    1: pa.float64(), 2: pa.float32(), 3: pa.int64(), 4: pa.uint64(), 5: pa.int32(), 6: pa.uint64(), 7: pa.uint32(),
+    8: pa.bool_(), 9: pa.string(), 12: pa.binary(), 13: pa.uint32(), 15: pa.int32(), 16: pa.int64(), 17: pa.int32(),
+    18: pa.int64(),
+}  # fmt: skip
+
+
+def _message(message: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
+    from klamm.registry.columns.protobuf import is_repeated
+
+    check_depth({"name": message.full_name}, path, outer)
+    outer = (*outer, message.full_name)
+    if not pa.types.is_struct(column):
+        raise unfit(column, message.full_name, path)
+    fields = {field.name: field for field in message.fields}
+    typed, plain, parts = [], [], []
+    for at, of in enumerate(column):
+        inside = f"{path}.{of.name}"
+        if of.name not in fields:
+            raise SchemaError(
+                "the column has a field that the message lacks", path=inside.removeprefix("."), hint="drop the field"
+            )
+        field = fields[of.name]
+        always = is_repeated(field) or field.has_presence or message.GetOptions().map_entry
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            if not pa.types.is_map(of.type):
+                raise unfit(of.type, "map", inside)
+            entry = field.message_type.fields_by_name
+            key = _field(entry["key"], of.type.key_type, inside, outer, always=True)
+            item = _field(entry["value"], of.type.item_type, inside, outer, always=True)
+            one, two = (pa.map_(key[i], item[i]) for i in (0, 1))
+            plan: list[Any] = [["plain"], [key[2], item[2]]]
+        elif is_repeated(field):
+            if not _is_list(of.type):
+                raise unfit(of.type, "a repeated field", inside)
+            one, two, plan = _field(field, of.type.value_type, inside, outer, always=True)
+            one, two, plan = pa.list_(one), pa.list_(two), [["plain"], [plan]]
+        else:
+            one, two, plan = _field(field, of.type, inside, outer, always=bool(always))
+        typed.append(pa.field(of.name, one))
+        plain.append(pa.field(of.name, two))
+        parts.append([of.name, field.number, at, [], plan])
+    return pa.struct(typed), pa.struct(plain), [["plain"], parts]
+
+
+def _field(field: Any, column: pa.DataType, path: str, outer: tuple[str, ...], *, always: bool) -> _Node:
+    from klamm.registry.columns.protobuf import KINDS, TIMES, WRAPPERS
+
+    if field.message_type is not None:
+        name = field.message_type.full_name
+        if name in TIMES:
+            target = TIMES[name]
+            if not _fits(column, target):
+                raise unfit(column, name, path)
+            return target, pa.int64(), [["field", "time", True]]
+        if name in WRAPPERS:
+            raise SchemaError(
+                f"a column cannot be written as {name}", path=path.removeprefix("."), hint="use a scalar field"
+            )
+        return _message(field.message_type, column, path, outer)
+    if field.enum_type is not None:
+        if not _is_text(column):
+            raise unfit(column, "an enum", path)
+        values = [[value.name, value.number] for value in field.enum_type.values]
+        return pa.string(), pa.string(), [["numbers", values, always]]
+    target = _PROTOBUF.get(field.type)
+    if target is None or not _fits(column, target):
+        raise unfit(column, KINDS[field.type][0] if field.type in KINDS else "a group", path)
+    return target, target, [["field", KINDS[field.type][0], always]]

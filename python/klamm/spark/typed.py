@@ -1,0 +1,247 @@
+"""Typed columns from a schema registry: the options, the schema at planning time, and the conversion for Spark.
+
+The driver asks the registry for the schema of the column and sends its text with the tasks, so that all tasks of a query have the
+same schema. `klamm.registry.columns` decodes. This file converts types that Spark does not have.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from klamm.errors import ConfigError
+from klamm.spark.columns import KLAMM_NAMES, Columns
+from klamm.spark.options import OPTIONS, REGISTRY, TYPED
+from klamm.spark.schema import arrow_schema, source_schema
+from klamm.spark.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from klamm.batches import ValueFormat
+    from klamm.registry import Schema, SchemaRegistry
+    from klamm.registry.columns import TypedColumns
+    from klamm.spark.options import ReadOptions
+
+_FORMATS = ("avro", "json", "protobuf")
+_SPARK_DIGITS = 38
+
+
+@dataclass(frozen=True)
+class TypedOptions:
+    """Options of typed columns. Spark pickles them for the executors."""
+
+    registry: Settings
+    formats: Mapping[str, str]
+    """Format of the key, of the value, or of both."""
+    schemas: Mapping[str, str | int | Schema]
+    flatten: bool
+    on_error: str
+    strategy: str
+
+    def arguments(self) -> ValueFormat:
+        """Return the arguments of `arrow` and `send_arrow`."""
+        options: Any = {
+            "registry": _registry(tuple(sorted(self.registry.items()))) if self.registry else None,
+            "flatten": self.flatten,
+            "on_error": self.on_error,
+            "subject_name_strategy": self.strategy,
+        }
+        for field, kind in self.formats.items():
+            options[f"{field}_format"] = kind
+            options[f"{field}_schema"] = self.schemas.get(field)
+        return options  # type: ignore[no-any-return]
+
+    def columns(self, names: list[str] | None) -> TypedColumns:
+        """Return what decodes the columns."""
+        from klamm.registry.columns import TypedColumns
+
+        return TypedColumns(names, self.arguments())
+
+
+def typed_options(  # noqa: C901
+    given: Settings, boolean: Callable[[Settings, str, bool], bool], default: str | None
+) -> TypedOptions | None:
+    """Parse the options of typed columns. None if the query has bytes.
+
+    Args:
+        given: The options of the query.
+        boolean: Function that parses an option that is true or false.
+        default: The schema if none is given. None derives it from the columns of a write.
+
+    Raises:
+        ConfigError: An option is invalid, or does not fit another one.
+    """
+    formats = {}
+    for field in ("key", "value"):
+        kind = given.get(f"{field}.format", "").strip().lower()
+        if kind and kind not in _FORMATS:
+            raise ConfigError(f"option '{field}.format' must be one of {', '.join(_FORMATS)}, got '{kind}'")
+        if kind:
+            formats[field] = kind
+    registry = Settings({key.removeprefix(REGISTRY): value for key, value in given.items() if key.startswith(REGISTRY)})
+    if not formats:
+        for name in given:
+            if name in TYPED or name.startswith(REGISTRY):
+                raise ConfigError(
+                    f"option '{OPTIONS.get(name, name)}' needs option 'value.format' or 'key.format'",
+                    hint="set .option('value.format', 'avro')",
+                )
+        return None
+    if registry and not registry.get("url", "").strip():
+        raise ConfigError(f"option '{REGISTRY}url' is missing", hint="set the address of the schema registry")
+    schemas: dict[str, str | int | Schema] = {}
+    for field in formats:
+        text = given.get(f"{field}.schema", default or "").strip()
+        if not text:
+            continue
+        if text == "infer":
+            raise ConfigError(
+                f"option '{field}.schema' cannot be infer, because tasks could infer different schemas",
+                hint="pass a JSON Schema",
+            )
+        schemas[field] = int(text) if text.isdecimal() else text
+    on_error = given.get("onerror", "raise").strip().lower()
+    if on_error not in ("raise", "null", "column"):
+        raise ConfigError(f"option 'onError' must be raise, null or column, got '{on_error}'")
+    return TypedOptions(
+        registry=registry,
+        formats=formats,
+        schemas=schemas,
+        flatten=boolean(given, "flatten", False),
+        on_error=on_error,
+        strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
+    )
+
+
+def planned(options: ReadOptions) -> ReadOptions:
+    """Return the options with the texts of the schemas that the registry has now.
+
+    Raises:
+        ConfigError: The topics are not known at planning time, or have different schemas.
+        SchemaRegistryError: The registry does not have a schema, or failed.
+    """
+    typed = options.typed
+    if typed is None or all(not isinstance(s, int) and s != "latest" for s in typed.schemas.values()):
+        return options
+    topics = options.topics or tuple(dict.fromkeys(topic for topic, _ in options.assigned))
+    if not topics:
+        raise ConfigError(
+            "option 'subscribePattern' does not name the topics whose schema types the columns",
+            hint="set option 'value.schema' to the text of a schema, or name the topics with 'subscribe'",
+        )
+    return replace(options, typed=replace(typed, schemas=typed.columns(None).schemas_of(topics)))
+
+
+def schema_of(options: ReadOptions) -> StructType:
+    """Return the schema of a typed read, with types that Spark has."""
+    return StructType([field for field, _ in _fields(options)])
+
+
+def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
+    """Return the columns of a typed read, in Spark's types and in Arrow's."""
+    typed = options.typed
+    assert typed is not None  # noqa: S101 - the caller has typed options
+    plain = source_schema(options.include_headers, options.columns)
+    arrow = dict(zip(plain.names, arrow_schema(plain), strict=True))
+    of_typed = {name for field in typed.formats for name in (field, f"{field}_error", f"{field}_raw")}
+    found = []
+    for field in typed.columns([KLAMM_NAMES.get(name, name) for name in plain.names]).schema(()):
+        name = _SPARK_NAMES.get(field.name, field.name)
+        if name in arrow and name not in of_typed:
+            found.append((plain[name], arrow[name].type))
+        else:
+            kind = for_spark(field.type, name)
+            found.append((StructField(name, from_arrow_type(kind, prefer_timestamp_ntz=True)), kind))
+    return found
+
+
+def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
+    """Return the Arrow type that holds the values of a column and that Spark has.
+
+    Raises:
+        ConfigError: Spark has no type for the values.
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, for_spark(f.type, f"{path}.{f.name}")) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(for_spark(kind.value_type, f"{path}[]"))
+    if pa.types.is_map(kind):
+        return pa.map_(for_spark(kind.key_type, path), for_spark(kind.item_type, f"{path}[]"))
+    if pa.types.is_decimal(kind) and kind.precision > _SPARK_DIGITS:
+        raise ConfigError(
+            f"field {path} has {kind.precision} digits, and Spark's decimal numbers have at most {_SPARK_DIGITS}",
+            hint="read the topic as bytes, or leave the column out with option 'columns'",
+        )
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind):
+        return pa.binary()
+    return _FOR_SPARK.get(kind, kind)
+
+
+class TypedSparkColumns(Columns):
+    """The columns that a typed query reads. Spark pickles it for the executors."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        expected = {field.name: (field.dataType, kind) for field, kind in _fields(options)}
+        for field in schema.fields:
+            if field.name not in expected or field.dataType != expected[field.name][0]:
+                raise ConfigError(
+                    f"column '{field.name}' of type {field.dataType.simpleString()} is not among those of the registry's schema",
+                    hint="leave the schema out, and cast after reading",
+                )
+        self.schema = pa.schema([pa.field(field.name, expected[field.name][1]) for field in schema.fields])
+        self._fail_on_timestamp_range = options.fail_on_timestamp_range
+        self._typed: TypedOptions = options.typed  # type: ignore[assignment]
+        plain = source_schema(options.include_headers, options.columns).names
+        self._names = [KLAMM_NAMES.get(name, name) for name in plain]
+        if "offset" not in self._names:
+            # The offset shows a task's progress. It comes last, so that fields keep the names that they were planned with.
+            self._names.append("offset")
+
+    def batches(self) -> TypedColumns:
+        """Return what makes the batches of a task."""
+        return self._typed.columns(self._names)
+
+    def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """Return a function that converts the batches of one partition."""
+
+        def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+            arrays = []
+            for field in self.schema:
+                array = batch.column(KLAMM_NAMES.get(field.name, field.name))
+                if field.name == "headers":
+                    array = self.without_empty(array)
+                elif field.name == "timestamp" and field.name in self._names:
+                    array = self._in_range(array, batch.column("offset"), topic, partition)
+                arrays.append(array if array.type == field.type else array.cast(field.type))
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+        return convert
+
+
+@functools.lru_cache(maxsize=8)
+def _registry(config: tuple[tuple[str, str], ...]) -> SchemaRegistry:
+    """Return the registry client of this process, so that all tasks of a worker share its connections and its cache."""
+    from klamm.registry import SchemaRegistry
+
+    return SchemaRegistry(dict(config))
+
+
+_FOR_SPARK = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.time32("s"): pa.int32(),
+    pa.time32("ms"): pa.int32(),
+    pa.time64("us"): pa.int64(),
+    pa.time64("ns"): pa.int64(),
+}
+_SPARK_NAMES = {name: spark for spark, name in KLAMM_NAMES.items()}

@@ -1,0 +1,135 @@
+//! [`ColumnDecoder`]: decodes the keys or values of records into one Arrow column.
+
+use super::arrow::{import_array, import_field, rows_of};
+use super::error::{argument, exception};
+use super::records::Records;
+use crate::registry::{Decoded, Decoder, Framing, Plan, encode, unknown};
+use arrow_array::{Array, ArrayRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule};
+use std::sync::{PoisonError, RwLock};
+
+/// Decodes the keys or values of records. Python adds a plan for each schema.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct ColumnDecoder {
+    framing: Framing,
+    decoder: RwLock<Decoder>,
+}
+
+#[pymethods]
+impl ColumnDecoder {
+    #[new]
+    fn new(
+        schema: &Bound<'_, PyAny>,
+        is_key: bool,
+        is_framed: bool,
+        id_bytes: usize,
+        has_indexes: bool,
+    ) -> PyResult<Self> {
+        let py = schema.py();
+        let framing = Framing { is_framed, id_bytes, has_indexes, is_key };
+        let decoder = Decoder::new(import_field(schema)?, framing)
+            .map_err(|why| exception(py, "ConfigError", &why, Some("convert the column after reading")))?;
+        Ok(Self { framing, decoder: RwLock::new(decoder) })
+    }
+
+    /// Sets the plan for a framing.
+    fn add(&self, py: Python<'_>, prefix: &[u8], plan: &str) -> PyResult<()> {
+        let plan = Plan::parse(plan).ok_or_else(|| argument(py, "the plan of a schema cannot be read", None))?;
+        self.decoder.write().unwrap_or_else(PoisonError::into_inner).add(prefix, plan);
+        Ok(())
+    }
+
+    /// Removes the plan for a framing.
+    fn remove(&self, prefix: &[u8]) {
+        self.decoder.write().unwrap_or_else(PoisonError::into_inner).remove(prefix);
+    }
+
+    /// Decodes records from `start` on.
+    fn decode(
+        &self,
+        py: Python<'_>,
+        records: &Bound<'_, Records>,
+        start: usize,
+        stop_at_failure: bool,
+    ) -> PyResult<DecodedColumn> {
+        let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
+        let decoded = py.detach(|| {
+            let decoder = self.decoder.read().unwrap_or_else(PoisonError::into_inner);
+            decoder.decode(&rows, start, stop_at_failure)
+        });
+        let Decoded { column, failures } = decoded.map_err(|why| exception(py, "KafkaError", &why, None))?;
+        let failures = failures.into_iter().map(|f| (f.row, f.prefix.into_vec(), f.fault.path(), f.fault.message));
+        Ok(DecodedColumn { column, failures: failures.collect() })
+    }
+
+    /// Returns the framings of records that have no plan, each once.
+    fn unknown(&self, py: Python<'_>, records: &Bound<'_, Records>) -> Vec<Py<PyBytes>> {
+        let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
+        let found = py.detach(|| {
+            let decoder = self.decoder.read().unwrap_or_else(PoisonError::into_inner);
+            unknown(self.framing, &rows, |prefix| decoder.knows(prefix))
+        });
+        found.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
+    }
+}
+
+/// Returns the framings of records, each once, before their schemas and so the type of the column are known.
+#[pyfunction]
+pub(super) fn framings(
+    py: Python<'_>,
+    records: &Bound<'_, Records>,
+    is_key: bool,
+    id_bytes: usize,
+    has_indexes: bool,
+) -> Vec<Py<PyBytes>> {
+    let framing = Framing { is_framed: true, id_bytes, has_indexes, is_key };
+    let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
+    let found = py.detach(|| unknown(framing, &rows, |_| false));
+    found.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
+}
+
+/// Encodes a typed column as values of records, with a framing before each. The failure is that of the first bad row.
+#[pyfunction]
+pub(super) fn encode_column(column: &Bound<'_, PyAny>, plan: &str, prefix: &[u8]) -> PyResult<DecodedColumn> {
+    let py = column.py();
+    let column = import_array(column)?;
+    Ok(match py.detach(|| encode(&column, plan, prefix)) {
+        Ok(column) => DecodedColumn { column, failures: Vec::new() },
+        Err((row, fault)) => {
+            let failures = vec![(row, prefix.to_vec(), fault.path(), fault.message)];
+            DecodedColumn { column: column.slice(0, 0), failures }
+        }
+    })
+}
+
+/// The decoded column, which any Arrow library can import.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct DecodedColumn {
+    column: ArrayRef,
+    failures: Vec<(usize, Vec<u8>, String, String)>,
+}
+
+#[pymethods]
+impl DecodedColumn {
+    /// Failed records: position, framing, path of the field, and what is wrong.
+    #[getter]
+    fn failures<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyBytes>, &str, &str)> {
+        let shown = self.failures.iter();
+        shown.map(|(row, prefix, path, why)| (*row, PyBytes::new(py, prefix), path.as_str(), why.as_str())).collect()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let _ = requested_schema;
+        super::arrow::export(py, self.column.to_data())
+    }
+
+    fn __len__(&self) -> usize {
+        self.column.len()
+    }
+}

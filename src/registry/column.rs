@@ -1,0 +1,472 @@
+//! Builds an Arrow column value by value, and can take values back.
+//!
+//! The decoders append to these columns directly. If a record turns out to be damaged, `truncate` removes what it appended,
+//! so that one bad record does not cost the others. All fields are nullable: a tombstone or a failed record is null.
+
+use super::fault::{Fault, Result};
+use arrow_array::types::{Decimal128Type, Decimal256Type};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray,
+    NullArray, PrimitiveArray, StringArray, StructArray, make_array, types,
+};
+use arrow_buffer::{
+    ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256,
+};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use std::sync::Arc;
+
+/// A column under construction.
+pub struct Column {
+    pub(super) field: FieldRef,
+    pub(super) data: Data,
+    pub(super) nulls: NullBufferBuilder,
+    /// Whether the values are JSON text of any type: the field has the metadata `klamm.json`.
+    pub(super) is_json: bool,
+}
+
+/// The values of a column.
+pub(super) enum Data {
+    Null,
+    Bool(BooleanBufferBuilder),
+    I8(Vec<i8>),
+    I16(Vec<i16>),
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    I128(Vec<i128>),
+    I256(Vec<i256>),
+    Binary(Bytes),
+    Text(Bytes),
+    Fixed { width: usize, bytes: Vec<u8> },
+    List { offsets: Vec<i32>, items: Box<Column> },
+    Map { offsets: Vec<i32>, entries: Box<Column> },
+    Struct(Vec<Column>),
+}
+
+/// Values of different lengths.
+pub(super) struct Bytes {
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+impl Bytes {
+    fn new() -> Self {
+        Self { offsets: vec![0], bytes: Vec::new() }
+    }
+
+    #[inline]
+    fn push(&mut self, value: &[u8]) -> Result<()> {
+        let end = i32::try_from(self.bytes.len() + value.len()).map_err(|_| too_large())?;
+        self.bytes.extend_from_slice(value);
+        self.offsets.push(end);
+        Ok(())
+    }
+
+    fn repeat_end(&mut self) {
+        self.offsets.push(self.offsets.last().copied().unwrap_or_default());
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.offsets.truncate(length + 1);
+        self.bytes.truncate(self.offsets.last().map_or(0, |end| *end as usize));
+    }
+}
+
+#[cold]
+fn too_large() -> Box<Fault> {
+    Fault::new("the values of the column have 2 GiB or more, which one Arrow batch cannot hold")
+}
+
+impl Column {
+    /// Creates an empty column. Fails if columns of this type cannot be built.
+    pub fn new(field: &FieldRef) -> std::result::Result<Self, String> {
+        Self::at_depth(field, 0)
+    }
+
+    fn at_depth(field: &FieldRef, depth: usize) -> std::result::Result<Self, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("the type is nested more than {MAX_DEPTH} levels deep"));
+        }
+        let child = |field: &FieldRef| Self::at_depth(field, depth + 1);
+        let data = match field.data_type() {
+            DataType::Null => Data::Null,
+            DataType::Boolean => Data::Bool(BooleanBufferBuilder::new(0)),
+            DataType::Int8 => Data::I8(Vec::new()),
+            DataType::Int16 => Data::I16(Vec::new()),
+            DataType::Int32
+            | DataType::Date32
+            | DataType::Time32(_)
+            | DataType::Decimal32(..)
+            | DataType::Interval(IntervalUnit::YearMonth) => Data::I32(Vec::new()),
+            DataType::Int64
+            | DataType::Date64
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Duration(_)
+            | DataType::Decimal64(..) => Data::I64(Vec::new()),
+            DataType::UInt8 => Data::U8(Vec::new()),
+            DataType::UInt16 => Data::U16(Vec::new()),
+            DataType::UInt32 => Data::U32(Vec::new()),
+            DataType::UInt64 => Data::U64(Vec::new()),
+            DataType::Float32 => Data::F32(Vec::new()),
+            DataType::Float64 => Data::F64(Vec::new()),
+            DataType::Decimal128(..) => Data::I128(Vec::new()),
+            DataType::Decimal256(..) => Data::I256(Vec::new()),
+            DataType::Binary => Data::Binary(Bytes::new()),
+            DataType::Utf8 => Data::Text(Bytes::new()),
+            DataType::FixedSizeBinary(width) => {
+                Data::Fixed { width: usize::try_from(*width).unwrap_or_default(), bytes: Vec::new() }
+            }
+            DataType::List(item) => Data::List { offsets: vec![0], items: Box::new(child(item)?) },
+            DataType::Map(entries, _) => Data::Map { offsets: vec![0], entries: Box::new(child(entries)?) },
+            DataType::Struct(fields) => Data::Struct(fields.iter().map(child).collect::<std::result::Result<_, _>>()?),
+            other => return Err(format!("values cannot be decoded to the Arrow type {other}")),
+        };
+        let is_json = field.metadata().contains_key("klamm.json");
+        Ok(Self { field: field.clone(), data, nulls: NullBufferBuilder::new(0), is_json })
+    }
+
+    /// Returns the number of values.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.nulls.len()
+    }
+
+    /// Returns whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the memory of the values in bytes, without that of null bitmaps.
+    pub fn size(&self) -> usize {
+        match &self.data {
+            Data::Null => 0,
+            Data::Bool(values) => values.len() / 8,
+            Data::I8(_) | Data::U8(_) => self.len(),
+            Data::I16(_) | Data::U16(_) => self.len() * 2,
+            Data::I32(_) | Data::U32(_) | Data::F32(_) => self.len() * 4,
+            Data::I64(_) | Data::U64(_) | Data::F64(_) => self.len() * 8,
+            Data::I128(_) => self.len() * 16,
+            Data::I256(_) => self.len() * 32,
+            Data::Binary(values) | Data::Text(values) => values.bytes.len() + self.len() * 4,
+            Data::Fixed { bytes, .. } => bytes.len(),
+            Data::List { items, .. } => items.size() + self.len() * 4,
+            Data::Map { entries, .. } => entries.size() + self.len() * 4,
+            Data::Struct(children) => children.iter().map(Self::size).sum(),
+        }
+    }
+
+    /// Keeps the first `length` values.
+    pub fn truncate(&mut self, length: usize) {
+        self.nulls.truncate(length.min(self.nulls.len()));
+        match &mut self.data {
+            Data::Null => {}
+            Data::Bool(values) => values.truncate(length),
+            Data::I8(values) => values.truncate(length),
+            Data::I16(values) => values.truncate(length),
+            Data::I32(values) => values.truncate(length),
+            Data::I64(values) => values.truncate(length),
+            Data::U8(values) => values.truncate(length),
+            Data::U16(values) => values.truncate(length),
+            Data::U32(values) => values.truncate(length),
+            Data::U64(values) => values.truncate(length),
+            Data::F32(values) => values.truncate(length),
+            Data::F64(values) => values.truncate(length),
+            Data::I128(values) => values.truncate(length),
+            Data::I256(values) => values.truncate(length),
+            Data::Binary(values) | Data::Text(values) => values.truncate(length),
+            Data::Fixed { width, bytes } => bytes.truncate(length * *width),
+            Data::List { offsets, items: inner } | Data::Map { offsets, entries: inner } => {
+                offsets.truncate(length + 1);
+                inner.truncate(offsets.last().map_or(0, |end| *end as usize));
+            }
+            Data::Struct(children) => children.iter_mut().for_each(|child| child.truncate(length)),
+        }
+    }
+
+    /// Appends a null.
+    pub fn push_null(&mut self) {
+        match &mut self.data {
+            Data::Null => {}
+            Data::Bool(values) => values.append(false),
+            Data::I8(values) => values.push(0),
+            Data::I16(values) => values.push(0),
+            Data::I32(values) => values.push(0),
+            Data::I64(values) => values.push(0),
+            Data::U8(values) => values.push(0),
+            Data::U16(values) => values.push(0),
+            Data::U32(values) => values.push(0),
+            Data::U64(values) => values.push(0),
+            Data::F32(values) => values.push(0.0),
+            Data::F64(values) => values.push(0.0),
+            Data::I128(values) => values.push(0),
+            Data::I256(values) => values.push(i256::ZERO),
+            Data::Binary(values) | Data::Text(values) => values.repeat_end(),
+            Data::Fixed { width, bytes } => bytes.resize(bytes.len() + *width, 0),
+            Data::List { offsets, .. } | Data::Map { offsets, .. } => {
+                offsets.push(offsets.last().copied().unwrap_or_default());
+            }
+            Data::Struct(children) => children.iter_mut().for_each(Self::push_null),
+        }
+        self.nulls.append_null();
+    }
+
+    /// Marks the values that were appended to `data` as one valid value.
+    #[inline]
+    pub(super) fn push_valid(&mut self) {
+        self.nulls.append_non_null();
+    }
+
+    /// Appends an integer, converted to the type of the column.
+    #[inline]
+    pub(super) fn push_int(&mut self, value: i64) -> Result<()> {
+        match &mut self.data {
+            Data::I64(values) => values.push(value),
+            Data::I32(values) => values.push(narrow(value)?),
+            Data::F64(values) => values.push(value as f64),
+            Data::F32(values) => values.push(value as f32),
+            Data::I16(values) => values.push(narrow(value)?),
+            Data::I8(values) => values.push(narrow(value)?),
+            Data::U64(values) => values.push(narrow(value)?),
+            Data::U32(values) => values.push(narrow(value)?),
+            Data::U16(values) => values.push(narrow(value)?),
+            Data::U8(values) => values.push(narrow(value)?),
+            _ => return Err(self.unfit("a number")),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// Appends an unsigned integer.
+    #[inline]
+    pub(super) fn push_unsigned(&mut self, value: u64) -> Result<()> {
+        match &mut self.data {
+            Data::U64(values) => values.push(value),
+            Data::F64(values) => values.push(value as f64),
+            _ => return self.push_int(narrow_unsigned(value)?),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn push_f64(&mut self, value: f64) -> Result<()> {
+        match &mut self.data {
+            Data::F64(values) => values.push(value),
+            Data::F32(values) => values.push(value as f32),
+            _ => return Err(self.unfit("a number with a fraction")),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn push_f32(&mut self, value: f32) -> Result<()> {
+        match &mut self.data {
+            Data::F32(values) => values.push(value),
+            Data::F64(values) => values.push(f64::from(value)),
+            _ => return Err(self.unfit("a number with a fraction")),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn push_bool(&mut self, value: bool) -> Result<()> {
+        let Data::Bool(values) = &mut self.data else { return Err(self.unfit("a boolean")) };
+        values.append(value);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// Appends bytes to a column of binary values, or of text if they are UTF-8.
+    #[inline]
+    pub(super) fn push_bytes(&mut self, value: &[u8]) -> Result<()> {
+        match &mut self.data {
+            Data::Text(values) => {
+                if std::str::from_utf8(value).is_err() {
+                    return Err(Fault::new("the string is not UTF-8"));
+                }
+                values.push(value)?;
+            }
+            Data::Binary(values) => values.push(value)?,
+            Data::Fixed { width, bytes } if *width == value.len() => bytes.extend_from_slice(value),
+            Data::Fixed { width, .. } => {
+                return Err(Fault::new(format!("the value has {} bytes instead of {width}", value.len())));
+            }
+            _ => return Err(self.unfit("a string of bytes")),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// Appends text.
+    #[inline]
+    pub(super) fn push_text(&mut self, value: &str) -> Result<()> {
+        match &mut self.data {
+            Data::Text(values) | Data::Binary(values) => values.push(value.as_bytes())?,
+            _ => return Err(self.unfit("a string")),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// Appends the digits of a decimal number with `scale` digits after the point.
+    pub(super) fn push_decimal(&mut self, digits: i256, scale: i8) -> Result<()> {
+        let (precision, own_scale) = match self.field.data_type() {
+            DataType::Decimal128(precision, scale)
+            | DataType::Decimal256(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal32(precision, scale) => (*precision, *scale),
+            _ => return Err(self.unfit("a decimal number")),
+        };
+        let scaled = rescaled(digits, i32::from(own_scale) - i32::from(scale))?;
+        if scaled.wrapping_abs() >= power_of_ten(u32::from(precision)) || scaled == i256::MIN {
+            return Err(Fault::new(format!("the decimal number has more than {precision} digits")));
+        }
+        // A number of at most so many digits fits the type of its precision.
+        let narrow = scaled.to_i128().unwrap_or_default();
+        match &mut self.data {
+            Data::I256(values) => values.push(scaled),
+            Data::I128(values) => values.push(narrow),
+            Data::I64(values) => values.push(narrow as i64),
+            Data::I32(values) => values.push(narrow as i32),
+            _ => return Err(self.unfit("a decimal number")),
+        }
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    #[cold]
+    pub(super) fn unfit(&self, found: &str) -> Box<Fault> {
+        Fault::new(format!("the value is {found}, and the column is {}", self.field.data_type()))
+    }
+
+    /// Returns the values as an Arrow array, and leaves an empty column.
+    pub fn finish(&mut self) -> ArrayRef {
+        let length = self.len();
+        let nulls = self.nulls.finish();
+        self.nulls = NullBufferBuilder::new(0);
+        let data_type = self.field.data_type().clone();
+        match &mut self.data {
+            Data::Null => Arc::new(NullArray::new(length)),
+            Data::Bool(values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            Data::I8(values) => primitive::<types::Int8Type>(values, nulls, data_type),
+            Data::I16(values) => primitive::<types::Int16Type>(values, nulls, data_type),
+            Data::I32(values) => primitive::<types::Int32Type>(values, nulls, data_type),
+            Data::I64(values) => primitive::<types::Int64Type>(values, nulls, data_type),
+            Data::U8(values) => primitive::<types::UInt8Type>(values, nulls, data_type),
+            Data::U16(values) => primitive::<types::UInt16Type>(values, nulls, data_type),
+            Data::U32(values) => primitive::<types::UInt32Type>(values, nulls, data_type),
+            Data::U64(values) => primitive::<types::UInt64Type>(values, nulls, data_type),
+            Data::F32(values) => primitive::<types::Float32Type>(values, nulls, data_type),
+            Data::F64(values) => primitive::<types::Float64Type>(values, nulls, data_type),
+            Data::I128(values) => primitive::<Decimal128Type>(values, nulls, data_type),
+            Data::I256(values) => primitive::<Decimal256Type>(values, nulls, data_type),
+            Data::Binary(values) => {
+                let taken = std::mem::replace(values, Bytes::new());
+                Arc::new(BinaryArray::new(offset_buffer(taken.offsets), Buffer::from_vec(taken.bytes), nulls))
+            }
+            Data::Text(values) => {
+                let taken = std::mem::replace(values, Bytes::new());
+                Arc::new(StringArray::new(offset_buffer(taken.offsets), Buffer::from_vec(taken.bytes), nulls))
+            }
+            Data::Fixed { width, bytes } => {
+                let values = Buffer::from_vec(std::mem::take(bytes));
+                // The width came from an i32.
+                Arc::new(
+                    FixedSizeBinaryArray::try_new_with_len(*width as i32, values, nulls, length).expect("whole values"),
+                )
+            }
+            Data::List { offsets, items } => {
+                let offsets = offset_buffer(std::mem::replace(offsets, vec![0]));
+                Arc::new(ListArray::new(items.field.clone(), offsets, items.finish(), nulls))
+            }
+            Data::Map { offsets, entries } => {
+                let offsets = offset_buffer(std::mem::replace(offsets, vec![0]));
+                let field = entries.field.clone();
+                let finished = entries.finish();
+                let entries = StructArray::from(finished.into_data());
+                let is_sorted = matches!(data_type, DataType::Map(_, true));
+                Arc::new(MapArray::new(field, offsets, entries, nulls, is_sorted))
+            }
+            Data::Struct(children) if children.is_empty() => Arc::new(StructArray::new_empty_fields(length, nulls)),
+            Data::Struct(children) => {
+                let fields = children.iter().map(|child| child.field.clone()).collect();
+                Arc::new(StructArray::new(fields, children.iter_mut().map(Self::finish).collect(), nulls))
+            }
+        }
+    }
+}
+
+fn primitive<T: ArrowPrimitiveType>(values: &mut Vec<T::Native>, nulls: Option<NullBuffer>, to: DataType) -> ArrayRef
+where
+    T::Native: ArrowNativeType,
+{
+    let array = PrimitiveArray::<T>::new(ScalarBuffer::from(std::mem::take(values)), nulls);
+    // A date or time has the same layout as its integers.
+    make_array(array.into_data().into_builder().data_type(to).build().expect("the same layout"))
+}
+
+fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
+    OffsetBuffer::new(ScalarBuffer::from(offsets))
+}
+
+#[inline]
+fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T> {
+    T::try_from(value).map_err(|_| out_of_range(&value))
+}
+
+fn narrow_unsigned(value: u64) -> Result<i64> {
+    i64::try_from(value).map_err(|_| out_of_range(&value))
+}
+
+#[cold]
+fn out_of_range(value: &dyn std::fmt::Display) -> Box<Fault> {
+    Fault::new(format!("the number {value} does not fit the type of the column"))
+}
+
+/// Returns the digits with more or fewer decimal places. Digits that are not zero cannot be dropped.
+fn rescaled(digits: i256, places: i32) -> Result<i256> {
+    let exceeds = || Fault::new("the decimal number has more digits than its column");
+    let factor = power_of_ten(places.unsigned_abs().min(76));
+    if places >= 0 {
+        return digits.checked_mul(factor).ok_or_else(exceeds);
+    }
+    match (digits.checked_div(factor), digits.checked_rem(factor)) {
+        (Some(quotient), Some(rest)) if rest == i256::ZERO => Ok(quotient),
+        _ => Err(Fault::new("the decimal number has more digits after the point than its column")),
+    }
+}
+
+pub(super) fn power_of_ten(exponent: u32) -> i256 {
+    i256::from_i128(10).wrapping_pow(exponent)
+}
+
+/// Returns the unit of a column of dates or times in nanoseconds, if it has one.
+pub(super) fn nanoseconds_per_unit(data_type: &DataType) -> Option<i64> {
+    Some(match data_type {
+        DataType::Timestamp(unit, _) | DataType::Duration(unit) | DataType::Time32(unit) | DataType::Time64(unit) => {
+            match unit {
+                TimeUnit::Second => 1_000_000_000,
+                TimeUnit::Millisecond => 1_000_000,
+                TimeUnit::Microsecond => 1000,
+                TimeUnit::Nanosecond => 1,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Returns a nullable field.
+pub fn nullable(name: &str, data_type: DataType) -> FieldRef {
+    Arc::new(Field::new(name, data_type, true))
+}
+
+/// Maximum depth of a type. The decoders recurse as deep as their type.
+pub const MAX_DEPTH: usize = 64;

@@ -1,0 +1,176 @@
+//! Decodes the keys or values of records into one column, with the plan of each record's schema.
+//!
+//! The caller asks for the framings that the decoder does not know (`unknown`), adds a plan for each of them, and decodes.
+
+use super::avro;
+use super::column::Column;
+use super::fault::{Fault, Result};
+use super::frame::{Framed, Framing};
+use super::json;
+use super::protobuf;
+use crate::arrow::Rows;
+use arrow_array::ArrayRef;
+use arrow_schema::FieldRef;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// How the payloads of one schema are decoded.
+pub enum Plan {
+    /// Avro's binary encoding.
+    Avro(avro::Op),
+    /// JSON text.
+    Json,
+    /// Protobuf's wire format.
+    Protobuf(protobuf::Message),
+    /// The schema cannot be used.
+    Fail(String),
+}
+
+impl Plan {
+    /// Reads a plan from JSON: the format and what belongs to it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        Some(match value.get(0)?.as_str()? {
+            "avro" => Self::Avro(avro::Op::parse(value.get(1)?)?),
+            "json" => Self::Json,
+            "protobuf" => Self::Protobuf(protobuf::Message::parse(value.get(1)?)?),
+            "fail" => Self::Fail(value.get(1)?.as_str()?.to_owned()),
+            _ => return None,
+        })
+    }
+
+    /// Decodes a payload and appends it to a column.
+    pub fn decode(&self, payload: &[u8], column: &mut Column) -> Result<()> {
+        match self {
+            Self::Avro(op) => avro::decode(op, payload, column),
+            Self::Json => json::decode(payload, column),
+            Self::Protobuf(message) => protobuf::decode(message, payload, column),
+            Self::Fail(why) => Err(Fault::new(why.as_str())),
+        }
+    }
+}
+
+/// A record that could not be decoded.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its position among the records.
+    pub row: usize,
+    /// The framing, or nothing if it is damaged.
+    pub prefix: Box<[u8]>,
+    /// What is wrong.
+    pub fault: Box<Fault>,
+}
+
+/// The decoded values of consecutive records.
+pub struct Decoded {
+    /// The values. Those of failed records are null.
+    pub column: ArrayRef,
+    /// The failed records, in order.
+    pub failures: Vec<Failure>,
+}
+
+/// A decoder for the keys or values of a consumer.
+pub struct Decoder {
+    field: FieldRef,
+    framing: Framing,
+    plans: HashMap<Box<[u8]>, Plan>,
+}
+
+impl Decoder {
+    /// Creates a decoder. Fails if a column of this type cannot be built.
+    pub fn new(field: FieldRef, framing: Framing) -> std::result::Result<Self, String> {
+        Column::new(&field)?;
+        Ok(Self { field, framing, plans: HashMap::new() })
+    }
+
+    /// Returns the column's field.
+    pub fn field(&self) -> &FieldRef {
+        &self.field
+    }
+
+    /// Sets the plan for a framing.
+    pub fn add(&mut self, prefix: &[u8], plan: Plan) {
+        self.plans.insert(prefix.into(), plan);
+    }
+
+    /// Removes the plan for a framing.
+    pub fn remove(&mut self, prefix: &[u8]) {
+        self.plans.remove(prefix);
+    }
+
+    /// Returns whether there is a plan for a framing.
+    pub fn knows(&self, prefix: &[u8]) -> bool {
+        self.plans.contains_key(prefix)
+    }
+
+    /// Decodes the records from `start` on, and stops at the first failure if `stop_at_failure`, or when the column is large.
+    ///
+    /// The number of values is that of the decoded records, which includes failed ones only without `stop_at_failure`.
+    pub fn decode(
+        &self,
+        rows: &[Rows<'_>],
+        start: usize,
+        stop_at_failure: bool,
+    ) -> std::result::Result<Decoded, String> {
+        let mut column = Column::new(&self.field)?;
+        let mut failures = Vec::new();
+        let mut known: Option<(&[u8], &Plan)> = None;
+        for (row, (part, record)) in records(rows).enumerate().skip(start) {
+            if row % SIZE_CHECK == 0 && column.size() > LARGEST_COLUMN {
+                break;
+            }
+            let length = column.len();
+            let framed = match self.framing.of(record, part.data) {
+                Ok(None) => {
+                    column.push_null();
+                    continue;
+                }
+                Ok(Some(framed)) => Ok(framed),
+                Err(fault) => Err((&[][..], fault)),
+            };
+            let decoded = framed.and_then(|Framed { prefix, payload }| {
+                let plan = match known {
+                    Some((same, plan)) if same == prefix => Ok(plan),
+                    _ => self.plans.get(prefix).ok_or_else(|| Fault::new("the schema is unknown")),
+                };
+                let plan = plan.map_err(|fault| (prefix, fault))?;
+                known = Some((prefix, plan));
+                plan.decode(payload, &mut column).map_err(|fault| (prefix, fault))
+            });
+            if let Err((prefix, fault)) = decoded {
+                column.truncate(length);
+                failures.push(Failure { row, prefix: prefix.into(), fault });
+                if stop_at_failure {
+                    break;
+                }
+                column.push_null();
+            }
+        }
+        Ok(Decoded { column: column.finish(), failures })
+    }
+}
+
+/// Returns the framings without a plan, each once. Records with a damaged framing are left to `decode`.
+pub fn unknown(framing: Framing, rows: &[Rows<'_>], known: impl Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+    let mut last: &[u8] = &[];
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    for (part, record) in records(rows) {
+        let Ok(Some(Framed { prefix, .. })) = framing.of(record, part.data) else { continue };
+        if (prefix != last || found.is_empty()) && !known(prefix) && seen.insert(prefix) {
+            found.push(prefix.into());
+        }
+        last = prefix;
+    }
+    found
+}
+
+fn records<'a>(rows: &'a [Rows<'a>]) -> impl Iterator<Item = (&'a Rows<'a>, &'a crate::record::Record)> {
+    rows.iter().flat_map(|part| part.records.iter().map(move |record| (part, record)))
+}
+
+/// How often the size of the column is checked, in rows.
+const SIZE_CHECK: usize = 256;
+
+/// Size of a column at which a batch ends, in bytes. Arrow's offsets allow 2 GiB.
+const LARGEST_COLUMN: usize = 256 << 20;

@@ -1,0 +1,75 @@
+//! Why a value cannot be decoded or encoded, and the path of its field.
+
+use std::fmt::{self, Write as _};
+
+/// A part of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Field(String),
+    Index(usize),
+    Key(String),
+}
+
+/// A value that does not fit its schema. The path grows while the fault passes through the fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub message: String,
+    /// The innermost part is first.
+    parts: Vec<Part>,
+}
+
+/// The result of reading a value.
+pub type Result<T> = std::result::Result<T, Box<Fault>>;
+
+impl Fault {
+    #[cold]
+    pub(super) fn new(message: impl Into<String>) -> Box<Self> {
+        Box::new(Self { message: message.into(), parts: Vec::new() })
+    }
+
+    #[cold]
+    pub(super) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
+        self.parts.push(Part::Field(name.to_owned()));
+        self
+    }
+
+    #[cold]
+    pub(super) fn at_index(mut self: Box<Self>, index: usize) -> Box<Self> {
+        self.parts.push(Part::Index(index));
+        self
+    }
+
+    #[cold]
+    pub(super) fn at_key(mut self: Box<Self>, key: &[u8]) -> Box<Self> {
+        self.parts.push(Part::Key(String::from_utf8_lossy(key).chars().take(LONGEST_KEY).collect()));
+        self
+    }
+
+    /// Returns the path of the field, such as `lines[2].price`. It is empty if the value as a whole is wrong.
+    pub fn path(&self) -> String {
+        let mut path = String::new();
+        for part in self.parts.iter().rev() {
+            match part {
+                Part::Field(name) if path.is_empty() => path.push_str(name),
+                // Writing to a String cannot fail.
+                Part::Field(name) => _ = write!(path, ".{name}"),
+                Part::Index(index) => _ = write!(path, "[{index}]"),
+                Part::Key(key) => _ = write!(path, "[{key:?}]"),
+            }
+        }
+        path
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path().as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{} (field {path})", self.message),
+        }
+    }
+}
+
+/// Maximum number of characters of a map key in a path.
+const LONGEST_KEY: usize = 40;

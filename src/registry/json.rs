@@ -1,0 +1,248 @@
+//! Decodes JSON text into columns.
+//!
+//! serde_json parses, with its limit on nesting. Fields of a struct that are missing are null, and unknown ones are skipped.
+//! Strings become dates, times and bytes where the column asks for them.
+
+use super::column::{Column, Data, nanoseconds_per_unit};
+use super::fault::{Fault, Result};
+use super::text;
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::cell::RefCell;
+use std::fmt;
+
+/// Reads one value, which must end with the bytes.
+pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
+    let place = Place::default();
+    let mut parser = serde_json::Deserializer::from_slice(data);
+    let read = Seed { column, place: &place }.deserialize(&mut parser).and_then(|()| parser.end());
+    read.map_err(|error| {
+        let fault = place.fault.into_inner();
+        let fault = fault.unwrap_or_else(|| Fault::new(format!("the value is not valid JSON: {error}")));
+        place.path.into_inner().into_iter().rev().fold(fault, |fault, step| match step {
+            Step::Field(name) => fault.in_field(&name),
+            Step::Index(index) => fault.at_index(index),
+            Step::Key(key) => fault.at_key(key.as_bytes()),
+        })
+    })
+}
+
+/// The position of the parser in the value, and what went wrong there.
+#[derive(Default)]
+struct Place {
+    path: RefCell<Vec<Step>>,
+    fault: RefCell<Option<Box<Fault>>>,
+}
+
+enum Step {
+    Field(String),
+    Index(usize),
+    Key(String),
+}
+
+impl Place {
+    /// Keeps a fault, and returns an error that ends the parsing.
+    #[cold]
+    fn fail<E: serde::de::Error>(&self, fault: Box<Fault>) -> E {
+        *self.fault.borrow_mut() = Some(fault);
+        E::custom("")
+    }
+
+    /// Adds a step to the path of an error that passes through.
+    #[cold]
+    fn step<E>(&self, error: E, step: Step) -> E {
+        self.path.borrow_mut().insert(0, step);
+        error
+    }
+}
+
+struct Seed<'a> {
+    column: &'a mut Column,
+    place: &'a Place,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> std::result::Result<(), D::Error> {
+        if self.column.is_json {
+            let text = <&RawValue as serde::Deserialize>::deserialize(parser)?;
+            return match text.get() {
+                "null" => {
+                    self.column.push_null();
+                    Ok(())
+                }
+                text => self.column.push_text(text).map_err(|fault| self.place.fail(fault)),
+            };
+        }
+        parser.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> std::result::Result<(), E> {
+        self.column.push_null();
+        Ok(())
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> std::result::Result<(), E> {
+        self.column.push_bool(value).map_err(|fault| self.place.fail(fault))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> std::result::Result<(), E> {
+        let pushed = match self.column.field.data_type() {
+            DataType::Decimal128(..) | DataType::Decimal256(..) => self.column.push_decimal(i256::from(value), 0),
+            _ => self.column.push_int(value),
+        };
+        pushed.map_err(|fault| self.place.fail(fault))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> std::result::Result<(), E> {
+        match i64::try_from(value) {
+            Ok(value) => self.visit_i64(value),
+            Err(_) => self.column.push_unsigned(value).map_err(|fault| self.place.fail(fault)),
+        }
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> std::result::Result<(), E> {
+        let is_whole = value.fract() == 0.0 && value.abs() < EXACT_INTEGERS;
+        let pushed = match &self.column.data {
+            Data::F64(_) | Data::F32(_) => self.column.push_f64(value),
+            Data::I128(_) | Data::I256(_) => text::decimal(&value.to_string())
+                .ok_or_else(|| Fault::new(format!("the number {value} is no decimal number")))
+                .and_then(|(digits, scale)| self.column.push_decimal(digits, scale)),
+            // JSON has one type of numbers: 1.0 is an integer.
+            _ if is_whole => self.column.push_int(value as i64),
+            _ => Err(self.column.unfit("a number with a fraction")),
+        };
+        pushed.map_err(|fault| self.place.fail(fault))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> std::result::Result<(), E> {
+        push_string(value, self.column).map_err(|fault| self.place.fail(fault))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> std::result::Result<(), A::Error> {
+        let Self { column, place } = self;
+        let Data::List { offsets, items } = &mut column.data else {
+            return Err(place.fail(column.unfit("an array")));
+        };
+        let mut index = 0;
+        loop {
+            let item = sequence.next_element_seed(Seed { column: items, place });
+            match item {
+                Ok(Some(())) => index += 1,
+                Ok(None) => break,
+                Err(error) => return Err(place.step(error, Step::Index(index))),
+            }
+        }
+        offsets.push(items.len() as i32);
+        column.push_valid();
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> std::result::Result<(), A::Error> {
+        let Self { column, place } = self;
+        let length = column.len();
+        match &mut column.data {
+            Data::Struct(children) => {
+                let mut expected = 0;
+                while let Some(at) = object.next_key_seed(Field { columns: children, expected })? {
+                    let Some(child) = at.and_then(|at| children.get_mut(at)) else {
+                        object.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    expected = at.unwrap_or(0) + 1;
+                    child.truncate(length); // the last one of repeated fields counts
+                    if let Err(error) = object.next_value_seed(Seed { column: &mut *child, place }) {
+                        return Err(place.step(error, Step::Field(child.field.name().clone())));
+                    }
+                }
+                children.iter_mut().filter(|child| child.len() == length).for_each(Column::push_null);
+            }
+            Data::Map { offsets, entries } => {
+                let Column { data: Data::Struct(children), nulls, .. } = entries.as_mut() else {
+                    return Err(place.fail(Fault::new("a map without entries")));
+                };
+                let [keys, values] = children.as_mut_slice() else {
+                    return Err(place.fail(Fault::new("a map without entries")));
+                };
+                while let Some(key) = object.next_key::<String>()? {
+                    keys.push_text(&key).map_err(|fault| place.fail(fault))?;
+                    if let Err(error) = object.next_value_seed(Seed { column: values, place }) {
+                        return Err(place.step(error, Step::Key(key)));
+                    }
+                    nulls.append_non_null();
+                }
+                offsets.push(keys.len() as i32);
+            }
+            _ => return Err(place.fail(column.unfit("an object"))),
+        }
+        column.push_valid();
+        Ok(())
+    }
+}
+
+/// Finds the column of a field by its name. Most writers keep the order of the fields.
+struct Field<'a> {
+    columns: &'a [Column],
+    expected: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Field<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> std::result::Result<Self::Value, D::Error> {
+        parser.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Field<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> std::result::Result<Self::Value, E> {
+        if self.columns.get(self.expected).is_some_and(|column| column.field.name() == name) {
+            return Ok(Some(self.expected));
+        }
+        Ok(self.columns.iter().position(|column| column.field.name() == name))
+    }
+}
+
+/// Appends a string to a column of text, or what the string means to a column of another type.
+fn push_string(value: &str, column: &mut Column) -> Result<()> {
+    let data_type = column.field.data_type();
+    let meant = match data_type {
+        DataType::Utf8 => return column.push_text(value),
+        DataType::Binary | DataType::FixedSizeBinary(_) => {
+            let bytes = text::base64(value).ok_or_else(|| Fault::new("the string is not base64"))?;
+            return column.push_bytes(&bytes);
+        }
+        DataType::Decimal128(..) | DataType::Decimal256(..) => {
+            let (digits, scale) = text::decimal(value).ok_or_else(|| column.unfit("a string"))?;
+            return column.push_decimal(digits, scale);
+        }
+        DataType::Date32 => text::date(value),
+        DataType::Timestamp(..) => text::timestamp(value, nanoseconds_per_unit(data_type).unwrap_or(1)),
+        DataType::Time32(_) | DataType::Time64(_) => text::time(value, nanoseconds_per_unit(data_type).unwrap_or(1)),
+        _ => None,
+    };
+    match meant {
+        Some(number) => column.push_int(number),
+        None => Err(column.unfit("a string that is not one")),
+    }
+}
+
+/// Above this, a double does not hold every integer.
+const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;

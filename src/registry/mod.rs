@@ -1,0 +1,21 @@
+//! Decodes the values of schema registries into Arrow columns.
+//!
+//! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). This module runs the plans over records:
+//! `frame` finds the schema of a record, `avro`, `json` and `protobuf` decode its payload, and `column` collects the values.
+//! `encode` goes the other way. The module has no network: the caller looks up the schemas that `unknown` names.
+
+mod avro;
+mod column;
+mod decoder;
+mod encode;
+mod fault;
+mod frame;
+mod json;
+mod protobuf;
+mod text;
+
+pub use column::{Column, nullable};
+pub use decoder::{Decoded, Decoder, Failure, Plan, unknown};
+pub use encode::encode;
+pub use fault::Fault;
+pub use frame::Framing;

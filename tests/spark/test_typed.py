@@ -1,0 +1,167 @@
+"""Typed columns from a schema registry in Spark: batch and streaming, read and write, and what is never shown."""
+
+from __future__ import annotations
+
+import json
+import traceback
+import uuid
+
+import pytest
+from pyspark.errors import PythonException
+
+import klamm
+from klamm.errors import ConfigError
+from klamm.registry import AvroSerializer, Schema, SchemaRegistry
+from klamm.registry.dev import DevRegistry
+from klamm.spark import KlammDataSource
+from klamm.spark.options import read_options
+
+pytestmark = pytest.mark.spark
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 0},
+        {"name": "lines", "type": {"type": "array", "items": {
+            "type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}}, "default": []},
+        {"name": "f", "type": {"type": "fixed", "name": "F", "size": 2}, "default": "ab"},
+        {"name": "m", "type": {"type": "map", "values": "int"}, "default": {}},
+    ],
+}  # fmt: skip
+FIELDS = "id:bigint,note:string,at:timestamp,lines:array<struct<sku:string>>,f:binary,m:map<string,int>"
+
+
+@pytest.fixture(scope="module")
+def registry():
+    with DevRegistry() as dev, SchemaRegistry(dev.url) as client:
+        yield client
+
+
+def send(kafka, registry, topic, *values, schema=None):
+    serializer = AvroSerializer(registry, json.dumps(schema or ORDER))
+    with klamm.Producer(kafka.bootstrap, value_serializer=serializer) as producer:
+        for value in values:
+            producer.send(topic, value)
+
+
+def options(registry, topic, **more):
+    return {"subscribe": topic, "value.format": "avro", "schema.registry.url": registry._settings.urls[0], **more}
+
+
+def test_a_batch_read_is_typed_at_planning_time(dev, registry, topic):
+    send(dev, registry, topic, {"id": 1, "note": "x", "lines": [{"sku": "s"}], "m": {"k": 1}}, None, {"id": 2})
+    frame = dev.read(**options(registry, topic))
+    assert frame.schema["value"].dataType.simpleString() == f"struct<{FIELDS}>"
+    rows = frame.orderBy("offset").select("value.*").collect()
+    assert [(row.id, row.note, row.lines, row.m) for row in rows] == [
+        (1, "x", [("s",)], {"k": 1}),
+        (None, None, None, None),
+        (2, None, [], {}),
+    ]
+    flat = dev.read(**options(registry, topic, flatten="true", columns="offset,value"))
+    assert flat.columns == ["offset", "id", "note", "at", "lines", "f", "m"]
+    assert [row.id for row in flat.orderBy("offset").collect()] == [1, None, 2]
+    assert bytes(flat.first().f) == b"ab"
+
+
+def test_a_stream_keeps_its_schema_and_drops_what_newer_writers_add(dev, registry, topic, tmp_path):
+    dev.create(topic)
+    send(dev, registry, topic, {"id": 1})
+    stream = dev.stream(**options(registry, topic, flatten="true", startingOffsets="earliest"))
+    query = stream.writeStream.format("memory").queryName("typed").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        query.processAllAvailable()
+        newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "new", "type": "int", "default": 0}]}
+        send(dev, registry, topic, {"id": 2, "new": 5}, schema=newer)
+        query.processAllAvailable()
+        found = stream.sparkSession.sql("select * from typed order by id")
+        assert [row.id for row in found.collect()] == [1, 2]
+        assert "new" not in found.columns
+    finally:
+        query.stop()
+    assert "new" in dev.read(**options(registry, topic, flatten="true")).columns
+
+
+def test_typed_columns_are_written_with_a_derived_or_given_schema(dev, registry, topic, spark, tmp_path):
+    rows = spark.sql("select id, concat('n', id) note, named_struct('sku', 's') line from range(3)")
+    write = {k: v for k, v in options(registry, topic).items() if k != "subscribe"}
+    dev.create(topic)
+    dev.write(rows, topic=topic, **write)
+    back = dev.read(**options(registry, topic, flatten="true")).orderBy("id").select("id", "note", "line.sku").collect()
+    assert [tuple(row) for row in back] == [(i, f"n{i}", "s") for i in range(3)]
+    dev.write(rows.selectExpr("struct(id, note, line) value"), topic=topic, **write, **{"value.schema": "latest"})
+    assert dev.read(**options(registry, topic)).count() == 6
+    source = dev.stream(**options(registry, topic, flatten="true", startingOffsets="earliest", columns="value"))
+    dev.create(f"{topic}-copy")
+    dev.run(source, tmp_path, topic=f"{topic}-copy", delivery="exactly-once", **write)
+    assert dev.read(**options(registry, f"{topic}-copy")).count() == 6
+
+
+def test_bad_records_are_errors_nulls_or_columns(dev, registry, topic):
+    send(dev, registry, topic, {"id": 1})
+    dev.produce(topic, {"value": b"bad"})
+    with pytest.raises(PythonException, match=f"{topic}-0 at offset 1"):
+        dev.read(**options(registry, topic)).collect()
+    assert dev.read(**options(registry, topic, onError="null")).where("value is null").count() == 1
+    rows = dev.read(**options(registry, topic, onError="column")).orderBy("offset").collect()
+    assert (rows[0].value_error, bytes(rows[1].value_raw)) == (None, b"bad")
+    assert "first byte is 98" in rows[1].value_error
+
+
+def test_json_without_a_registry_takes_a_json_schema(dev, topic):
+    dev.produce(topic, {"value": b'{"a": 1, "b": [true]}'})
+    schema = json.dumps({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {"type": "boolean"}}}})  # fmt: skip
+    frame = dev.read(subscribe=topic, **{"value.format": "json", "value.schema": schema, "flatten": "true"})
+    assert frame.select("a", "b").collect() == [(1, [True])]
+
+
+def test_protobuf_types_that_spark_lacks_become_larger_ones(dev, registry, topic):
+    text = 'syntax = "proto3"; message M { uint32 a = 1; uint64 b = 2; repeated string c = 3; }'
+    schema_id = registry.register(f"{topic}-value", Schema(text, "PROTOBUF")).id
+    dev.produce(topic, {"value": b"\0" + schema_id.to_bytes(4, "big") + b"\0\x08\x07\x10" + b"\xff" * 9 + b"\x01"})
+    frame = dev.read(**options(registry, topic, flatten="true", **{"value.format": "protobuf"}))
+    assert frame.select("a", "b", "c").dtypes == [("a", "bigint"), ("b", "decimal(20,0)"), ("c", "array<string>")]
+    assert [(row.a, int(row.b), row.c) for row in frame.collect()] == [(7, 2**64 - 1, [])]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"value.format": "xml"}, "value.format"),
+        ({"value.format": "avro", "schema.registry.basic.auth.user.info": "a:hunter2"}, "schema.registry.url"),
+        ({"schema.registry.url": "http://localhost:1"}, "value.format"),
+        ({"flatten": "true"}, "value.format"),
+        ({"value.format": "json", "value.schema": "infer"}, "infer"),
+        ({"value.format": "avro", "schema.registry.url": "http://localhost:1", "onError": "skip"}, "onError"),
+        ({"value.format": "avro"}, "needs a registry"),
+    ],
+)
+def test_wrong_options_are_named_and_secrets_are_not(more, why):
+    source = KlammDataSource({"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", **more})
+    with pytest.raises(ConfigError, match=why) as raised:
+        source.schema()
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_credentials_are_not_shown(dev, topic, capfd):
+    dev.create(topic)
+    secret = f"s{uuid.uuid4().hex}"
+    with (
+        DevRegistry(users={"alice": secret}) as one,
+        SchemaRegistry(one.url, basic_auth_user_info=f"alice:{secret}") as client,
+    ):
+        client.register(f"{topic}-value", Schema(json.dumps(ORDER)))
+        given = options(client, topic, **{"schema.registry.basic.auth.user.info": f"alice:{secret}"})
+        frame = dev.read(**given)
+        frame.explain(extended=True)
+        assert frame.count() == 0
+        shown = repr(read_options({**given, "kafka.bootstrap.servers": "x"}))
+        wrong = options(client, topic, **{"schema.registry.basic.auth.user.info": f"alice:{secret}wrong"})
+        with pytest.raises(Exception, match="401") as raised:
+            dev.read(**wrong)
+    out = "".join(capfd.readouterr())
+    for text in (shown, out, "".join(traceback.format_exception(raised.value))):
+        assert secret not in text
