@@ -1,0 +1,116 @@
+"""Commands that only Apache Kafka can answer: tokens, features, nodes, voters, and the files of its log directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_process import klamm as command
+from kafka_broker import KafkaUnavailable, RealKafka
+
+MODULES = "org.apache.kafka.common.security"
+CONFIG = {
+    "delegation.token.secret.key": "k",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.logins.plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_me="pw";',
+    "listener.name.logins.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    """A node of Apache Kafka that makes delegation tokens."""
+    node = RealKafka(config=CONFIG, listeners={"LOGINS": "SASL_PLAINTEXT"})
+    try:
+        node.start()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+    yield node
+    node.stop()
+
+
+def run(servers, line, *more, code=0, stdin=b""):
+    result = command(*line.split(), *more, "-b", servers, stdin=stdin)
+    assert result.returncode == code, result.stderr.decode()
+    return result.stderr.decode() if code else result.stdout
+
+
+def test_tokens_are_made_used_renewed_and_revoked(kafka):
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": "pw",
+    }
+
+    def tokens(line, stdin=b""):
+        options = [word for name, value in login.items() for word in ("-X", f"{name}={value}")]
+        return json.loads(run(kafka.addresses["LOGINS"], f"tokens {line} --json", *options, stdin=stdin))
+
+    token = tokens("create --renewer User:other --max-lifetime 1h")
+    hmac = token["hmac"].encode()
+    assert token["max_ms"] - token["issued_ms"] == 3_600_000
+    (listed,) = tokens("list")["tokens"]
+    assert (listed["token_id"], listed["renewers"]) == (token["token_id"], ["User:other"])
+    assert "hmac" not in listed
+    assert tokens("renew - --period 30m", hmac)["expires_ms"] < token["max_ms"]
+    tokens("expire - --yes", hmac)
+    assert tokens("list") == {"tokens": []}
+
+
+def test_features_change_and_return(kafka):
+    servers = kafka.bootstrap_servers
+
+    def finalized():
+        features = json.loads(run(servers, "features describe --json"))["features"]
+        return next(each["finalized"] for each in features if each["name"] == "share.version")
+
+    before = finalized()
+    run(servers, "features downgrade share.version=1 --dry-run")
+    assert finalized() == before
+    run(servers, "features downgrade share.version=1 --yes")
+    assert finalized() == 1
+    run(servers, f"features upgrade share.version={before} --yes")
+    assert finalized() == before
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("cluster unregister --broker 77 --yes", "BROKER_ID_NOT_REGISTERED"),
+        ("cluster unregister --controller 77 --yes", "CONTROLLER_ID_NOT_REGISTERED"),
+        ("quorum add-voter 9 AAAAAAAAAAAAAAAAAAAAAQ --endpoint CONTROLLER://localhost:1 --yes", "UNSUPPORTED_VERSION"),
+        ("quorum remove-voter 9 AAAAAAAAAAAAAAAAAAAAAQ --yes", "UNSUPPORTED_VERSION"),
+        ("streams-groups describe none", "GROUP_ID_NOT_FOUND"),
+    ],
+)
+def test_what_does_not_exist_is_an_error(kafka, line, code):
+    assert code in run(kafka.bootstrap_servers, line, code=1)
+
+
+def test_files_of_the_log_directory_are_decoded(kafka):
+    servers = kafka.bootstrap_servers
+    run(servers, "topics create t --partitions 1")
+    run(servers, "produce t --transactional-id x", stdin=b"a\nb\n")
+    run(servers, "consume t --group g -c 2")
+
+    def dump(pattern):
+        files = [path for path in Path(kafka._directory.name).rglob(pattern) if path.stat().st_size]
+        assert files, pattern
+        found = command("dump", "--records", *map(str, files))
+        assert found.returncode == 0, found.stdout[-2000:] + found.stderr
+        return [json.loads(line) for line in found.stdout.splitlines()]
+
+    assert [each["value"] for each in dump("t-0/*.log") if "value" in each] == ["a", "b"]
+    commits = [each for each in dump("__consumer_offsets-*/*.log") if each.get("type") == "OffsetCommit"]
+    assert [(each["group"], each["topic"], each["value"]["offset"]) for each in commits][-1] == ("g", "t", 2)
+    states = [
+        each["value"]["state"] for each in dump("__transaction_state-*/*.log") if each.get("type") == "Transaction"
+    ]
+    assert states[-1] == "CompleteCommit"
+    metadata = dump("__cluster_metadata-0/*.log")
+    assert "t" in [each["name"] for each in metadata if each.get("type") == "TopicRecord"]
+    assert not [each for each in metadata if str(each.get("type", "")).startswith("type ")]
+    assert dump("__cluster_metadata-0/*.checkpoint")
