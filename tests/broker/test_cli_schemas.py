@@ -131,8 +131,14 @@ def test_schemas_are_listed_printed_registered_checked_and_deleted(cluster, cli,
     assert cli("schemas", "config", f"{topic}-value", "--set", "none")[1] == "NONE\n"
     assert cli("schemas", "config")[1] == "BACKWARD\n"
     assert cli("schemas", "register", f"{topic}-value", str(file))[0] == 0
-    assert cli("schemas", "delete", f"{topic}-value", "2")[1] == f"deleted version 2 of subject {topic}-value\n"
-    assert json.loads(cli("schemas", "delete", f"{topic}-value", "--permanent", "--json")[1])["deleted"] == [1, 2]
+    assert "would delete version 2" in cli("schemas", "delete", f"{topic}-value", "2", "--dry-run")[1]
+    assert (
+        cli("schemas", "delete", f"{topic}-value", "2", "--yes")[1] == f"deleted version 2 of subject {topic}-value\n"
+    )
+    assert json.loads(cli("schemas", "delete", f"{topic}-value", "--permanent", "--json", "--yes")[1])["deleted"] == [
+        1,
+        2,
+    ]
     code, _, errors = cli("schemas", "get", f"{topic}-value")
     assert (code, "hint" in errors or topic in errors) == (1, True)
 

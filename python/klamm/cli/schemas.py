@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from klamm.cli.options import add_json, pair
+from klamm.cli.options import add_confirmation, add_json, pair
 from klamm.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--permanent", action="store_true", help="delete it for good; records with its ID cannot be read any more"
     )
+    add_confirmation(part)
     _add_common(part, delete, "print one JSON object, with the deleted versions")
 
     part = parts.add_parser(
@@ -175,6 +176,9 @@ def check(args: argparse.Namespace, output: Output) -> int:
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete a subject or a version."""
+    what = f"subject {args.subject}" if args.number is None else f"version {args.number} of subject {args.subject}"
+    if not output.confirmed(args, [f"delete {what}{' for good' if args.permanent else ''}"]):
+        return 0
     with opened(args) as registry:
         if args.number is None:
             deleted = registry.delete_subject(args.subject, permanent=args.permanent)
