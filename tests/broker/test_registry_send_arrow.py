@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import json
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -165,6 +166,15 @@ def test_what_was_read_can_be_sent_again(servers, registry, topic):
         again.select(["key", "value"]).sort_by("key").to_pylist()
         == found.select(["key", "value"]).sort_by("key").to_pylist()
     )
+
+
+def test_the_example_of_the_page_runs(cluster, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "registry-columns.md").read_text(encoding="utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0]
+    code = code.replace("localhost:9092", cluster[0].bootstrap_servers)
+    code = code.replace("http://localhost:8081", cluster[0].schema_registry.url)
+    exec(compile(code, "docs/registry-columns.md", "exec"), {})  # noqa: S102 - our own page
+    assert '[["fragile",null]]' in capsys.readouterr().out.replace("\n", "").replace(" ", "")
 
 
 def test_keys_are_encoded_and_a_column_of_a_record_keeps_its_meaning(servers, registry, topic):
