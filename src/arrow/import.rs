@@ -356,11 +356,15 @@ fn column_headers<'a>(column: &'a Headers, row: usize, headers: &mut Vec<Header<
     if column.nulls.as_ref().is_some_and(|n| n.is_null(row)) {
         return Ok(());
     }
-    for at in column.offsets[row] as usize..column.offsets[row + 1] as usize {
+    let first = column.offsets[row] as usize;
+    for at in first..column.offsets[row + 1] as usize {
         if column.null_items.as_ref().is_some_and(|n| n.is_null(at)) {
-            return Err(format!("row {row}: a header is null"));
+            return Err(format!("row {row}: column `headers`: header {} is null", at - first));
         }
-        let key = column.keys.get(at).ok_or_else(|| format!("row {row}: a header's key is null"))?;
+        let key = column
+            .keys
+            .get(at)
+            .ok_or_else(|| format!("row {row}: column `headers`: the key of header {} is null", at - first))?;
         headers.push((key, column.values.get(at)));
     }
     Ok(())

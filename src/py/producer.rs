@@ -17,6 +17,7 @@ use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::wait_source::BufferRoom;
 use super::{arguments, config};
+use crate::api::ErrorCode;
 use crate::arrow::{Invalid, Row};
 use crate::client::{
     self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex,
@@ -552,7 +553,7 @@ impl ProducerCore {
             let sent = run.send(&mut appender);
             *next += run.sent;
             cursor.sent += run.sent;
-            sent.and(result)?;
+            sent.and(result).map_err(|stop| stop.at_row(*next))?;
             if appender.is_ahead() {
                 return Err(Stop::Full);
             }
@@ -634,6 +635,19 @@ enum Stop {
     Full,
     Data(Invalid),
     Client(Error),
+}
+
+impl Stop {
+    /// Adds the row to the error for a record that is too large. Other errors of a row name it themselves.
+    fn at_row(self, row: usize) -> Self {
+        match self {
+            Self::Client(e) if e.code() == Some(ErrorCode::MESSAGE_TOO_LARGE) => {
+                let message = format!("row {row}: {}", e.message());
+                Self::Client(e.with_message(message))
+            }
+            other => other,
+        }
+    }
 }
 
 type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);

@@ -10,7 +10,7 @@ import pytest
 
 import klamm
 from klamm._klamm import ArrowColumns
-from klamm.errors import ArgumentError, ConfigError
+from klamm.errors import ArgumentError, ConfigError, MessageTooLargeError
 
 SCHEMA = pa.schema(
     [
@@ -215,7 +215,7 @@ def test_what_is_before_a_bad_row_is_sent(style, broker, topic):
         }
     )
     with style.producer(broker.bootstrap_servers) as producer:
-        with pytest.raises(ArgumentError, match="row 1001: a header's key is null"):
+        with pytest.raises(ArgumentError, match="row 1001: column `headers`: the key of header 0 is null"):
             producer.send_arrow(None, rows)
         producer.flush(timeout=20)
     for first, name in enumerate(names):
@@ -411,8 +411,19 @@ def test_a_header_that_is_null_is_refused(broker, topic):
     headers = pa.array([[None]], pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())])))
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for column in (headers, pa.array([[None]])):
-            with pytest.raises(ArgumentError, match="row 0: a header is null"):
+            with pytest.raises(ArgumentError, match="row 0: column `headers`: header 0 is null"):
                 producer.send_arrow(topic, pa.table({"value": [b"v"], "headers": column}))
+
+
+def test_a_row_that_is_too_large_is_refused_by_its_number(broker, topic):
+    rows = pa.table({"value": [b"v"] * 700 + [b"v" * 5_000, b"v"]})
+    with klamm.Producer(broker.bootstrap_servers, max_request_size=2_000) as producer:
+        with pytest.raises(
+            MessageTooLargeError, match=r"row 700: produce a record of \d+ bytes .* max.request.size is 2000"
+        ):
+            producer.send_arrow(topic, rows)
+        producer.flush(timeout=20)
+    assert klamm.read_table(broker.bootstrap_servers, topic).num_rows == 700
 
 
 def test_columns_without_any_value_may_have_no_type(broker, topic):

@@ -13,12 +13,16 @@ import atexit
 import gc
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import klamm
+from klamm.errors import KafkaError
+
+if sys.version_info < (3, 11):
+    from exceptiongroup import ExceptionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +91,8 @@ def _cached(create: Callable[[dict[str, str]], C], config: dict[str, str]) -> It
     try:
         yield client
     except BaseException:
-        client.close(timeout=0)
+        with suppress(KafkaError, ExceptionGroup):  # the records of a task that failed already
+            client.close(timeout=0)
         raise
     idle.append(client)
 

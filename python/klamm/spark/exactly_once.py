@@ -19,6 +19,7 @@ from pyspark import TaskContext
 import klamm
 from klamm.errors import ConfigError, KafkaError
 from klamm.spark.client_options import keys_of
+from klamm.spark.failures import rows_after
 from klamm.transaction import GroupMetadata
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         rows, typed = 0, options.arguments()
         with producer.transaction() as transaction:
             for batch in batches:
-                rows += transaction.send_arrow(topic, batch.select(columns), **typed)
+                with rows_after(rows):
+                    rows += transaction.send_arrow(topic, batch.select(columns), **typed)
             offset = _Committed(task.epoch, rows).offset
             transaction.commit_offsets(GroupMetadata(task.name), {klamm.TopicPartition(topic, 0): offset})
     return rows

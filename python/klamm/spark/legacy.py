@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from klamm.errors import ConfigError, OffsetOutOfRangeError
 from klamm.legacy.consumer import Consumer07, partitions_with_messages, source_headers
 from klamm.spark.client_options import READ_DEFAULTS
+from klamm.spark.failures import short_errors
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
 from klamm.spark.read import BATCH_BYTES, range_of, report_loss
@@ -45,6 +46,7 @@ class KlammLegacyReader(DataSourceReader):
         self._options = options
         self._schema = arrow_schema(schema)
 
+    @short_errors
     def partitions(self) -> list[InputPartition]:
         """Plan one or more tasks for each partition with messages to read; tasks begin at segments.
 
@@ -66,6 +68,7 @@ class KlammLegacyReader(DataSourceReader):
             most = options.division.max_bytes
             return [InputPartition(part) for each in ranges for part in _cut(consumer, each, most)]
 
+    @short_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the byte offsets of one task, on an executor."""
         offsets = range_of(partition)

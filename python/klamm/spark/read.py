@@ -20,6 +20,7 @@ import klamm
 from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from klamm.spark import clients
 from klamm.spark.columns import Columns
+from klamm.spark.failures import short_errors
 from klamm.spark.filters import narrow
 from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import DataLossError, OffsetRange, divide
@@ -46,6 +47,7 @@ class KlammReader(DataSourceReader):
         self._columns = columns_of(options, schema)
         self._filters: list[Filter] = []
 
+    @short_errors
     def partitions(self) -> list[InputPartition]:
         """Plan one or more tasks for each partition with records to read."""
         options = self._options
@@ -122,6 +124,7 @@ def columns_of(options: ReadOptions, schema: StructType) -> Columns:
     return Columns(schema, fail_on_timestamp_range=options.fail_on_timestamp_range)
 
 
+@short_errors
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """Read the offsets of one task, on an executor."""
     offsets = range_of(task)

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource
 
 from klamm.errors import ConfigError
 from klamm.spark import clients
+from klamm.spark.failures import short_errors
 from klamm.spark.options import read_options, write_options
 from klamm.spark.read import KlammFilteringReader, KlammReader, columns_schema, with_schemas
 from klamm.spark.settings import Settings
@@ -44,6 +45,7 @@ class KlammDataSource(DataSource):
         """Return the name for `format(...)`."""
         return "klamm"
 
+    @short_errors
     def schema(self) -> StructType:
         """Return the schema of a read. Spark calls this first, so it also checks the options and the client's configuration."""
         clients.exclude_from_gc()
@@ -56,6 +58,7 @@ class KlammDataSource(DataSource):
             legacy.check(options)
         return columns_schema(options)
 
+    @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch query."""
         clients.exclude_from_gc()
@@ -75,6 +78,7 @@ class KlammDataSource(DataSource):
             return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
+    @short_errors
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Create the reader of a streaming query."""
         options = with_schemas(read_options(Settings(self.options), streaming=True))
@@ -94,10 +98,12 @@ class KlammDataSource(DataSource):
             )
         return KlammStreamReader(options, schema)
 
+    @short_errors
     def writer(self, schema: StructType, overwrite: bool) -> KlammWriter:
         """Create the writer of a batch query."""
         return KlammWriter(self._write_options(), schema, overwrite)
 
+    @short_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
         """Create the writer of a streaming query."""
         # In output mode complete, Spark asks to overwrite. A topic keeps all rows; the newest row of a key counts.

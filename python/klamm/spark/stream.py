@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from klamm.spark.failures import short_errors
 from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import count_offsets, format_partitions, from_json, limit_bytes, limit_records, to_json
 from klamm.spark.read import columns_of, read, report_loss, tasks
@@ -76,6 +77,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened_lookup = Lookup(self._options)
         return self._opened_lookup
 
+    @short_errors
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a query without a checkpoint. Spark calls this twice and needs the same result."""
         if self._initial is None:
@@ -94,6 +96,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # No limit, but not ReadAllAvailable, by which `latestOffset` recognizes Trigger.Once.
         return ReadMaxRows(2**63 - 1) if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
+    @short_errors
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Return the end of the next batch.
 
@@ -123,6 +126,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = {tp: end[tp] for tp in end if tp in begin}
         return start if self._should_wait(begin, end) else to_json(self._limited(begin, end))
 
+    @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of this run. Later records are left for the next run."""
         self._target = self._lookup.latest(self._lookup.partitions(running=True))
@@ -131,6 +135,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the latest offsets that were looked up, for the progress report."""
         return None if self._latest is None else to_json(self._latest)
 
+    @short_errors
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of one batch."""
         first, last = from_json(start), from_json(end)
@@ -164,6 +169,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read the offsets of one task, on an executor."""
         return read(self._options, self._columns, partition)
 
+    @short_errors
     def commit(self, end: dict[str, Any]) -> None:
         """Commit the end of a finished batch to the group of option `commitGroup`."""
         self._commit(from_json(end))

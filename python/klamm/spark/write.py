@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 
 from klamm.errors import ConfigError
 from klamm.spark import clients, exactly_once
+from klamm.spark.failures import rows_after, short_errors
 from klamm.spark.schema import sink_columns, typed_sink_columns
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class KlammWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = columns_of(options, schema)
 
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
         if self._options.txn is not None:
@@ -80,6 +82,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._columns = columns_of(options, schema)
 
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
         if self._options.exactly_once:
@@ -114,7 +117,8 @@ def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Recor
                 raise ConfigError(
                     "[KAFKA_NULL_TOPIC_IN_DATA] null topic present in the data. Use the topic option for setting a topic."
                 )
-            rows += producer.send_arrow(options.topic, batch, **options.arguments())
+            with rows_after(rows):
+                rows += producer.send_arrow(options.topic, batch, **options.arguments())
         producer.flush()
     return Written(rows)
 

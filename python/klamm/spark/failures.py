@@ -1,0 +1,84 @@
+"""Makes the errors of a source or sink short in Spark's messages.
+
+Spark's Python processes send a failure to the JVM as a traceback of up to forty lines, with the message at its end. A klamm error
+says by itself what failed and what to do. So this module makes Spark send only the message, as with its setting
+`spark.sql.execution.pyspark.udf.hideTraceback.enabled`. The traceback is logged at level DEBUG. Other exceptions keep theirs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from contextlib import contextmanager
+from functools import wraps
+from inspect import isgeneratorfunction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark import TaskContext
+
+from klamm.errors import ArgumentError, KafkaError, MessageTooLargeError
+from klamm.spark import clients
+
+if sys.version_info < (3, 11):
+    from exceptiongroup import ExceptionGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+log = logging.getLogger("klamm.spark")
+
+
+def short_errors(method: F) -> F:
+    """Decorate a method that Spark calls: if it raises a klamm error, Spark shows only the message of the error."""
+
+    @wraps(method)  # Spark looks at signatures
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _without_traceback():
+            return method(*args, **kwargs)
+
+    @wraps(method)
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        with _without_traceback():
+            yield from method(*args, **kwargs)
+
+    return generate if isgeneratorfunction(method) else call  # type: ignore[return-value]
+
+
+@contextmanager
+def _without_traceback() -> Iterator[None]:
+    try:
+        yield
+    except (KafkaError, ExceptionGroup) as error:
+        # A group has the errors of records that were not delivered.
+        first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        if not isinstance(first, KafkaError):
+            raise
+        log.debug("a klamm error in a Python process of Spark", exc_info=True)
+        if clients.SPARK_PROCESS in sys.modules:
+            # Spark's processes for Python code read this when they send an exception. Then they end.
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        if first is error:
+            raise
+        first.message = f"{error.message}, the first because: {first.message}"
+        raise first from None
+
+
+@contextmanager
+def rows_after(first: int) -> Iterator[None]:
+    """In errors about a row of a batch, name the task and the row in the task.
+
+    Args:
+        first: Number of rows in earlier batches of the task.
+    """
+    try:
+        yield
+    except (ArgumentError, MessageTooLargeError) as error:
+        if match := re.match(r"row (\d+): ", error.message):
+            context = TaskContext.get()
+            task = 0 if context is None else context.partitionId()
+            error.message = f"row {first + int(match[1])} of task {task}: {error.message[match.end() :]}"
+        raise
