@@ -16,6 +16,7 @@ import klamm
 import klamm.spark
 from klamm.spark.lookup import MISMATCHES
 from klamm.spark.options import OPTIONS
+from klamm.spark.progress import source_metrics
 
 pytestmark = pytest.mark.spark
 
@@ -353,14 +354,58 @@ def calls_of(name):
                 yield node
 
 
-def test_a_checkpoint_passes_from_one_to_the_other_and_back(real, topic, tmp_path):
+TRIGGERS = [
+    {"availableNow": True},
+    {"once": True},
+    {"processingTime": "0 seconds"},
+    {"processingTime": "200 milliseconds"},
+]
+
+
+@pytest.mark.parametrize(
+    "trigger", TRIGGERS, ids=lambda trigger: " ".join(f"{name} {value}" for name, value in trigger.items())
+)
+@pytest.mark.parametrize("first", BOTH)
+@pytest.mark.timeout(300)  # three queries
+def test_a_checkpoint_of_every_trigger_passes_from_one_to_the_other_and_back(real, topic, tmp_path, first, trigger):
     source, result = f"{topic}-in", f"{topic}-out"
     real.create(source, partitions=2)
     real.create(result)
     sent = 0
-    for reader in ("kafka", "klamm", "kafka", "klamm"):
+    second = BOTH[1 - BOTH.index(first)]
+    for reader in (first, second, first):
         real.numbers(source, range(sent, sent + 10))
         sent += 10
-        stream = real.stream(source=reader, subscribe=source, startingOffsets="earliest").select("value")
-        real.run(stream, tmp_path, topic=result)
+        query = (
+            real.stream(source=reader, subscribe=source, startingOffsets="earliest")
+            .select("value")
+            .writeStream.format(reader)
+            .options(**{"kafka.bootstrap.servers": real.bootstrap}, topic=result, checkpointLocation=str(tmp_path))
+            .trigger(**trigger)
+            .start()
+        )
+        if "processingTime" in trigger:
+            query.processAllAvailable()
+            query.stop()
+        else:
+            query.awaitTermination()
         assert sorted(int(record.value) for record in real.records(result)) == list(range(sent)), reader
+
+
+def test_metrics_of_progress_are_those_of_the_connector(real, topic, tmp_path):
+    """The limit leaves each batch behind the end of the topic, by a different number of offsets in each partition."""
+    real.create(topic, partitions=3)
+    real.numbers(topic, range(30), 0)
+    real.numbers(topic, range(7), 1)
+    found = {}
+    for source in BOTH:
+        options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
+        query = real.run(real.stream(source=source, **options), tmp_path / source, sink="noop")
+        found[source] = [report for report in query.recentProgress if report["numInputRows"]]
+    theirs = [report["sources"][0]["metrics"] for report in found["kafka"]]
+    ours = [source_metrics(report["sources"][0]) for report in found["klamm"]]
+    assert [metrics.keys() for metrics in ours] == [metrics.keys() for metrics in theirs]
+    # The connector rounds each partition's part of the limit down.
+    assert ours[-1] == theirs[-1] == dict.fromkeys(theirs[-1], "0") | {"avgOffsetsBehindLatest": "0.0"}
+    assert ours[0]["avgOffsetsBehindLatest"] == str(27 / 3)  # klamm uses the limit up to the last offset
+    assert float(theirs[0]["avgOffsetsBehindLatest"]) >= 27 / 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 
-from klamm.spark.progress import ProgressLog, measured
+from klamm.spark.progress import ProgressLog, measured, source_metrics
 
 KLAMM = {
     "startOffset": '{"t": {"0": 5, "1": 0}}',
@@ -55,6 +55,15 @@ def test_lag_comes_from_the_sources_that_report_it():
     )  # as PySpark has it in a first batch
     # A query at rest: no batch, so no end of one.
     assert measured(report(sources=[KLAMM | {"endOffset": None}]))["lag"] == 25 + 3 + 4
+
+
+def test_metrics_have_the_names_of_the_connector():
+    assert source_metrics(KLAMM) == {
+        "minOffsetsBehindLatest": "3",
+        "maxOffsetsBehindLatest": "5",
+        "avgOffsetsBehindLatest": "4.0",
+    }
+    assert source_metrics(KLAMM | {"latestOffset": None}) == source_metrics(FILES) == source_metrics(RATE) == {}
 
 
 def test_without_an_observation_bytes_are_unknown():

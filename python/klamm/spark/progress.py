@@ -78,15 +78,46 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metrics that Spark's Kafka connector reports for a source, from a source of a progress report.
+
+    Spark leaves `metrics` of a Python data source empty. The names and forms here are those of the connector.
+
+    Args:
+        source: An element of `sources` of a progress report, such as `query.lastProgress["sources"][0]`.
+
+    Returns:
+        `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, over the partitions. Empty if the report
+        has no latest offsets: in a batch that was repeated after a crash, for sources of other formats, and with Spark 4.1.
+
+    Example:
+        source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]
+    """
+    reached, latest = _reached_and_latest(source)
+    if reached is None or not latest:
+        return {}
+    behind = [latest[tp] - reached.get(tp, 0) for tp in latest]
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }
+
+
 def _lag(report: Mapping[str, Any]) -> int | None:
     """Return the number of records that exist but are not read yet, or None if no source reports it."""
     known = None
     for source in report["sources"]:
-        begin, end, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
-        reached = begin if end is None else end
+        reached, latest = _reached_and_latest(source)
         if reached is not None and latest is not None:
             known = (known or 0) + count_offsets(reached, latest)
     return known
+
+
+def _reached_and_latest(source: Mapping[str, Any]) -> tuple[Offsets | None, Offsets | None]:
+    """Return the offsets that the query has read up to, and the latest ones."""
+    begin, end, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
+    return begin if end is None else end, latest
 
 
 def _offsets(text: str | None) -> Offsets | None:
