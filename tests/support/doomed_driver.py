@@ -1,8 +1,9 @@
 """A Spark driver that copies a topic exactly once in several micro-batches. A chosen process dies at a chosen step.
 
-    python doomed_driver.py BOOTSTRAP SOURCE RESULT CHECKPOINT [--update] [--doom STEP:PASS:VICTIM ...] [--master local[2]]
+    python doomed_driver.py BOOTSTRAP SOURCE RESULT CHECKPOINT [--update | --barrier] [--doom STEP:PASS:VICTIM ...] [--master local[2]]
 
-With `--update`, it counts the values instead, in output mode update, and writes each value when its count changes.
+With `--update`, it counts the values instead, in output mode update, and writes each value when its count changes. With
+`--barrier`, all tasks of a batch start together, and together again after one of them has failed.
 
 STEP is a name of STEPS. PASS counts how often the step was reached in all processes, from 1. VICTIM is `driver` (with
 its JVM and the process that answers for the query), `worker` (the Python process of a task) or `executor` (its JVM).
@@ -190,6 +191,11 @@ def counted(rows):
     return rows.groupBy("value").count().select("value")
 
 
+def in_barrier_mode(frame):
+    """Return the same rows, from tasks that start together."""
+    return frame.sparkSession.createDataFrame(frame.rdd.barrier().mapPartitions(iter), frame.schema)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bootstrap")
@@ -199,6 +205,7 @@ def main():
     parser.add_argument("--doom", action="append", default=[], help="STEP:PASS:VICTIM")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--update", action="store_true", help="count, in output mode update")
+    parser.add_argument("--barrier", action="store_true", help="run the tasks in barrier mode")
     parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of Spark")
     given = parser.parse_args()
 
@@ -225,8 +232,15 @@ def main():
     )
     written = options | {"topic": given.result, "delivery": "exactly-once", "checkpointLocation": str(given.checkpoint)}
     sys.stdin.read()
-    if given.update:
-        klamm.spark.foreach.KlammDataSource = source
+    klamm.spark.foreach.KlammDataSource = source
+    if given.barrier:
+        checkpoint = written.pop("checkpointLocation")
+        write = klamm.spark.foreach_batch(written)
+        writer = rows.select("value").writeStream.foreachBatch(
+            lambda frame, batch: write(in_barrier_mode(frame), batch)
+        )
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    elif given.update:
         query = klamm.spark.write_stream(counted(rows), written, trigger={"availableNow": True})
     else:
         query = rows.select("value").writeStream.format("doomed").options(**written).trigger(availableNow=True).start()
