@@ -58,7 +58,7 @@ def test_every_record_is_written_once_if_a_worker_or_executor_dies(real_cluster,
     assert written(real_cluster, topics[1]) == list(range(120))
 
 
-@pytest.mark.timeout(300)  # two drivers
+@pytest.mark.timeout(600)  # two drivers
 def test_every_record_is_written_once_if_a_stage_in_barrier_mode_is_repeated(real_cluster, topics, tmp_path):
     options = ["--master=local[2,4]", "--barrier"]
     # Spark repeats a stage in barrier mode only if none of its tasks has ended. Otherwise the query fails.

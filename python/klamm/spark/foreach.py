@@ -17,9 +17,9 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.options import write_options
-from klamm.spark.schema import sink_columns
 from klamm.spark.settings import Settings
 from klamm.spark.source import KlammDataSource
+from klamm.spark.write import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ def write_stream(
     given = _as_settings(options, more)
     checkpoint = given.pop("checkpointlocation", None)
     function = _ForeachBatch(given)
-    sink_columns(frame.schema, function.options.topic)
+    columns_of(function.options, frame.schema)
     writer = frame.writeStream.foreachBatch(function).outputMode(output_mode)
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", checkpoint)
