@@ -224,6 +224,20 @@ def test_a_plan_is_made_executed_and_verified(three, tmp_path):
     assert "no partition is being moved" in three("reassign cancel --yes", code=1)
 
 
+def test_a_throttled_plan_may_name_a_broker_that_is_down(tmp_path):
+    """A partition often moves because its broker is gone. A broker changes its own limits, so this one cannot."""
+    with DevBroker(brokers=3) as broker:
+        run = runner(broker.bootstrap_servers)
+        run("topics create t --replicas 1:3")
+        broker.kill(3)
+        plan = tmp_path / "plan.json"
+        plan.write_text(json.dumps({"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}))
+        run(f"reassign execute {plan} --yes --throttle 1000")
+        assert run(f"reassign verify {plan} --json")["finished"]
+        (resource,) = run("configs describe topic t --json")["resources"]
+        assert not [each for each in resource["configs"] if "throttled" in each["name"]]
+
+
 @pytest.mark.parametrize("racks", [{1: "a", 2: "a", 3: "b", 4: "b"}, {1: None, 2: None, 3: None, 4: None}])
 def test_a_plan_spreads_leaders_replicas_and_racks(racks):
     from klamm.cli.reassign import spread

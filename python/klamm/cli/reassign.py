@@ -258,7 +258,9 @@ def execute(args: argparse.Namespace, output: Output) -> int:
 
 def throttle(admin: klamm.Admin, before: Plan, after: Plan, rate: int | None, dir_rate: int | None) -> None:
     """Limit the moves. Only replicas that move are throttled, so that followers that are in sync keep up."""
-    brokers = {broker for replicas in (*before.values(), *after.values()) for broker in replicas}
+    # A broker changes its own limits, so one that is down cannot.
+    alive = {node.id for node in admin.describe_cluster().brokers}
+    brokers = alive & {broker for replicas in (*before.values(), *after.values()) for broker in replicas}
     changes: dict[ConfigResource, list[ConfigChange]] = {
         ConfigResource("broker", str(broker)): [] for broker in sorted(brokers)
     }
