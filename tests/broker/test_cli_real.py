@@ -9,6 +9,7 @@ import pytest
 
 from cli_process import klamm as command
 from kafka_broker import KafkaUnavailable, RealKafka
+from kafka_cluster import KafkaCluster
 
 MODULES = "org.apache.kafka.common.security"
 CONFIG = {
@@ -114,3 +115,40 @@ def test_files_of_the_log_directory_are_decoded(kafka):
     assert "t" in [each["name"] for each in metadata if each.get("type") == "TopicRecord"]
     assert not [each for each in metadata if str(each.get("type", "")).startswith("type ")]
     assert dump("__cluster_metadata-0/*.checkpoint")
+
+
+@pytest.fixture
+def three_nodes():
+    """The address of three nodes of Apache Kafka."""
+    try:
+        with KafkaCluster() as cluster:
+            yield cluster.bootstrap_servers
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+
+
+def test_a_throttled_move_is_followed_cancelled_and_made_again(three_nodes, tmp_path):
+    servers = three_nodes
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 3]}]}))
+
+    def throttled():
+        (resource,) = json.loads(run(servers, "configs describe topic t --json"))["resources"]
+        return {each["name"]: each["value"] for each in resource["configs"] if "throttled" in each["name"]}
+
+    run(servers, "topics create t --replicas 1:2")
+    run(servers, "perf produce t --records 5000 --size 1000")
+    run(servers, f"reassign execute {plan} --yes --throttle 10000")
+    (moving,) = json.loads(run(servers, "reassign list --json"))["partitions"]
+    assert (moving["adding"], moving["removing"]) == ([3], [2])
+    assert throttled() == {
+        "leader.replication.throttled.replicas": "0:1,0:2",
+        "follower.replication.throttled.replicas": "0:3",
+    }
+    state = command("reassign", "verify", str(plan), "--json", "-b", servers)
+    assert (state.returncode, json.loads(state.stdout)["partitions"][0]["state"]) == (1, "moving")
+    run(servers, "reassign cancel --yes")
+    assert json.loads(run(servers, "reassign list --json")) == {"partitions": []}
+    assert throttled() == {}
+    run(servers, f"reassign execute {plan} --yes --wait")
+    assert json.loads(run(servers, f"reassign verify {plan} --json"))["finished"]
