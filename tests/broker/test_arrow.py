@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import klamm
-from klamm._klamm import ArrowColumns
+from klamm.batches import batches_of
 from klamm.errors import ArgumentError, ConfigError, MessageTooLargeError
 
 SCHEMA = pa.schema(
@@ -68,7 +68,7 @@ def test_batches_have_the_schema_that_is_promised(style, broker, filled):
 def test_sparks_layout_is_that_of_its_own_connector(broker, filled):
     with klamm.Consumer(broker.bootstrap_servers) as consumer:
         consumer.assign([klamm.TopicPartition(filled, 0, 0, 3)])
-        table = pa.Table.from_batches(list(consumer._arrow(10, 20, ArrowColumns(None, "spark"))))
+        table = pa.Table.from_batches(list(consumer._arrow(10, 20, batches_of(None, {}, "spark"))))
     assert table.schema.equals(SPARK, check_metadata=True)
     assert table.schema.field("headers").type.value_field.name == "element"
     assert table.column("headers").to_pylist() == [
