@@ -9,6 +9,7 @@
 //! * [`compress`]: gzip, snappy, lz4, zstd, with bounded output.
 //! * [`record`]: what a log holds: batches, their checks, lazy records.
 //! * [`legacy`]: what Kafka 0.6 and 0.7 speak: requests without versions, messages at byte offsets.
+//! * [`otlp`]: the metrics that clients push to brokers (KIP-714).
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
 //! * [`net`]: sockets and wake-ups, without Kafka.
 //! * [`client`]: the two together: producer, consumer, admin.
@@ -30,6 +31,7 @@ pub mod engine;
 pub mod frame;
 pub mod legacy;
 pub mod net;
+pub mod otlp;
 #[cfg(feature = "python")]
 mod py;
 pub mod random;

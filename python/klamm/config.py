@@ -30,6 +30,7 @@ class CommonConfig(TypedDict, total=False):
     client_id: str
     connections_max_idle_ms: int
     default_api_timeout_ms: int
+    enable_metrics_push: bool
     metadata_max_age_ms: int
     metadata_recovery_strategy: Literal["rebootstrap"]
     reconnect_backoff_max_ms: int
@@ -61,6 +62,7 @@ class CommonConfig(TypedDict, total=False):
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     socket_connection_setup_timeout_ms: int
     socket_keepalive_enable: bool
+    statistics_interval_ms: int
     ssl_ca_location: str
     ssl_ca_pem: str
     ssl_certificate_location: str

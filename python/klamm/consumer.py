@@ -19,6 +19,8 @@ from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import TopicPartition, at_all, committable, timed
+from klamm.statistics import take
+from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.transaction import group_metadata
 from klamm.waiting import Asyncio, Blocking, Waiting, call_on_loop, documented_by, error_in_flight, run
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Deserializers, Record
     from klamm.batches import Batches, ValueFormat
     from klamm.config import Bootstrap, ConsumerConfig
+    from klamm.metrics import ConsumerMetrics
     from klamm.rebalance import RebalanceListener
     from klamm.record import OffsetAndMetadata, OffsetToCommit
     from klamm.transaction import GroupMetadata
@@ -63,13 +66,17 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         *,
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
+        stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ConsumerConfig],
     ) -> Self:
+        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
         made_by = deserializers(key_deserializer, value_deserializer)
         kind: type[Self] = cls if made_by is None else hooked(cls)
         self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
         if made_by is not None:
             self._deserializers = made_by
+        if stats is not None:
+            stats.start(self, "consumer")
         return self
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -171,6 +178,12 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         """
         return {TopicPartition(*partition): lag for partition, lag in self._lag()}
 
+    def metrics(self) -> ConsumerMetrics:
+        """Return what the consumer has counted and measured, with Java's names. A closed consumer returns its last values."""
+        from klamm.metrics import ConsumerMetrics
+
+        return ConsumerMetrics._of(self)
+
     def group_metadata(self) -> GroupMetadata:
         """Return the identity of this consumer in its group, to commit offsets in a producer's transaction.
 
@@ -201,7 +214,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
 
 
 @explained(CONSUMER)
-class Consumer(Blocking, _Consumer[K_co, V_co]):
+class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     """Read records from topics. Only one thread at a time can use a consumer.
 
     Offsets of processed records are committed in the background and at the close, if there is a group and
@@ -218,6 +231,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         topics: Topics to subscribe to, as by `subscribe`.
         key_deserializer: Function that turns the bytes of a key into an object. It is not called for `None`.
         value_deserializer: Function that turns the bytes of a value into an object. It is not called for `None`.
+        stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
     Raises:
@@ -442,7 +456,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
 
 @explained(CONSUMER)
 @documented_by(Consumer)
-class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
+class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     """Read records on an asyncio event loop. It has the methods of `Consumer`, and the same arguments.
 
     Only one task at a time can use a consumer.

@@ -1,15 +1,165 @@
-"""Counters of a producer since it was created. Times are sums over all batches or requests, in seconds."""
+"""What `client.metrics()` returns: a snapshot of what a client has counted and measured.
+
+Attributes have the names of Java's metrics with underscores, and their meanings and units: times are in milliseconds, and rates are
+per second. A `_total` counts since the client was created. A `_rate`, `_avg`, `_max` or percentile is about the last 30 to 60 seconds,
+as in Java. Attributes that only klamm has say so. `values` lists the same figures under Java's own names, for exporters.
+
+Two snapshots are equal if their counters are. Rates and averages do not count, because they change with time alone.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-__all__ = ["BrokerMetrics", "ProducerMetrics", "TopicMetrics"]
+from klamm.record import TopicPartition
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from typing_extensions import Self, dataclass_transform
+
+    Family = tuple[str, dict[str, str], dict[str, float]]
+    """What the core returns: a group, its tags, and values by name."""
+
+    class Measured(Protocol):
+        """A client."""
+
+        @property
+        def _client_id(self) -> str: ...
+
+        def _families(self) -> list[Family]: ...
+
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        return lambda decorator: decorator
 
 
-@dataclass(frozen=True)
+__all__ = [
+    "AdminMetrics",
+    "BrokerMetrics",
+    "ClientMetrics",
+    "ConsumerMetrics",
+    "ConsumerTopicMetrics",
+    "Metric",
+    "PartitionMetrics",
+    "ProducerMetrics",
+    "RequestMetrics",
+    "ShareConsumerMetrics",
+    "TopicMetrics",
+]
+
+T = TypeVar("T")
+
+OWN_GROUPS = "klamm-"
+"""The prefix of groups that Java's client lacks."""
+COUNTERS = "klamm-producer-counters"
+"""The group of a producer's counters that are attributes here."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def snapshot(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass. A field without a default is a measurement: it is 0 by default, and does not count for `==`."""
+    for name in inspect.get_annotations(cls):
+        if name not in cls.__dict__:
+            setattr(cls, name, field(default=0, compare=False))
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Metric(NamedTuple):
+    """One figure under Java's name.
+
+    Attributes:
+        group: Group of the metric, such as `consumer-fetch-manager-metrics`.
+        name: Name of the metric, such as `records-lag-max`.
+        tags: What the figure is about: `node-id`, `topic`, `partition` or `request`. Empty for the whole client.
+        value: The figure. Times are in milliseconds unless the name says otherwise.
+    """
+
+    group: str
+    name: str
+    tags: dict[str, str]
+    value: float
+
+
+@snapshot
+class RequestMetrics:
+    """Responses of one API, such as `Produce` or `OffsetCommit`. Java's client does not have them.
+
+    Attributes:
+        response_total: Responses, and `response_rate` responses per second.
+        latency_avg: Time from request to response, and `latency_max`, `latency_p50`, `latency_p99`, `latency_p999`.
+    """
+
+    response_total: int
+    response_rate: float
+    latency_avg: float
+    latency_max: float
+    latency_p50: float
+    latency_p99: float
+    latency_p999: float
+
+
+@snapshot
+class BrokerMetrics:
+    """Figures of one broker.
+
+    The attributes from `requests` to `throttled` are a producer's counters of Produce requests since the start, with times in
+    seconds. Only klamm has them.
+
+    Attributes:
+        requests: Produce requests that were sent.
+        bytes: Size of the batches in completed requests after compression, in bytes, without the request headers.
+        errors: Requests without a valid response.
+        in_flight: Requests in flight.
+        request_latency: Time from request to response, summed up, in seconds.
+        max_request_latency: Longest time from a request to its response, in seconds.
+        throttled: Time for which the broker throttled the producer (quotas, KIP-219), in seconds.
+        request_total: Requests of all APIs that were sent.
+        request_size_avg: Size of requests in bytes.
+        outgoing_byte_total: Bytes of requests.
+        response_total: Responses of all APIs.
+        incoming_byte_total: Bytes of responses.
+        request_latency_avg: Time from request to response in milliseconds, for all APIs.
+    """
+
+    requests: int = 0
+    bytes: int = 0
+    errors: int = 0
+    in_flight: int = 0
+    request_latency: float = 0.0
+    max_request_latency: float = 0.0
+    throttled: float = 0.0
+    request_total: int
+    request_rate: float
+    request_size_avg: float
+    request_size_max: float
+    outgoing_byte_total: int
+    outgoing_byte_rate: float
+    response_total: int
+    response_rate: float
+    incoming_byte_total: int
+    incoming_byte_rate: float
+    request_latency_avg: float
+    request_latency_max: float
+    request_latency_p50: float
+    request_latency_p99: float
+    request_latency_p999: float
+
+    @property
+    def mean_request_latency(self) -> float:
+        """Average time from a Produce request to its response, in seconds."""
+        completed = self.requests - self.in_flight
+        return self.request_latency / completed if completed else 0.0
+
+
+@snapshot
 class TopicMetrics:
-    """Counters of one topic.
+    """Figures of one topic of a producer.
+
+    The attributes from `records` to `queue_time` are counters since the start, which only klamm has.
 
     Attributes:
         records: Acknowledged records.
@@ -17,15 +167,29 @@ class TopicMetrics:
         batches: Acknowledged batches.
         errors: Failed records.
         retries: Batches that were sent again.
-        queue_time: Time from the first record of a batch to the first request with the batch.
+        queue_time: Time from the first record of a batch to the first request with the batch, summed up, in seconds.
+        record_send_total: Records in completed requests. A retried record counts again.
+        byte_total: Bytes of completed requests after compression.
+        compression_rate: Size after compression by size before compression.
+        record_retry_total: Records that were sent again.
+        record_error_total: Records that failed.
     """
 
-    records: int
-    bytes: int
-    batches: int
-    errors: int
-    retries: int
-    queue_time: float
+    records: int = 0
+    bytes: int = 0
+    batches: int = 0
+    errors: int = 0
+    retries: int = 0
+    queue_time: float = 0.0
+    record_send_total: int
+    record_send_rate: float
+    byte_total: int
+    byte_rate: float
+    compression_rate: float
+    record_retry_total: int
+    record_retry_rate: float
+    record_error_total: int
+    record_error_rate: float
 
     @property
     def records_per_batch(self) -> float:
@@ -38,47 +202,382 @@ class TopicMetrics:
         return self.bytes / self.batches if self.batches else 0.0
 
 
-@dataclass(frozen=True)
-class BrokerMetrics:
-    """Counters of one broker.
+@snapshot
+class ConsumerTopicMetrics:
+    """Figures of one topic of a consumer or share consumer.
 
     Attributes:
-        requests: Produce requests that were sent.
-        bytes: Size of the batches in completed requests after compression, in bytes, without the request headers.
-        errors: Requests without a valid response.
-        in_flight: Requests in flight.
-        request_latency: Time from request to response.
-        max_request_latency: Longest time from a request to its response.
-        throttled: Time for which the broker throttled the producer (quotas, KIP-219).
+        records_consumed_total: Records that the application got.
+        bytes_consumed_total: Size of these records before compression, in bytes.
+        fetch_size_avg: Size of the topic's records in a fetch response, in bytes.
+        records_per_request_avg: The topic's records in a fetch response.
     """
 
-    requests: int
-    bytes: int
-    errors: int
-    in_flight: int
-    request_latency: float
-    max_request_latency: float
-    throttled: float
-
-    @property
-    def mean_request_latency(self) -> float:
-        """Average time from request to response, in seconds."""
-        completed = self.requests - self.in_flight
-        return self.request_latency / completed if completed else 0.0
+    records_consumed_total: int
+    records_consumed_rate: float
+    bytes_consumed_total: int
+    bytes_consumed_rate: float
+    fetch_size_avg: float
+    fetch_size_max: float
+    records_per_request_avg: float
 
 
-@dataclass(frozen=True)
-class ProducerMetrics:
-    """Counters of a producer.
+@snapshot
+class PartitionMetrics:
+    """Figures of one assigned partition of a consumer.
 
     Attributes:
-        topics: Counters by topic.
-        brokers: Counters by broker ID.
-        buffered_bytes: Bytes of queued and in-flight records, out of `buffer_memory`.
-        outstanding: Records that are neither acknowledged nor failed.
+        records_lag: Records between the position and the end of the partition. None before the first response.
+        records_lag_avg: Average lag at responses to fetches, and `records_lag_max` the largest.
+        records_lead: Records between the start of the partition and the position. None before the first response.
+        preferred_read_replica: Follower that the consumer reads from. -1 is the leader.
     """
 
-    topics: dict[str, TopicMetrics]
-    brokers: dict[int, BrokerMetrics]
-    buffered_bytes: int
-    outstanding: int
+    records_lag: int | None = None
+    records_lag_avg: float
+    records_lag_max: float
+    records_lead: int | None = None
+    preferred_read_replica: int
+
+
+@snapshot
+class ClientMetrics:
+    """Figures of any client.
+
+    Attributes:
+        client_id: Configured `client_id`.
+        connection_count: Open connections.
+        connection_creation_total: Connections that were made, and `connection_close_total` those that ended.
+        connection_failure_total: Attempts to connect that failed. Only klamm has it.
+        reconnection_total: Connections to brokers that had one before. Only klamm has it.
+        successful_authentication_total: Logins, and TLS handshakes of connections without a login.
+        successful_reauthentication_total: Logins on connections that had logged in before (KIP-368).
+        failed_authentication_total: Logins and TLS handshakes that failed.
+        network_io_total: Requests and responses.
+        outgoing_byte_total: Bytes of requests.
+        incoming_byte_total: Bytes of responses.
+        request_total: Requests that were sent.
+        request_size_avg: Size of requests in bytes.
+        response_total: Responses.
+        request_latency_avg: Time from request to response. A producer measures only Produce requests, as in Java.
+        metadata_age: Age of the metadata in seconds.
+        brokers: Figures by broker ID.
+        requests: Figures by name of the API.
+        values: All figures under Java's names.
+    """
+
+    client_id: str = ""
+    connection_count: int
+    connection_creation_total: int
+    connection_creation_rate: float
+    connection_close_total: int
+    connection_close_rate: float
+    connection_failure_total: int
+    connection_failure_rate: float
+    reconnection_total: int
+    reconnection_rate: float
+    successful_authentication_total: int
+    successful_authentication_rate: float
+    successful_reauthentication_total: int
+    successful_reauthentication_rate: float
+    failed_authentication_total: int
+    failed_authentication_rate: float
+    network_io_total: int
+    network_io_rate: float
+    outgoing_byte_total: int
+    outgoing_byte_rate: float
+    incoming_byte_total: int
+    incoming_byte_rate: float
+    request_total: int
+    request_rate: float
+    request_size_avg: float
+    request_size_max: float
+    response_total: int
+    response_rate: float
+    request_latency_avg: float
+    request_latency_max: float
+    request_latency_p50: float
+    request_latency_p99: float
+    request_latency_p999: float
+    metadata_age: float
+    brokers: dict[int, BrokerMetrics] = field(default_factory=dict)
+    requests: dict[str, RequestMetrics] = field(default_factory=dict, compare=False)
+    values: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def _of(cls, client: Measured) -> Self:
+        """Build the snapshot of a client."""
+        families = client._families()
+        whole: dict[str, Any] = {}
+        brokers: dict[int, dict[str, Any]] = {}
+        requests: dict[str, RequestMetrics] = {}
+        topics: dict[str, dict[str, float]] = {}
+        partitions: dict[TopicPartition, PartitionMetrics] = {}
+        for group, tags, values in families:
+            if group.startswith((OWN_GROUPS, "application")) and group != COUNTERS:
+                continue
+            match tags:
+                case {"topic": topic, "partition": partition}:
+                    partitions[TopicPartition(topic, int(partition))] = PartitionMetrics(**_fields(values))
+                case {"topic": topic}:
+                    topics.setdefault(topic, {}).update(_fields(values))
+                case {"node-id": node}:
+                    brokers.setdefault(int(node.removeprefix("node-")), {}).update(_fields(values))
+                case {"request": request}:
+                    requests[request] = RequestMetrics(**_fields(values))
+                case _:
+                    whole.update(_fields(values))
+        return cls(
+            client_id=client._client_id,
+            brokers={
+                node: BrokerMetrics(**values)
+                for node, values in sorted(brokers.items())
+                if node >= 0 and cls._has_broker(values)
+            },
+            requests=requests,
+            values=tuple(
+                Metric(group, name, tags, value)
+                for group, tags, values in families
+                if not group.startswith(OWN_GROUPS)
+                for name, value in values.items()
+            ),
+            **whole,
+            **cls._parts(topics, partitions),
+        )
+
+    @classmethod
+    def _has_broker(cls, values: dict[str, float]) -> bool:  # noqa: ARG003
+        """Return whether `brokers` has a broker with these figures."""
+        return True
+
+    @classmethod
+    def _parts(
+        cls,
+        topics: dict[str, dict[str, float]],  # noqa: ARG003
+        partitions: dict[TopicPartition, PartitionMetrics],  # noqa: ARG003
+    ) -> dict[str, Any]:
+        """Return the fields about topics and partitions."""
+        return {}
+
+
+def _fields(values: dict[str, float]) -> dict[str, Any]:
+    return {name.replace("-", "_"): value for name, value in values.items()}
+
+
+@snapshot
+class AdminMetrics(ClientMetrics):
+    """Figures of an admin client."""
+
+
+@snapshot
+class ProducerMetrics(ClientMetrics):
+    """Figures of a producer.
+
+    Attributes:
+        topics: Figures by topic.
+        brokers: Figures by broker ID, of the brokers that got Produce requests.
+        buffered_bytes: Bytes of queued and in-flight records, out of `buffer_memory`. Only klamm has it.
+        outstanding: Records that are neither acknowledged nor failed. Only klamm has it.
+        record_send_total: Records in completed requests. A retried record counts again.
+        byte_total: Bytes of completed requests after compression. Only klamm has it.
+        record_retry_total: Records that were sent again.
+        record_error_total: Records that failed.
+        batch_size_avg: Size of batches after compression, in bytes.
+        batch_split_total: Batches that were split because they were too large for the broker.
+        compression_rate_avg: Size after compression by size before compression.
+        record_size_avg: Size of records before compression, in bytes.
+        records_per_request_avg: Records in a request.
+        record_queue_time_avg: Time from the first record of a batch to its request.
+        produce_throttle_time_avg: Time for which a broker throttled the producer, when it did.
+        requests_in_flight: Produce requests in flight.
+        buffer_total_bytes: Size of the buffer, `buffer_memory`.
+        buffer_available_bytes: Room in the buffer.
+        bufferpool_wait_time_ns_total: Time during which records waited for room, in nanoseconds.
+        bufferpool_wait_ratio: The same, by the age of the producer.
+    """
+
+    topics: dict[str, TopicMetrics] = field(default_factory=dict)
+    buffered_bytes: int = 0
+    outstanding: int = 0
+    record_send_total: int
+    record_send_rate: float
+    byte_total: int
+    byte_rate: float
+    record_retry_total: int
+    record_retry_rate: float
+    record_error_total: int
+    record_error_rate: float
+    batch_size_avg: float
+    batch_size_max: float
+    batch_size_p50: float
+    batch_size_p99: float
+    batch_size_p999: float
+    batch_split_total: int
+    batch_split_rate: float
+    compression_rate_avg: float
+    record_size_avg: float
+    records_per_request_avg: float
+    record_queue_time_avg: float
+    record_queue_time_max: float
+    record_queue_time_p50: float
+    record_queue_time_p99: float
+    record_queue_time_p999: float
+    produce_throttle_time_avg: float
+    produce_throttle_time_max: float
+    requests_in_flight: int
+    buffer_total_bytes: int
+    buffer_available_bytes: int
+    bufferpool_wait_time_ns_total: int
+    bufferpool_wait_ratio: float
+
+    @classmethod
+    def _has_broker(cls, values: dict[str, float]) -> bool:
+        return "requests" in values
+
+    @classmethod
+    def _parts(
+        cls,
+        topics: dict[str, dict[str, float]],
+        partitions: dict[TopicPartition, PartitionMetrics],  # noqa: ARG003
+    ) -> dict[str, Any]:
+        fields: dict[str, dict[str, Any]] = topics
+        return {"topics": {topic: TopicMetrics(**values) for topic, values in fields.items()}}
+
+
+@snapshot
+class _ReaderMetrics(ClientMetrics):
+    """Figures that consumers and share consumers have in common."""
+
+    topics: dict[str, ConsumerTopicMetrics] = field(default_factory=dict, compare=False)
+    records_consumed_total: int
+    records_consumed_rate: float
+    bytes_consumed_total: int
+    bytes_consumed_rate: float
+    fetch_size_avg: float
+    fetch_size_max: float
+    records_per_request_avg: float
+    fetch_total: int
+    fetch_rate: float
+    fetch_latency_avg: float
+    fetch_latency_max: float
+    fetch_latency_p50: float
+    fetch_latency_p99: float
+    fetch_latency_p999: float
+    fetch_throttle_time_avg: float
+    fetch_throttle_time_max: float
+    end_to_end_latency_avg: float
+    end_to_end_latency_max: float
+    end_to_end_latency_p50: float
+    end_to_end_latency_p99: float
+    end_to_end_latency_p999: float
+    time_between_poll_avg: float
+    time_between_poll_max: float
+    time_between_poll_p50: float
+    time_between_poll_p99: float
+    time_between_poll_p999: float
+    poll_idle_ratio_avg: float
+    last_poll_seconds_ago: float
+    heartbeat_total: int
+    heartbeat_rate: float
+    heartbeat_response_time_max: float
+    last_heartbeat_seconds_ago: float = field(default=-1.0, compare=False)
+    rebalance_total: int
+    rebalance_rate: float
+    rebalance_rate_per_hour: float
+    rebalance_latency_avg: float
+    rebalance_latency_max: float
+    rebalance_latency_p50: float
+    rebalance_latency_p99: float
+    rebalance_latency_p999: float
+
+    @classmethod
+    def _parts(
+        cls, topics: dict[str, dict[str, float]], partitions: dict[TopicPartition, PartitionMetrics]
+    ) -> dict[str, Any]:
+        fields: dict[str, dict[str, Any]] = topics
+        found: dict[str, Any] = {"topics": {topic: ConsumerTopicMetrics(**values) for topic, values in fields.items()}}
+        return found | ({"partitions": partitions} if "partitions" in cls.__dataclass_fields__ else {})
+
+
+@snapshot
+class ConsumerMetrics(_ReaderMetrics):
+    """Figures of a consumer.
+
+    Attributes:
+        topics: Figures by topic.
+        partitions: Figures by assigned partition.
+        records_consumed_total: Records that the application got.
+        bytes_consumed_total: Size of these records before compression, in bytes.
+        fetch_size_avg: Size of the records in a fetch response, in bytes.
+        records_per_request_avg: Records in a fetch response.
+        records_lag_max: Largest lag of a partition at a response to a fetch.
+        fetch_total: Responses to fetches.
+        fetch_latency_avg: Time from a fetch to its response. It includes the wait for new records.
+        fetch_throttle_time_avg: Time for which brokers throttled the consumer.
+        end_to_end_latency_avg: Time from the timestamp of a record to its delivery, for the last record of each batch.
+            Only klamm has it.
+        time_between_poll_avg: Time from one poll to the next. Iteration polls when it has no more records.
+        poll_idle_ratio_avg: Part of the time that the application waits in polls. Close to 0, the application is too slow.
+        last_poll_seconds_ago: Seconds since the last poll. -1 before the first.
+        assigned_partitions: Partitions that are assigned.
+        commit_total: Commits of offsets.
+        commit_latency_avg: Time from a commit to its response.
+        heartbeat_total: Heartbeats.
+        heartbeat_response_time_max: Longest time from a heartbeat to its response.
+        last_heartbeat_seconds_ago: Seconds since the last response to a heartbeat. -1 before the first.
+        join_total: Responses to JoinGroup, and `join_time_avg` their times.
+        sync_total: Responses to SyncGroup, and `sync_time_avg` their times.
+        rebalance_total: Rebalances that this member completed.
+        rebalance_latency_avg: Time from the start of a rebalance to the last assigned partition.
+        failed_rebalance_total: Rebalances in which the member lost its partitions.
+        last_rebalance_seconds_ago: Seconds since the last rebalance. -1 before the first.
+        partition_assigned_latency_avg: Time that the rebalance listener takes for new partitions.
+        partition_revoked_latency_avg: Time that it takes for revoked partitions.
+        partition_lost_latency_avg: Time that it takes for lost partitions.
+    """
+
+    partitions: dict[TopicPartition, PartitionMetrics] = field(default_factory=dict, compare=False)
+    records_lag_max: float
+    assigned_partitions: int
+    commit_total: int
+    commit_rate: float
+    commit_latency_avg: float
+    commit_latency_max: float
+    commit_latency_p50: float
+    commit_latency_p99: float
+    commit_latency_p999: float
+    join_total: int
+    join_rate: float
+    join_time_avg: float
+    join_time_max: float
+    sync_total: int
+    sync_rate: float
+    sync_time_avg: float
+    sync_time_max: float
+    rebalance_latency_total: float
+    failed_rebalance_total: int
+    failed_rebalance_rate_per_hour: float
+    last_rebalance_seconds_ago: float = field(default=-1.0, compare=False)
+    partition_assigned_latency_avg: float
+    partition_assigned_latency_max: float
+    partition_revoked_latency_avg: float
+    partition_revoked_latency_max: float
+    partition_lost_latency_avg: float
+    partition_lost_latency_max: float
+
+
+@snapshot
+class ShareConsumerMetrics(_ReaderMetrics):
+    """Figures of a share consumer. Those that a consumer has too are described there.
+
+    Attributes:
+        topics: Figures by topic.
+        acknowledgements_send_total: Acknowledgements of records that brokers answered.
+        acknowledgements_error_total: Acknowledgements that brokers refused.
+        rebalance_total: How often the member joined.
+    """
+
+    acknowledgements_send_total: int
+    acknowledgements_send_rate: float
+    acknowledgements_error_total: int
+    acknowledgements_error_rate: float

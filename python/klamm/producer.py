@@ -22,6 +22,8 @@ from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, Transac
 from klamm.foreign import PRODUCER
 from klamm.hints import explained
 from klamm.hooks import Hooks, K_contra, V_contra, hooked, sequences
+from klamm.statistics import take
+from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer
 from klamm.waiting import Asyncio, Blocking, documented_by, run
 
@@ -91,8 +93,10 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         on_delivery: Callable[[Delivery[RecordMetadata]], object] | None = None,
         interceptors: Sequence[Interceptor] = (),
         on_error: Callable[[Exception], object] | None = None,
+        stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ProducerConfig],
     ) -> Self:
+        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
         # The core knows partitioners by name. A partitioner function is a hook.
         partitioner: Any = config.get("partitioner")
         if isinstance(bootstrap_servers, Mapping) and callable(bootstrap_servers.get("partitioner")):
@@ -110,14 +114,18 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             self._hooks = hooks
             self._counts = {}
         _open.add(self)
+        if stats is not None:
+            stats.start(self, "producer")
         return self
 
     def metrics(self) -> ProducerMetrics:
-        """Return counters since the producer was created, for each topic and each broker.
+        """Return what the producer has counted and measured, under the names of Java's metrics.
 
         After `close`, this returns the last values.
         """
-        return self._metrics()
+        from klamm.metrics import ProducerMetrics
+
+        return ProducerMetrics._of(self)
 
     async def _for_room(self, done: int) -> None:
         """Wait for room in the buffer. `done` is how many records of a bulk call were sent before."""
@@ -213,7 +221,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
 
 
 @explained(PRODUCER, hot=HOT)
-class Producer(Blocking, _Producer[K_contra, V_contra]):
+class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     """Send records to Kafka. Any number of threads can share one producer.
 
     Keys and values are bytes-like objects or `None`, unless serializers turn other objects into bytes.
@@ -227,6 +235,8 @@ class Producer(Blocking, _Producer[K_contra, V_contra]):
         interceptors: Objects with `on_send(record)`, which can change a record, or `on_delivery(delivery)`, or both.
         on_error: Function that is called with the error of records whose result no caller waits for. It runs in a thread
             that uses the producer.
+        stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka. It
+            runs in a thread of its own.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` is also
             accepted as a function of topic, key, value and number of partitions.
 
@@ -355,7 +365,7 @@ class Producer(Blocking, _Producer[K_contra, V_contra]):
 
 @explained(PRODUCER, hot=HOT)
 @documented_by(Producer)
-class AsyncProducer(Asyncio, _Producer[K_contra, V_contra]):
+class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     """Send records to Kafka from an asyncio event loop. It has the methods of `Producer`, and the same arguments.
 
     A record is on its way as soon as `send` returns. Await the result of `send` for the acknowledgement, then or later.

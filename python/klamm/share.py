@@ -15,6 +15,8 @@ from klamm.arguments import boolean, seconds
 from klamm.foreign import CONSUMER
 from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
+from klamm.statistics import take
+from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Deserializers, Record, Records
     from klamm.config import Bootstrap, ShareConsumerConfig
     from klamm.errors import KafkaError
+    from klamm.metrics import ShareConsumerMetrics
     from klamm.record import TopicPartition
 
 __all__ = ["AsyncShareConsumer", "ShareConsumer"]
@@ -49,14 +52,18 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
         on_acknowledged: Callable[[Outcomes], object] | None = None,
+        stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ShareConsumerConfig],
     ) -> Self:
+        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
         made_by = deserializers(key_deserializer, value_deserializer)
         kind: type[Self] = cls if made_by is None else hooked(cls)
         self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
         if made_by is not None:
             self._deserializers = made_by
         self._listen(on_acknowledged)
+        if stats is not None:
+            stats.start(self, "consumer")
         return self
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
@@ -94,6 +101,15 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         """
         self._acknowledge(records, acknowledge_type)
 
+    def metrics(self) -> ShareConsumerMetrics:
+        """Return what the consumer has counted and measured, under the names of Java's metrics.
+
+        After `close`, this returns the last values.
+        """
+        from klamm.metrics import ShareConsumerMetrics
+
+        return ShareConsumerMetrics._of(self)
+
     @property
     def member_id(self) -> str:
         """ID of this consumer in its group."""
@@ -106,7 +122,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 
 
 @explained(CONSUMER)
-class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
+class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
     The consumer accepts a record when the loop asks for the next one, unless the program acknowledged it otherwise. With
@@ -122,6 +138,7 @@ class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
         value_deserializer: As for `klamm.Consumer`.
         on_acknowledged: Function that is called with the result of each partition for acknowledgements that no `commit`
             waits for. The thread that polls, iterates or closes calls it.
+        stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ShareConsumerConfig`.
 
     Raises:
@@ -189,7 +206,7 @@ class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
 
 @explained(CONSUMER)
 @documented_by(ShareConsumer)
-class AsyncShareConsumer(Asyncio, _ShareConsumer[K_co, V_co]):
+class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
     """Read records of a share group on an asyncio event loop. It has the methods of `ShareConsumer`, and the same arguments.
 
     Only one task at a time can use a consumer.

@@ -66,6 +66,42 @@ class Request:
     time: float
 
 
+@dataclass(frozen=True)
+class PushedMetric:
+    """A metric that a client pushed.
+
+    Attributes:
+        name: Name, such as `org.apache.kafka.producer.record.send.total`.
+        type: `gauge`, `sum`, or `delta` for the difference from the push before.
+        attributes: What the metric is about, such as `topic`.
+        value: Value.
+    """
+
+    name: str
+    type: str
+    attributes: dict[str, str]
+    value: float
+
+
+@dataclass(frozen=True)
+class TelemetryPush:
+    """What a client pushed (KIP-714); `DevBroker.telemetry` returns them.
+
+    Attributes:
+        client_instance_id: ID that the cluster gave the client.
+        terminating: Whether it is the last push of the client.
+        compression: Name of the codec.
+        labels: What the client says of itself, such as `group_id`.
+        metrics: Metrics.
+    """
+
+    client_instance_id: str
+    terminating: bool
+    compression: str
+    labels: dict[str, str]
+    metrics: list[PushedMetric]
+
+
 @explained(DEV_BROKER)
 class DevBroker(DevBrokerCore, metaclass=ClientType):
     """A small Kafka cluster in this process, for tests and development.
@@ -105,6 +141,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. It keeps its
             schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`. Default False.
         first_node: ID of the first node. The others follow. Default 1.
+        telemetry: Whether clients can push their metrics (KIP-714), as with a receiver in Kafka's brokers. Default False.
 
     Raises:
         ConfigError: An argument has an invalid value, or does not fit another one.
@@ -158,6 +195,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         client_auth: bool = False,
         schema_registry: bool | int = False,
         first_node: int = 1,
+        telemetry: bool = False,
     ) -> Self:
         """Create a cluster without starting it."""
         if client_auth and not tls:
@@ -194,6 +232,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             client_ca=authority.pem if authority is not None and client_auth else None,
             racks=racks,
             first_node=first_node,
+            telemetry=telemetry,
         )
         self._authority, self._files = authority, None
         self._sasl, self._client_auth = sasl, client_auth
@@ -395,6 +434,23 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             topic: Only requests that contain this topic. Default: all topics.
         """
         self.fault(api, "error", error=error, times=times, node=node, topic=topic)
+
+    def telemetry(self) -> list[TelemetryPush]:
+        """Return what clients pushed (KIP-714), oldest first. The cluster needs `telemetry=True`."""
+        return [
+            TelemetryPush(client, last, codec, labels, [PushedMetric(*metric) for metric in metrics])
+            for client, last, codec, labels, metrics in self._telemetry()
+        ]
+
+    def want_telemetry(self, metrics: Iterable[str] = ("",), interval: float = 1.0, *, delta: bool = False) -> None:
+        """Change which metrics clients push, as a subscription of Kafka's `client-metrics` does.
+
+        Args:
+            metrics: Prefixes of names. An empty prefix, the default, means all metrics, and an empty list none.
+            interval: Seconds between two pushes of a client.
+            delta: Whether clients push the differences of totals.
+        """
+        self._want_telemetry(list(metrics), round(interval * 1000), delta)
 
     def fault(
         self,

@@ -19,6 +19,7 @@ use super::request::{Context, FrameResult, Output, WaitingRequest, millis};
 use super::request_log::{LoggedRequest, RequestLog};
 use super::sasl::Authenticator;
 use super::state::State;
+use super::telemetry::TelemetryPush;
 use super::version::Version;
 use crate::wire::Error;
 use bytes::Bytes;
@@ -76,7 +77,7 @@ impl Cluster {
             _ => None,
         };
         Self {
-            state: State::new(options, nodes, release, handlers::served(release), seed),
+            state: State::new(options, nodes, release, handlers::served(release, options.telemetry), seed),
             clients: HashMap::new(),
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
@@ -230,6 +231,16 @@ impl Cluster {
     /// Removes all faults.
     pub fn clear_faults(&mut self) {
         self.faults.clear();
+    }
+
+    /// Returns what clients pushed, the oldest first.
+    pub fn telemetry(&self) -> Vec<TelemetryPush> {
+        self.state.telemetry.pushes()
+    }
+
+    /// Changes which metrics clients push: prefixes of names, the interval, and whether totals are differences.
+    pub fn want_telemetry(&mut self, prefixes: Vec<String>, interval_ms: i32, is_delta: bool) {
+        self.state.telemetry.want(prefixes, interval_ms, is_delta);
     }
 
     /// Returns the last requests of all nodes, the oldest first.

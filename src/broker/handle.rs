@@ -10,6 +10,7 @@ use super::fault::Fault;
 use super::options::Options;
 use super::request_log::LoggedRequest;
 use super::server::{Addresses, Command, Server};
+use super::telemetry::TelemetryPush;
 use crate::net::Wake;
 use std::io;
 use std::net::SocketAddr;
@@ -139,6 +140,18 @@ impl Control {
     /// Returns the last requests, the oldest first.
     pub fn requests(&self) -> io::Result<Vec<LoggedRequest>> {
         self.call(|server| server.cluster().requests())
+    }
+
+    /// Returns what clients pushed, the oldest first.
+    pub fn telemetry(&self) -> io::Result<Vec<TelemetryPush>> {
+        self.call(|server| server.with_cluster(|cluster, _| cluster.telemetry()))?
+    }
+
+    /// Changes which metrics clients push.
+    pub fn want_telemetry(&self, prefixes: Vec<String>, interval_ms: i32, is_delta: bool) -> io::Result<()> {
+        self.call(move |server| {
+            server.with_cluster(|cluster, _| cluster.want_telemetry(prefixes, interval_ms, is_delta))
+        })?
     }
 
     /// Returns the topics that each node of Kafka 0.7 registers in ZooKeeper, with their partition counts.

@@ -14,6 +14,7 @@
 //! topics, log, cleaner, configs, formats, idempotence, transactions, group/, fetch_sessions     its parts
 //! authorizer, quotas, sasl, subject, certificates                                               security
 //! journal, disk         what survives a restart
+//! telemetry             what clients push (KIP-714)
 //! clock, memory, ids, options, request_log, pattern                                             small parts
 //! ```
 //!
@@ -49,6 +50,7 @@ mod sasl;
 mod server;
 mod state;
 mod subject;
+mod telemetry;
 mod topics;
 mod transactions;
 mod version;
@@ -65,5 +67,6 @@ pub use options::{Node, Options};
 pub use request::Output;
 pub use request_log::LoggedRequest;
 pub use sasl::{MECHANISMS, Sasl};
+pub use telemetry::TelemetryPush;
 
 pub use version::{LegacyVersion, Version};

@@ -48,6 +48,8 @@ pub struct Options {
     pub as_version: Version,
     /// Node configurations, as in the file that a broker is started with.
     pub config: BTreeMap<String, String>,
+    /// Whether clients can push their metrics (KIP-714), as with a receiver in the brokers of Kafka.
+    pub telemetry: bool,
     /// Broker configuration of a legacy release.
     pub legacy: legacy::Settings,
 }
@@ -71,6 +73,7 @@ impl Default for Options {
             tls: None,
             as_version: Version::default(),
             config: BTreeMap::new(),
+            telemetry: false,
             legacy: legacy::Settings::default(),
         }
     }

@@ -5,6 +5,7 @@ use super::core::{Client, RunsOps};
 use super::shared::{ClientRole, Shared, State};
 use super::{Cluster, Error, Pending, Route};
 use crate::engine::Time;
+use crate::engine::metrics::Family;
 use crate::engine::ops::{ByName, Completion, Describe, Op, Ops, Output, SegmentOffsets};
 use crate::wire::Value;
 use std::collections::BTreeSet;
@@ -22,6 +23,11 @@ impl ClientRole for Machine {
     type Locked = ();
     type Unlocked = ();
     type Done = (Completion, Result<Output, Error>);
+    const METRICS: &str = "admin-client";
+
+    fn families(_state: &State<Self>, _unlocked: &(), _now: Time) -> Vec<Family> {
+        Vec::new()
+    }
 
     fn poll_done(state: &mut State<Self>, _unlocked: &()) -> Option<Self::Done> {
         state.role.poll_done()

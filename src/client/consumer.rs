@@ -3,12 +3,14 @@
 
 use super::config::{ClientType, Config};
 use super::core::{Client, RunsOps, completion, deadline};
+use super::poll_clock::PollClock;
 use super::shared::{ClientRole, Shared, State};
 use super::{Assigned, Error, Pending, Slice};
 use crate::api::ErrorCode;
 use crate::engine::consumer::{self, ConsumerToken, Prepared, is_stale_member};
 pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
+use crate::engine::metrics::Family;
 pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, Completion, ListOffsets, Op, Output, Partitions};
 use crate::engine::{ErrorKind, Outgoing, Time, TopicPartition};
@@ -51,6 +53,7 @@ pub struct Unlocked {
     change: AtomicBool,
     /// Whether a call asked for something since the application last waited for records.
     asked: AtomicBool,
+    polls: PollClock,
     group: Option<String>,
     auto_commit: bool,
     read_committed: bool,
@@ -69,6 +72,13 @@ impl ClientRole for Machine {
     type Locked = Locked;
     type Unlocked = Unlocked;
     type Done = Done;
+    const METRICS: &str = "consumer";
+
+    fn families(state: &State<Self>, unlocked: &Unlocked, now: Time) -> Vec<Family> {
+        let mut families = state.role.families(now);
+        families.push(unlocked.polls.family("consumer-metrics", now));
+        families
+    }
 
     fn poll_done(state: &mut State<Self>, _unlocked: &Unlocked) -> Option<Done> {
         if let Some(work) = state.role.poll_work() {
@@ -245,9 +255,10 @@ impl Client<Machine> {
     /// Returns buffered records, up to `max_records` and about `max_bytes`. Never blocks. An error is returned once, after the
     /// records that arrived before it.
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
+        self.note_poll(true);
         let mut state = self.open()?;
-        let slices = state.role.poll_records(max_records, max_bytes)?;
-        self.fetch_more(state);
+        let slices = state.role.poll_records(max_records, max_bytes).inspect_err(|_| self.note_poll(false))?;
+        self.fetch_more(state, &slices);
         Ok(slices)
     }
 
@@ -256,13 +267,23 @@ impl Client<Machine> {
     pub fn try_more(&self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut state = self.state();
         let slices = state.role.take_records(max_records, max_bytes);
-        self.fetch_more(state);
+        self.fetch_more(state, &slices);
         slices
     }
 
+    /// Notes that a poll begins, unless one has, or that it ends. [`Consumer::try_poll`] notes both, unless it returns no records.
+    pub fn note_poll(&self, begins: bool) {
+        self.unlocked().polls.note(self.now(), begins);
+    }
+
     /// Makes the I/O thread fetch more, if the buffer has room again. Usually it has already sent the fetch.
-    fn fetch_more(&self, state: MutexGuard<'_, State<Machine>>) {
-        let can_fetch = state.role.can_fetch(self.now());
+    fn fetch_more(&self, mut state: MutexGuard<'_, State<Machine>>, delivered: &[Slice]) {
+        let now = self.now();
+        if !delivered.is_empty() {
+            state.role.note_delivered(now, delivered);
+            self.unlocked().polls.note(now, false);
+        }
+        let can_fetch = state.role.can_fetch(now);
         drop(state);
         if can_fetch {
             // There is an I/O thread: it fetched what was buffered.

@@ -11,11 +11,14 @@
 use super::config::Connecting;
 use super::driver::Driver;
 use super::event_loop::Sockets;
+use super::metrics::{NetworkSnapshot, details, families};
 use super::shared::{ClientRole, Shared, State};
-use super::{Error, ErrorKind, LoginMailbox, Pending, Waiting, dispatch};
+use super::{Error, ErrorKind, Family, LoginMailbox, Pending, Waiting, dispatch};
 use crate::engine::ops::{Completion, Op, Output};
+use crate::engine::telemetry::{APPLICATION, TelemetryConfig};
 use crate::engine::{NetworkConfig, Time};
 use crate::net::{Event, Poller, tls};
+use crate::wire::Uuid;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,6 +45,8 @@ pub trait AnyClient: Send + Sync {
     fn sockets(&self) -> io::Result<Sockets>;
     /// Does the I/O thread's work in an event loop. Returns whether that thread left the work to the loop.
     fn work(&self) -> bool;
+    /// Returns the metrics, and with `detail` more, see [`Client::families`].
+    fn families(&self, detail: bool) -> Result<Vec<Family>, Error>;
 }
 
 /// A state machine that runs operations.
@@ -61,8 +66,11 @@ struct Core<R: ClientRole> {
     sleeps_until: AtomicU64,
     network: NetworkConfig,
     tls: Option<Arc<tls::Client>>,
+    telemetry: TelemetryConfig,
     /// The timeout of operations without one of their own.
     api_timeout: Duration,
+    /// What the network counted, once there is no driver any more.
+    last_network: Mutex<NetworkSnapshot>,
 }
 
 /// Returns when a timeout ends. Limits very long timeouts, which would overflow the clock of some systems.
@@ -84,7 +92,7 @@ pub(super) fn completion<T: Send + 'static>(convert: fn(Output) -> Option<T>) ->
 
 impl<R: ClientRole> Client<R> {
     pub(super) fn start(role: R, unlocked: R::Unlocked, connecting: Connecting, api_timeout: Duration) -> Self {
-        let Connecting { network, tls } = connecting;
+        let Connecting { network, tls, telemetry } = connecting;
         let needs_login_mailbox = network.credentials.as_ref().is_some_and(|c| c.needs_help());
         let core = Core {
             shared: Shared::new(role, unlocked, network.no_response_yet(), needs_login_mailbox),
@@ -94,7 +102,9 @@ impl<R: ClientRole> Client<R> {
             sleeps_until: AtomicU64::new(0),
             network,
             tls,
+            telemetry,
             api_timeout,
+            last_network: Mutex::default(),
         };
         Self { core: Arc::new(core) }
     }
@@ -102,6 +112,36 @@ impl<R: ClientRole> Client<R> {
     /// Returns the timeout of calls that name none.
     pub fn api_timeout(&self) -> Duration {
         self.core.api_timeout
+    }
+
+    /// Returns the configured `client.id`.
+    pub fn id(&self) -> &str {
+        &self.core.network.client_id
+    }
+
+    /// Returns the ID that a broker gives the client (KIP-714).
+    pub fn instance_id(&self) -> Result<Pending<Uuid>, Error> {
+        self.check()?;
+        if !self.core.telemetry.is_enabled {
+            let error =
+                Error::new(ErrorKind::Config, "the client has no instance ID, because it does not push metrics");
+            return Err(error.with_hint("set enable.metrics.push to true"));
+        }
+        let pending = self.core.shared.identity.wait();
+        self.wake()?;
+        Ok(pending)
+    }
+
+    /// Replaces the metrics of the application that the client pushes (KIP-1076): names, whether they are totals, tags and
+    /// values.
+    pub fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
+        let families = metrics.into_iter().map(|(name, is_total, tags, value)| {
+            let mut family = Family::new(APPLICATION[usize::from(is_total)]);
+            family.tags = tags.into_iter().map(|(key, value)| (key.into(), value)).collect();
+            family.put(name, value);
+            family
+        });
+        self.core.shared.identity.set_application(families.collect());
     }
 
     pub(super) fn now(&self) -> Time {
@@ -241,6 +281,21 @@ impl<R: ClientRole> Client<R> {
         dispatch::may_wait(self.core.shared.address())
     }
 
+    /// Returns the metrics and, with `detail`, the state of connections and partitions. Also works for a closed client,
+    /// which returns its last values. Fails only in the child of a fork.
+    pub fn families(&self, detail: bool) -> Result<Vec<Family>, Error> {
+        self.check_birth()?;
+        let now = self.now();
+        let live = self.core.driver().as_ref().map(|driver| driver.snapshot(now));
+        let network = live.unwrap_or_else(|| self.core.last_network().clone());
+        let now = network.closed_at.unwrap_or(now);
+        let mut all = families(&self.core.shared, &network, now);
+        if detail {
+            all.extend(details(&self.core.shared, &network, now));
+        }
+        Ok(all)
+    }
+
     /// Stops the I/O thread at once. What has no result by then fails.
     pub fn end(&self) {
         self.core.close();
@@ -271,6 +326,10 @@ impl<R: ClientRole> AnyClient for Client<R> {
     fn work(&self) -> bool {
         self.core.work_for_event_loop()
     }
+
+    fn families(&self, detail: bool) -> Result<Vec<Family>, Error> {
+        Client::families(self, detail)
+    }
 }
 
 impl<R: ClientRole> Drop for Client<R> {
@@ -295,6 +354,20 @@ impl<R: ClientRole> Core<R> {
         self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn last_network(&self) -> MutexGuard<'_, NetworkSnapshot> {
+        self.last_network.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the driver, and keeps what its network counted.
+    fn take_driver(&self) -> Option<Driver<R>> {
+        let mut guard = self.driver();
+        if let Some(driver) = guard.as_ref() {
+            let now = self.shared.now();
+            *self.last_network() = NetworkSnapshot { closed_at: Some(now), ..driver.snapshot(now) };
+        }
+        guard.take()
+    }
+
     fn wake(self: &Arc<Self>) -> Result<(), Error> {
         if !self.is_started.load(SeqCst) {
             self.start().map_err(|e| Error::new(ErrorKind::Network, format!("cannot start the I/O thread: {e}")))?;
@@ -312,13 +385,14 @@ impl<R: ClientRole> Core<R> {
         if let Some(mailbox) = &self.shared.login_mailbox {
             mailbox.attach(poller.wake());
         }
-        *self.driver() = Some(Driver::new(self.network.clone(), self.tls.clone(), poller.clone()));
+        *self.driver() =
+            Some(Driver::new(self.network.clone(), self.tls.clone(), self.telemetry.clone(), poller.clone()));
         let core = self.clone();
         let run = move || {
             core.shared.guarded(|| run(&core, &poller));
             core.shared.set_closed();
             core.shared.guarded(|| {
-                drop(core.driver().take());
+                drop(core.take_driver());
                 core.shared.fail_all();
             });
         };
@@ -462,8 +536,10 @@ fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
         poller.arm();
         shared.external.arm();
         if shared.is_closed() {
-            let driver = core.driver().take();
-            return driver.into_iter().for_each(Driver::linger);
+            if let Some(driver) = core.driver().as_mut() {
+                driver.push_last(shared);
+            }
+            return core.take_driver().into_iter().for_each(Driver::linger);
         }
         let mut guard = core.driver();
         let Some(driver) = guard.as_mut() else { return };

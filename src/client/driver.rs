@@ -4,9 +4,11 @@
 //! The driver knows no thread. The [core](super::core) locks it for the I/O thread, or for the caller that does a turn of
 //! its work.
 
+use super::metrics::{NetworkSnapshot, families};
 use super::shared::{ClientRole, Shared};
 use super::{Error, ErrorKind};
-use crate::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Time, earliest};
+use crate::engine::telemetry::{Step, Telemetry, TelemetryConfig};
+use crate::engine::{Action, ClientResponse, ConnectionId, Network, NetworkConfig, RequestsInFlight, Time, earliest};
 use crate::net::{Event, Poller, Received, Stream, resolve, tls};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,6 +27,13 @@ const ACTIVE_FOR: Duration = Duration::from_secs(5);
 /// The addresses of a host to connect to.
 type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 
+/// What sent a request.
+enum Origin<T> {
+    /// The state machine, which knows the request by a token.
+    Role(T),
+    Telemetry(Step),
+}
+
 struct Socket {
     stream: Stream,
     connected: bool,
@@ -41,7 +50,8 @@ pub(super) struct Driver<R: ClientRole> {
     poller: Arc<Poller>,
     tls: Option<Arc<tls::Client>>,
     network: Network,
-    in_flight: RequestsInFlight<R::Token>,
+    in_flight: RequestsInFlight<Origin<R::Token>>,
+    telemetry: Telemetry,
     sockets: BTreeMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
     resolving: Vec<(ConnectionId, String)>,
@@ -56,8 +66,14 @@ pub(super) struct Driver<R: ClientRole> {
 
 impl<R: ClientRole> Driver<R> {
     /// Creates a driver without connections.
-    pub fn new(config: NetworkConfig, tls: Option<Arc<tls::Client>>, poller: Arc<Poller>) -> Self {
+    pub fn new(
+        config: NetworkConfig,
+        tls: Option<Arc<tls::Client>>,
+        telemetry: TelemetryConfig,
+        poller: Arc<Poller>,
+    ) -> Self {
         Self {
+            telemetry: Telemetry::new(telemetry),
             poller,
             tls,
             keep_alive: config.keep_alive,
@@ -73,6 +89,17 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
+    /// Returns what the network counted.
+    pub fn snapshot(&self, now: Time) -> NetworkSnapshot {
+        NetworkSnapshot {
+            metrics: self.network.metrics().clone(),
+            metadata_age: self.network.metadata_age(now),
+            closed_at: None,
+            links: self.network.links(),
+            cluster: self.network.cluster().clone(),
+        }
+    }
+
     /// Returns when there is something to do again.
     pub fn sleeps_until(&self, shared: &Shared<R>) -> Time {
         let now = shared.now();
@@ -80,7 +107,7 @@ impl<R: ClientRole> Driver<R> {
             return now;
         }
         let next = earliest(self.network.next_timeout(now), shared.state().role.next_timeout(now));
-        let next = next.unwrap_or(Time::NEVER);
+        let next = earliest(next, self.telemetry.next_timeout()).unwrap_or(Time::NEVER);
         if self.is_active(now) { next.min(now + MAX_ACTIVE_SLEEP) } else { next }
     }
 
@@ -164,8 +191,7 @@ impl<R: ClientRole> Driver<R> {
         if let Some(mailbox) = shared.login_mailbox.as_ref().filter(|_| self.network.poll_token_demand()) {
             mailbox.refuse_token();
         }
-        let answers = std::iter::from_fn(|| self.network.poll_response()).filter_map(|a| self.in_flight.end(a));
-        let prepared: Vec<R::Prepared> = answers.map(R::prepare).collect();
+        let prepared = self.responses(shared, now);
         let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
 
         let known = done.len();
@@ -207,10 +233,74 @@ impl<R: ClientRole> Driver<R> {
             self.active = now;
         }
         for packet in packets {
-            self.network.submit(now, self.in_flight.begin(R::pack(packet)));
+            self.network.submit(now, self.in_flight.begin(R::pack(packet).map(Origin::Role)));
         }
+        self.push_telemetry(shared, now);
         self.act(shared);
         self.network.has_news()
+    }
+
+    /// Returns the responses for the state machine, and passes the others to the telemetry.
+    fn responses(&mut self, shared: &Shared<R>, now: Time) -> Vec<R::Prepared> {
+        let mut prepared = Vec::new();
+        while let Some(response) = self.network.poll_response() {
+            let Some(ClientResponse { token, node, result }) = self.in_flight.end(response) else { continue };
+            match token {
+                Origin::Role(token) => prepared.push(R::prepare(ClientResponse { token, node, result })),
+                Origin::Telemetry(token) => {
+                    self.telemetry.handle_response(now, ClientResponse { token, node, result });
+                    if let Some(id) = self.telemetry.instance() {
+                        shared.identity.set(id);
+                    }
+                    if let Some(error) = self.telemetry.take_failure() {
+                        shared.identity.fail(&error);
+                    }
+                }
+            }
+        }
+        prepared
+    }
+
+    /// Sends the telemetry's next request, if one is due.
+    fn push_telemetry(&mut self, shared: &Shared<R>, now: Time) {
+        if !self.network.cluster().brokers.is_empty() {
+            self.telemetry.start();
+        }
+        if shared.identity.is_wanted() {
+            self.telemetry.ask_now(now);
+        }
+        if !self.telemetry.is_due(now) {
+            return;
+        }
+        let network = self.snapshot(now);
+        if let Some(outgoing) = self.telemetry.poll_send(now, || families(shared, &network, now)) {
+            self.network.submit(now, self.in_flight.begin(outgoing.map(Origin::Telemetry)));
+        }
+    }
+
+    /// Pushes the metrics for the last time, if brokers want them, and waits a moment for the response.
+    pub fn push_last(&mut self, shared: &Shared<R>) {
+        let now = shared.now();
+        let network = self.snapshot(now);
+        let Some(outgoing) = self.telemetry.last_push(now, || families(shared, &network, now)) else { return };
+        self.network.submit(now, self.in_flight.begin(outgoing.map(Origin::Telemetry)));
+        self.act(shared);
+        let end = Instant::now() + LINGER;
+        let mut events = Vec::new();
+        while Instant::now() < end {
+            self.handle(shared, &mut events);
+            while let Some(response) = self.network.poll_response() {
+                let response = self.in_flight.end(response);
+                if response.is_some_and(|r| matches!(r.token, Origin::Telemetry(Step::Push { is_last: true }))) {
+                    return;
+                }
+            }
+            self.act(shared);
+            let left = end.saturating_duration_since(Instant::now());
+            if self.poller.wait(Some(left), &mut events).is_err() {
+                return;
+            }
+        }
     }
 
     /// Does what the network asks for: connects, sends and closes.
@@ -312,6 +402,9 @@ impl<R: ClientRole> Driver<R> {
                 Ok(false) => return,
                 Ok(true) => {
                     socket.connected = true;
+                    if self.tls.is_some() {
+                        self.network.note_handshake(shared.now());
+                    }
                     self.network.handle_connected(shared.now(), connection);
                     self.act(shared);
                 }

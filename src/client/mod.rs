@@ -26,9 +26,12 @@ mod dispatch;
 mod driver;
 mod event_loop;
 pub mod fork;
+mod identity;
 mod inline_polling;
 mod legacy;
 mod login_mailbox;
+mod metrics;
+mod poll_clock;
 mod producer;
 mod share_consumer;
 mod shared;
@@ -54,6 +57,7 @@ pub use dispatch::Waiting;
 pub use event_loop::Sockets;
 pub use legacy::LegacyConnection;
 pub use login_mailbox::LoginMailbox;
+pub use metrics::{Family, Number};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, PAUSE, Producer, RecordMetadata,
     TopicIndex, TopicMetrics,

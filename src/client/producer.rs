@@ -8,6 +8,7 @@ use super::shared::{ClientRole, Shared, State};
 use super::{Error, ErrorKind, Pending, Promise};
 use crate::engine::Time;
 pub use crate::engine::group::GroupMetadata;
+use crate::engine::metrics::Family;
 use crate::engine::ops::{CommittedOffset, Completion, Output, Partitions};
 use crate::engine::producer::{self, Event};
 pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
@@ -93,6 +94,15 @@ impl ClientRole for Machine {
     type Locked = Locked;
     type Unlocked = Unlocked;
     type Done = Done;
+    const METRICS: &str = "producer";
+
+    fn families(state: &State<Self>, _unlocked: &Unlocked, now: Time) -> Vec<Family> {
+        state.role.families(now)
+    }
+
+    fn windows(state: &State<Self>, now: Time) -> Vec<Family> {
+        state.role.windows(now)
+    }
 
     fn poll_done(state: &mut State<Self>, unlocked: &Unlocked) -> Option<Done> {
         let State { role, local, .. } = state;

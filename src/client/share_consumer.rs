@@ -2,8 +2,11 @@
 
 use super::config::{ClientType, Config};
 use super::core::{Client, deadline};
+use super::poll_clock::PollClock;
 use super::shared::{ClientRole, Shared, State};
 use super::{Error, Pending, Promise, Slice};
+use crate::engine::Time;
+use crate::engine::metrics::Family;
 use crate::engine::share::{self, AckResults, Acknowledgement};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,12 +20,20 @@ pub type ShareConsumer = Client<Machine>;
 /// Settings that are read without the lock.
 pub struct Unlocked {
     group: String,
+    polls: PollClock,
 }
 
 impl ClientRole for Machine {
     type Locked = ();
     type Unlocked = Unlocked;
     type Done = (Promise<AckResults>, AckResults);
+    const METRICS: &str = "consumer-share";
+
+    fn families(state: &State<Self>, unlocked: &Unlocked, now: Time) -> Vec<Family> {
+        let mut families = state.role.families(now);
+        families.push(unlocked.polls.family("consumer-share-metrics", now));
+        families
+    }
 
     fn poll_done(state: &mut State<Self>, _unlocked: &Unlocked) -> Option<Self::Done> {
         state.role.poll_done()
@@ -46,7 +57,7 @@ impl Client<Machine> {
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::ShareConsumer)?;
         let role = config.share_consumer()?;
-        let unlocked = Unlocked { group: role.member.group.clone() };
+        let unlocked = Unlocked { group: role.member.group.clone(), polls: PollClock::default() };
         Ok(Self::start(Machine::new(role), unlocked, config.connecting()?, config.api_timeout()))
     }
 
@@ -78,7 +89,18 @@ impl Client<Machine> {
     /// Returns up to `max_records` buffered records, and asks the brokers for more if there are none. Never blocks. An error
     /// is returned once, after the records that arrived before it.
     pub fn try_poll(&self, max_records: usize) -> Result<Vec<Slice>, Error> {
-        self.update(|now, s| s.role.poll_records(now, max_records))?
+        self.note_poll(true);
+        let result = self.update(|now, s| s.role.poll_records(now, max_records))?;
+        if result.as_ref().map_or(true, |slices| !slices.is_empty()) {
+            self.note_poll(false);
+        }
+        result
+    }
+
+    /// Notes that a poll begins, unless one has, or that it ends. [`ShareConsumer::try_poll`] notes both, unless it returns no
+    /// records.
+    pub fn note_poll(&self, begins: bool) {
+        self.unlocked().polls.note(self.now(), begins);
     }
 
     /// Waits until [`ShareConsumer::try_poll`] returns something.

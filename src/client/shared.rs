@@ -8,8 +8,10 @@
 use super::completion::{catch, closed};
 use super::event_loop::ExternalPollers;
 use super::fork::Birth;
+use super::identity::Identity;
 use super::inline_polling::InlinePolling;
 use super::{Error, ErrorKind, LoginMailbox, dispatch};
+use crate::engine::metrics::Family;
 use crate::engine::{Role, Time};
 use crate::net::Poller;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -26,6 +28,15 @@ pub trait ClientRole: Role + Sized + 'static {
     /// The result of a call or of an operation, on its way to the caller that waits for it.
     type Done: Send;
 
+    /// Java's name of the client in the groups of its metrics.
+    const METRICS: &str;
+
+    /// Returns the metrics of the state machine.
+    fn families(state: &State<Self>, unlocked: &Self::Unlocked, now: Time) -> Vec<Family>;
+    /// Returns what librdkafka's statistics say of windows of time, beyond the network.
+    fn windows(_state: &State<Self>, _now: Time) -> Vec<Family> {
+        Vec::new()
+    }
     /// Returns the next result.
     fn poll_done(state: &mut State<Self>, unlocked: &Self::Unlocked) -> Option<Self::Done>;
     /// Passes a result to the caller that waits for it. Runs without the lock.
@@ -107,6 +118,7 @@ pub struct Shared<R: ClientRole> {
     pub(super) inline: InlinePolling,
     pub(super) external: ExternalPollers,
     pub login_mailbox: Option<LoginMailbox>,
+    pub(super) identity: Identity,
 }
 
 impl<R: ClientRole> Shared<R> {
@@ -128,6 +140,7 @@ impl<R: ClientRole> Shared<R> {
             inline: InlinePolling::default(),
             external: ExternalPollers::default(),
             login_mailbox: needs_login_mailbox.then(LoginMailbox::default),
+            identity: Identity::default(),
         }
     }
 
@@ -302,6 +315,7 @@ impl<R: ClientRole> Shared<R> {
 
     /// Fails everything that has no result yet, because the client is closed.
     pub fn fail_all(&self) {
+        self.identity.fail(&self.why_closed());
         let mut state = self.state();
         R::fail_all(&mut state, &self.why_closed());
         self.after_change(&mut state);

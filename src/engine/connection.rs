@@ -9,6 +9,8 @@
 //! means that the stream is damaged.
 
 mod cluster_id;
+mod errors;
+mod exchanges;
 mod idle;
 mod too_large;
 
@@ -22,6 +24,7 @@ use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_au
 use crate::frame::{BadLength, Frames};
 use crate::wire::{Reader, Writer};
 use bytes::Bytes;
+pub use exchanges::Exchange;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +51,7 @@ struct InFlight<T> {
     correlation_id: i32,
     api: &'static Info,
     version: i16,
+    sent_at: Time,
     deadline: Time,
     /// The size of the request, in bytes.
     size: usize,
@@ -137,6 +141,8 @@ pub struct Connection<T> {
     /// The ID of the client's cluster, if the broker has to show that it is of this cluster.
     cluster: Option<String>,
     max_frame: usize,
+    /// What the network has not counted yet.
+    exchanges: Vec<Exchange>,
 }
 
 impl<T> Connection<T> {
@@ -218,6 +224,7 @@ impl<T> Connection<T> {
             is_proved: false,
             cluster: None,
             max_frame,
+            exchanges: Vec::new(),
         }
     }
 
@@ -269,6 +276,7 @@ impl<T> Connection<T> {
             correlation_id,
             api: call.api(),
             version,
+            sent_at: self.used_at,
             deadline,
             size: 0,
             owner: Owner::Connection,
@@ -348,8 +356,8 @@ impl<T> Connection<T> {
         let size = parts.iter().map(Bytes::len).sum();
         self.outbox.extend(parts);
         if call.is_answered() {
-            let (api, owner) = (call.api(), Owner::Caller(token));
-            self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, size, owner });
+            let (api, owner, sent_at) = (call.api(), Owner::Caller(token), self.used_at);
+            self.in_flight.push_back(InFlight { correlation_id, api, version, sent_at, deadline, size, owner });
         } else {
             self.unanswered.push((token, version, deadline));
             self.is_unconfirmed = true;
@@ -396,6 +404,8 @@ impl<T> Connection<T> {
         let Some(asked) = self.in_flight.pop_front() else {
             return Err(Error::new(ErrorKind::Network, "unexpected response: no request is in flight"));
         };
+        let (api, size, latency) = (asked.api, frame.len() + 4, now.since(asked.sent_at));
+        self.exchanges.push(Exchange::Received { api, size, latency });
         if matches!(asked.owner, Owner::ConnectionBare) {
             return self.handle_bare(now, asked.deadline, &frame);
         }
@@ -467,6 +477,9 @@ impl<T> Connection<T> {
 
     fn be_ready(&mut self, now: Time, deadline: Time, session: Option<Duration>) {
         self.frames.allow(self.max_frame);
+        if self.login.is_some() {
+            self.exchanges.push(Exchange::Login { again: self.is_proved });
+        }
         self.login = None;
         if let Some(lifetime) = session {
             self.timers.set(ConnectionTimer::Renewal, now + lifetime * RENEW_AT / 100);
@@ -498,7 +511,16 @@ impl<T> Connection<T> {
                 let length = u32::try_from(token.len()).unwrap_or(u32::MAX).to_be_bytes();
                 self.outbox.extend([Bytes::copy_from_slice(&length), token]);
                 let (api, owner) = (&sasl_authenticate::API, Owner::ConnectionBare);
-                self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, size: 0, owner });
+                let (version, sent_at) = (0, self.used_at);
+                self.in_flight.push_back(InFlight {
+                    correlation_id: 0,
+                    api,
+                    version,
+                    sent_at,
+                    deadline,
+                    size: 0,
+                    owner,
+                });
                 Ok(())
             }
             Message::Ask(call) => {
@@ -568,20 +590,6 @@ impl<T> Connection<T> {
         proof.map(|proof| &proof.credentials)
     }
 
-    fn not_kafka(&self, bad: BadLength) -> Error {
-        if self.state == ConnectionState::Ready {
-            // The peer spoke Kafka's protocol before, so the stream is damaged. Another connection may work.
-            return Error::new(ErrorKind::Network, format!("the broker's response is damaged: {bad}"));
-        }
-        let error = Error::new(ErrorKind::Decode, format!("peer does not speak Kafka's protocol: {bad}"));
-        match bad.found {
-            [b'H', b'T', b'T', b'P'] => error.with_hint("this is an HTTP server; check the port"),
-            [0x15 | 0x16, 3, ..] => error
-                .with_hint("this port speaks TLS: set security.protocol to SSL or SASL_SSL, or use the plaintext port"),
-            _ => error.with_hint("check host and port"),
-        }
-    }
-
     /// Ends the connection: every request in flight fails with `error`.
     pub fn fail(&mut self, error: &Error) {
         self.state = ConnectionState::Failed;
@@ -600,25 +608,9 @@ impl<T> Connection<T> {
         self.responses.extend(unanswered.chain(asked).map(|(token, error)| (token, Err(error))));
     }
 
-    /// Returns the error for a connection that the peer closed in this state.
-    pub fn closed_by_peer(&self) -> Error {
-        match (&self.state, &self.login) {
-            (ConnectionState::Negotiating | ConnectionState::Probing(_), _) => {
-                Error::new(ErrorKind::Network, "connection closed during ApiVersions negotiation").with_hint(
-                    if self.proof.is_some() {
-                        "is this a TLS listener (security.protocol=SASL_SSL), or a broker before 0.10?"
-                    } else {
-                        "is this a TLS listener (security.protocol=SSL or SASL_SSL)?"
-                    },
-                )
-            }
-            (ConnectionState::Authenticating, Some(login)) => login.closed_by_peer(),
-            (ConnectionState::Ready, _) if self.proof.is_none() && !self.has_answered => {
-                Error::new(ErrorKind::Network, "connection closed by the broker at the first request")
-                    .with_hint("does this listener require SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?")
-            }
-            _ => Error::new(ErrorKind::Network, "connection closed by the broker"),
-        }
+    /// Returns the requests, responses and logins since the last call.
+    pub fn exchanges(&mut self) -> impl Iterator<Item = Exchange> + '_ {
+        self.exchanges.drain(..)
     }
 
     /// Returns the next bytes to send.
@@ -689,6 +681,7 @@ impl<T> Connection<T> {
             Error::new(ErrorKind::Config, format!("cannot encode the request: {e}"))
         })?;
         self.next_correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
+        self.exchanges.push(Exchange::Sent(length as usize + 4));
         Ok((parts, correlation_id))
     }
 }

@@ -9,6 +9,8 @@
 //! * [`Network`]: all connections of a client, bootstrap and metadata.
 //! * [`group`]: membership of a group.
 //! * [`Role`]: what the client does: [`producer`], [`consumer`], [`share`], or single operations ([`ops`]).
+//! * [`metrics`]: what the client counts and measures.
+//! * [`telemetry`]: pushes metrics to brokers (KIP-714).
 //! * [`timers`]: the deadlines of a state machine.
 //! * [`legacy`]: state machines for Kafka before 0.8.
 
@@ -22,6 +24,7 @@ mod error;
 pub mod group;
 mod in_flight;
 pub mod legacy;
+pub mod metrics;
 mod network;
 pub mod ops;
 mod outage;
@@ -29,6 +32,7 @@ pub mod producer;
 mod role;
 pub mod sasl;
 pub mod share;
+pub mod telemetry;
 pub mod timers;
 mod topic_errors;
 mod topic_partition;
@@ -37,10 +41,10 @@ pub mod version_probe;
 pub use backoff::{Backoff, wait_after};
 pub use call::{Call, Reply};
 pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic};
-pub use connection::{Connection, ConnectionId, LARGE_REQUEST, Proof};
+pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, Proof};
 pub use error::{Error, ErrorKind};
 pub use in_flight::RequestsInFlight;
-pub use network::{Action, Network, NetworkConfig};
+pub use network::{Action, LinkState, Network, NetworkConfig, NetworkMetrics};
 pub use role::{ClientResponse, Deadline, MetadataDemand, Outgoing, Role, Target};
 pub use topic_partition::{TopicIdPartition, TopicPartition};
 

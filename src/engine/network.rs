@@ -11,11 +11,14 @@
 
 mod attempts;
 mod brokers;
+mod counting;
 mod metadata_requests;
+mod metrics;
 mod peer;
 mod refusal;
 mod version_probes;
 
+pub use self::metrics::{LinkState, NetworkMetrics};
 use self::peer::{Attempt, Link, Peer, PeerId, PeerToken};
 use super::sasl::{Credentials, Nonces};
 use super::version_probe::VersionProbe;
@@ -119,6 +122,7 @@ pub struct Network {
     refused_tokens: u32,
     /// Whether the token provider has to be asked again.
     demands_token: bool,
+    metrics: NetworkMetrics,
 }
 
 impl Network {
@@ -150,6 +154,7 @@ impl Network {
             no_token: None,
             refused_tokens: 0,
             demands_token: false,
+            metrics: NetworkMetrics::default(),
             config,
         };
         for (i, (host, port)) in this.config.bootstrap.clone().into_iter().enumerate() {
@@ -169,6 +174,7 @@ impl Network {
             queue: VecDeque::new(),
             error: None,
             attempt: Attempt::default(),
+            connects: 0,
         };
         self.peers.insert(id, peer);
     }
@@ -352,6 +358,8 @@ impl Network {
             self.actions.push_back(Action::Send(connection, bytes));
         }
         peer.link = Link::Up(connection, Box::new(c));
+        peer.connects += 1;
+        self.metrics.note_opened(now, peer.connects > 1);
         if is_ready {
             self.handle_ready(now, id);
         }
@@ -502,6 +510,10 @@ impl Network {
     /// Ends a peer's connection. Requests in flight, and those that wait for the connection, fail.
     fn lose(&mut self, now: Time, id: PeerId, error: &Error) {
         self.note_end(id);
+        self.count(now, id);
+        if matches!(error.kind(), ErrorKind::Authentication | ErrorKind::NoToken) {
+            self.metrics.note_refused_login(now);
+        }
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -510,9 +522,11 @@ impl Network {
         match std::mem::replace(&mut peer.link, Link::Waiting(now + wait)) {
             Link::Connecting(connection, _) => {
                 self.connections.remove(&connection);
+                self.metrics.unconnected.note(now);
             }
             Link::Up(connection, mut c) => {
                 self.connections.remove(&connection);
+                self.metrics.note_closed(now);
                 c.fail(&error);
                 while let Some((token, result)) = c.poll_response() {
                     self.complete(now, id, token, result);
@@ -541,6 +555,9 @@ impl Network {
 
     /// Handles a connection's responses. A metadata response may give the connection to another peer.
     fn collect(&mut self, now: Time, connection: ConnectionId) {
+        if let Some(id) = self.connections.get(&connection).copied() {
+            self.count(now, id);
+        }
         while let Some(id) = self.connections.get(&connection).copied()
             && let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id)
             && let Some((token, result)) = c.poll_response()
@@ -627,6 +644,7 @@ impl Network {
                         self.actions.push_back(Action::Close(connection));
                         self.connections.remove(&connection);
                         peer.link = Link::Idle;
+                        self.metrics.note_closed(now);
                     } else if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
                         if !self.tries_again(now, id) && !self.reconnects(now, id, false) {

@@ -7,7 +7,7 @@ use super::error::no_pickle;
 use super::login_mailbox;
 use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
-use super::{arguments, config};
+use super::{arguments, config, metrics};
 use crate::api::ErrorCode;
 use crate::client::{self, AnyClient, ClientType, Route};
 use pyo3::prelude::*;
@@ -118,6 +118,35 @@ impl AdminCore {
             names.sort_unstable();
             Ok(PyList::new(py, names)?.into_any().unbind())
         }))
+    }
+
+    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
+    #[pyo3(name = "_families", signature = (detail=false))]
+    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
+        metrics::families(py, &self.client, detail)
+    }
+
+    /// Returns the ID that a broker gives the client (KIP-714).
+    #[pyo3(name = "_instance_id")]
+    fn instance_id(&self) -> PyResult<Pending> {
+        metrics::instance_id(self.any(), self.client.instance_id()?)
+    }
+
+    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
+    #[pyo3(name = "_set_application_metrics")]
+    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
+        self.client.set_application_metrics(metrics);
+    }
+
+    /// The configured `client.id`.
+    #[getter(_client_id)]
+    fn client_id(&self) -> &str {
+        self.client.id()
+    }
+
+    #[pyo3(name = "_is_closed")]
+    fn is_closed(&self) -> bool {
+        self.client.check().is_err()
     }
 
     /// Closes the client.

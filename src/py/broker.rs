@@ -3,7 +3,10 @@
 use super::construct::{construct, list};
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, TlsServer, Version, legacy};
+use crate::broker::{
+    Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, TelemetryPush, TlsServer, Version, legacy,
+};
+use crate::otlp::{DELTA, Data, KeyValue, Value};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -54,7 +57,7 @@ impl DevBrokerCore {
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
         config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, super_users=None,
-        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None, racks=Vec::new(), first_node=1
+        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None, racks=Vec::new(), first_node=1, telemetry=false
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -78,6 +81,7 @@ impl DevBrokerCore {
         client_ca: Option<String>,
         racks: Vec<String>,
         first_node: i32,
+        telemetry: bool,
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
@@ -127,6 +131,7 @@ impl DevBrokerCore {
             acls,
             tls,
             as_version,
+            telemetry,
             legacy,
             ..Options::default()
         };
@@ -218,6 +223,18 @@ impl DevBrokerCore {
         list(py, requests)
     }
 
+    /// Returns what clients pushed: `(client instance ID, terminating, compression, labels, metrics)`. A metric is
+    /// `(name, type, attributes, value)`, where the type is `gauge`, `sum` or `delta`.
+    #[pyo3(name = "_telemetry")]
+    fn telemetry(&self, py: Python<'_>) -> PyResult<Vec<Pushed>> {
+        Ok(self.command(py, Control::telemetry)?.into_iter().map(pushed).collect())
+    }
+
+    #[pyo3(name = "_want_telemetry")]
+    fn want_telemetry(&self, py: Python<'_>, metrics: Vec<String>, interval_ms: i32, delta: bool) -> PyResult<()> {
+        self.command(py, |control| control.want_telemetry(metrics, interval_ms, delta))
+    }
+
     /// Returns the topics that each node of Kafka 0.7 registers in ZooKeeper, with their numbers of partitions.
     #[pyo3(name = "_registered")]
     fn registered(&self, py: Python<'_>) -> PyResult<Vec<(i32, String, i32)>> {
@@ -258,6 +275,42 @@ impl DevBrokerCore {
     fn clear_faults(&self, py: Python<'_>) -> PyResult<()> {
         self.command(py, Control::clear_faults)
     }
+}
+
+/// Labels or attributes.
+type Labels = BTreeMap<String, String>;
+/// A metric's name, type, attributes and value.
+type PushedMetric = (String, &'static str, Labels, f64);
+/// A push: the client's ID, whether it is the last, its compression, the client's labels, and the metrics.
+type Pushed = (String, bool, &'static str, Labels, Vec<PushedMetric>);
+
+fn labels(pairs: Vec<KeyValue>) -> Labels {
+    pairs.into_iter().map(|p| (p.key, p.value.and_then(|v| v.string_value).unwrap_or_default())).collect()
+}
+
+fn pushed(push: TelemetryPush) -> Pushed {
+    let (mut of_client, mut metrics) = (Labels::new(), Vec::new());
+    for resource in push.metrics.resource_metrics {
+        of_client.extend(labels(resource.resource.unwrap_or_default().attributes));
+        for metric in resource.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
+            let (kind, points) = match metric.data {
+                Some(Data::Gauge(gauge)) => ("gauge", gauge.data_points),
+                Some(Data::Sum(sum)) => {
+                    (if sum.aggregation_temporality == DELTA { "delta" } else { "sum" }, sum.data_points)
+                }
+                None => continue,
+            };
+            for point in points {
+                let value = match point.value {
+                    Some(Value::Double(n)) => n,
+                    Some(Value::Int(n)) => n as f64,
+                    None => continue,
+                };
+                metrics.push((metric.name.clone(), kind, labels(point.attributes), value));
+            }
+        }
+    }
+    (push.client_instance_id, push.terminating, push.compression, of_client, metrics)
 }
 
 fn mechanisms(py: Python<'_>, users: Users) -> PyResult<BTreeMap<String, BTreeMap<String, String>>> {

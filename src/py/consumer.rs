@@ -15,8 +15,8 @@ use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::record::Record;
 use super::records::Records;
-use super::{arguments, assignors, config};
-use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Slice, TopicPartition};
+use super::{arguments, assignors, config, metrics};
+use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Number, Slice, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -288,15 +288,23 @@ impl ConsumerCore {
         let max_records = max_records.unwrap_or(self.max_poll_records);
         let max_bytes = max_bytes.map_or(POLL_BYTES, |bytes| bytes.clamp(1, POLL_BYTES));
         self.client.note_progress();
+        self.client.note_poll(true);
         self.buffer().finish(&self.client, Processed::All);
         self.follow(py)?;
         let records = self.gather(max_records, max_bytes)?;
         if records.len() > 0 || max_records == 0 {
+            self.client.note_poll(false);
             return Ok(Some(records));
         }
         match self.fetch(py, Deadline::after(timeout), max_records, max_bytes)? {
             Fetched::End => Ok(None),
-            Fetched::Nothing => Ok(Some(Records::new(Vec::new()))),
+            Fetched::Nothing => {
+                // `AsyncConsumer` continues the poll.
+                if timeout != Some(0.0) {
+                    self.client.note_poll(false);
+                }
+                Ok(Some(Records::new(Vec::new())))
+            }
             Fetched::Records => self.gather(max_records, max_bytes).map(Some),
         }
     }
@@ -603,6 +611,25 @@ impl ConsumerCore {
         Ok(lag.into_iter().map(own).collect())
     }
 
+    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
+    #[pyo3(name = "_families", signature = (detail=false))]
+    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
+        let mut families = py.detach(|| self.client.families(detail))?;
+        let buffer = self.buffer();
+        for family in &mut families {
+            // The client's position is after the records that the program has not taken from the delivery buffer.
+            if let [(_, topic), (key, partition)] = &*family.tags
+                && key == "partition"
+                && let Some((_, Number::Int(lag))) = family.values.iter_mut().find(|(name, _)| name == "records-lag")
+            {
+                let backlog = buffer.backlog(topic, partition.parse().unwrap_or(-1));
+                *lag += u64::try_from(backlog).unwrap_or(0);
+            }
+        }
+        drop(buffer);
+        metrics::to_python(py, families)
+    }
+
     #[pyo3(name = "_partitions_for", signature = (topic, timeout))]
     fn partitions_for(
         &self,
@@ -636,6 +663,24 @@ impl ConsumerCore {
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout
+    }
+
+    /// Returns the ID that a broker gives the client (KIP-714).
+    #[pyo3(name = "_instance_id")]
+    fn instance_id(&self) -> PyResult<Pending> {
+        metrics::instance_id(self.any(), self.client.instance_id()?)
+    }
+
+    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
+    #[pyo3(name = "_set_application_metrics")]
+    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
+        self.client.set_application_metrics(metrics);
+    }
+
+    /// The configured `client.id`.
+    #[getter(_client_id)]
+    fn client_id(&self) -> &str {
+        self.client.id()
     }
 
     #[pyo3(name = "_is_closed")]

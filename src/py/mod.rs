@@ -29,6 +29,7 @@ mod event_loop;
 mod legacy;
 mod login_mailbox;
 mod loop_future;
+mod metrics;
 mod pending;
 mod producer;
 mod protocol;

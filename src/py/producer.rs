@@ -8,7 +8,6 @@
 use super::arrow::{ArrowRows, RowCursor};
 use super::bytes_like::{BytesLike, Header, Headers, Items};
 use super::commits::OffsetToCommit;
-use super::construct::construct;
 use super::deadline::{Deadline, wait_for};
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
@@ -16,7 +15,7 @@ use super::login_mailbox;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::wait_source::BufferRoom;
-use super::{arguments, config};
+use super::{arguments, config, metrics};
 use crate::api::ErrorCode;
 use crate::arrow::{Invalid, Row};
 use crate::client::{
@@ -424,40 +423,10 @@ impl ProducerCore {
         Ok(Pending::explained(what, self.any(), pending, int_list, move || client.why(asked)))
     }
 
-    /// Returns the `ProducerMetrics`. Times are in seconds.
-    #[pyo3(name = "_metrics")]
-    fn metrics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let metrics = self.client.metrics()?;
-        let (topics, brokers) = (PyDict::new(py), PyDict::new(py));
-        for (name, m) in &metrics.topics {
-            let topic = construct!(py, "klamm.metrics.TopicMetrics", {
-                records: m.records,
-                bytes: m.bytes,
-                batches: m.batches,
-                errors: m.errors,
-                retries: m.retries,
-                queue_time: m.queue_time.as_secs_f64(),
-            })?;
-            topics.set_item(&**name, topic)?;
-        }
-        for (node, m) in &metrics.brokers {
-            let broker = construct!(py, "klamm.metrics.BrokerMetrics", {
-                requests: m.requests,
-                bytes: m.bytes,
-                errors: m.errors,
-                in_flight: m.in_flight,
-                request_latency: m.latency.as_secs_f64(),
-                max_request_latency: m.max_latency.as_secs_f64(),
-                throttled: m.throttled.as_secs_f64(),
-            })?;
-            brokers.set_item(node, broker)?;
-        }
-        construct!(py, "klamm.metrics.ProducerMetrics", {
-            topics: topics,
-            brokers: brokers,
-            buffered_bytes: metrics.buffered_bytes,
-            outstanding: metrics.outstanding,
-        })
+    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
+    #[pyo3(name = "_families", signature = (detail=false))]
+    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
+        metrics::families(py, &self.client, detail)
     }
 
     /// Closes the client and drops the records that are not sent by then.
@@ -491,6 +460,29 @@ impl ProducerCore {
     }
 
     /// Returns the number of records in flight or in the buffer. 0 if the client is closed.
+    #[pyo3(name = "_is_closed")]
+    fn is_closed(&self) -> bool {
+        self.client.check().is_err()
+    }
+
+    /// Returns the ID that a broker gives the client (KIP-714).
+    #[pyo3(name = "_instance_id")]
+    fn instance_id(&self) -> PyResult<Pending> {
+        metrics::instance_id(self.any(), self.client.instance_id()?)
+    }
+
+    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
+    #[pyo3(name = "_set_application_metrics")]
+    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
+        self.client.set_application_metrics(metrics);
+    }
+
+    /// The configured `client.id`.
+    #[getter(_client_id)]
+    fn client_id(&self) -> &str {
+        self.client.id()
+    }
+
     #[pyo3(name = "_outstanding")]
     fn outstanding(&self) -> u64 {
         if self.client.check().is_ok() { self.client.outstanding() } else { 0 }

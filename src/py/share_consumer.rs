@@ -12,7 +12,7 @@ use super::loop_future::LoopFuture;
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
 use super::records::Records;
-use super::{arguments, config};
+use super::{arguments, config, metrics};
 use crate::api::ErrorCode;
 use crate::client::{self, AckResults, Acknowledgement, ClientType, Error};
 use pyo3::prelude::*;
@@ -201,6 +201,12 @@ fn results(py: Python<'_>, outcomes: AckResults) -> PyResult<Py<PyAny>> {
 
 #[pymethods]
 impl ShareConsumerCore {
+    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
+    #[pyo3(name = "_families", signature = (detail=false))]
+    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
+        metrics::families(py, &self.client, detail)
+    }
+
     #[new]
     #[pyo3(signature = (bootstrap_servers=None, group_id=None, topics=None, **config))]
     fn new(
@@ -399,6 +405,24 @@ impl ShareConsumerCore {
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout
+    }
+
+    /// Returns the ID that a broker gives the client (KIP-714).
+    #[pyo3(name = "_instance_id")]
+    fn instance_id(&self) -> PyResult<Pending> {
+        metrics::instance_id(self.client.clone(), self.client.instance_id()?)
+    }
+
+    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
+    #[pyo3(name = "_set_application_metrics")]
+    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
+        self.client.set_application_metrics(metrics);
+    }
+
+    /// The configured `client.id`.
+    #[getter(_client_id)]
+    fn client_id(&self) -> &str {
+        self.client.id()
     }
 
     #[pyo3(name = "_is_closed")]

@@ -28,19 +28,23 @@ const LAYERS: &[Layer] = &[
     pure("random", &[]),
     pure("wire", &[]),
     pure("compress", &[]),
+    pure("otlp", &[]),
     pure("frame", &["wire"]),
     pure("api", &["wire"]),
     pure("record", &["wire", "compress"]),
     pure("legacy", &["wire", "compress", "frame", "record"]),
-    pure("engine", &["random", "wire", "compress", "frame", "api", "record", "legacy"]),
+    pure("engine", &["random", "wire", "compress", "otlp", "frame", "api", "record", "legacy"]),
     layer("net", &[]),
     layer("client", &["wire", "compress", "frame", "api", "record", "legacy", "engine", "net"]),
     // Never engine or client: both ends of a connection must not share one misunderstanding.
-    layer("broker", &["random", "wire", "compress", "frame", "api", "record", "legacy", "net"]),
+    layer("broker", &["random", "wire", "compress", "otlp", "frame", "api", "record", "legacy", "net"]),
     pure("arrow", &["record"]),
     pure("registry", &["record", "arrow"]),
     // The codec layers are exposed as they are (`klamm.protocol`); engine and net only through the client.
-    layer("py", &["wire", "compress", "frame", "api", "record", "legacy", "client", "broker", "arrow", "registry"]),
+    layer(
+        "py",
+        &["wire", "compress", "otlp", "frame", "api", "record", "legacy", "client", "broker", "arrow", "registry"],
+    ),
 ];
 
 /// Modules of `std` and other names that a pure layer must not touch.

@@ -119,8 +119,9 @@ class RealKafka:
         *,
         listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
+        classes: Path | None = None,
     ) -> None:
-        """`listeners` are additional listeners: names in capitals, and their security protocols."""
+        """`listeners` are additional listeners: names in capitals, and their security protocols. `classes` has plug-ins."""
         self.version = version
         self.bootstrap_servers = ""
         self.controller = ""
@@ -129,6 +130,7 @@ class RealKafka:
         self._features = dict(features or {})
         self._listeners = dict(listeners or {})
         self._format_options = list(format_options)
+        self._classes = classes
         self.addresses: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
@@ -146,7 +148,8 @@ class RealKafka:
         jars = kafka_jars(self.version)
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:
-                self._launch([java, *self._jvm_options, "-cp", f"{jars}/*"])
+                path = f"{jars}/*" if self._classes is None else f"{self._classes}:{jars}/*"
+                self._launch([java, *self._jvm_options, "-cp", path])
             except _PortTakenError:
                 self.stop()
                 if attempt == PORT_ATTEMPTS:

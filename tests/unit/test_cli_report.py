@@ -97,3 +97,27 @@ def test_a_png_is_drawn_where_matplotlib_is(report, tmp_path):
 @pytest.mark.parametrize(("largest", "step"), [(0, 1), (1, 0.2), (5, 1), (6, 2), (99, 20), (101, 50), (1e6, 2e5)])
 def test_ticks_are_round(largest, step):
     assert nice_step(largest) == pytest.approx(step)
+
+
+def test_all_panels_have_one_time_axis_rates_are_steps_and_zero_is_drawn(report):
+    text = row() + row(batch=1, time="2026-03-01T12:00:10.000Z", records=10, bytes=None, lag=None)
+    _, _, html = report(text)
+    page = ET.fromstring(html.removeprefix("<!doctype html>\n").replace('<meta charset="utf-8">', ""))  # noqa: S314
+    charts = list(page.iter("svg"))
+    times = [[label.text for label in chart.iter("text") if label.text.endswith(" s")] for chart in charts]
+    assert times[0] == times[1] == times[2]
+    tracks = [chart.find("polyline").get("points").split() for chart in charts]
+    assert [len(track) for track in tracks] == [4, 2, 2], "a rate holds for a whole batch"
+    (first, second, *_), lag = [point.split(",") for point in tracks[0]], tracks[2]
+    assert first[1] == second[1], "a step is level"
+    assert first[0] != second[0]
+    assert lag[0] == lag[1], "the lag is known at the end of a batch"
+    assert all(len([line for line in chart.iter("line") if line.get("class") == "zero"]) == 1 for chart in charts)
+
+
+def test_the_title_names_the_queries_and_the_time(report):
+    _, _, html = report(row(query="a & b") + row(query="c", time="2026-03-01T11:00:00.000Z"))
+    page = ET.fromstring(html.removeprefix("<!doctype html>\n").replace('<meta charset="utf-8">', ""))  # noqa: S314
+    title, (headline,) = page.find("head/title"), page.iter("h1")
+    assert title.text == headline.text
+    assert headline.text.startswith("a & b, c from 2026-03-01 ")

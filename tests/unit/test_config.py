@@ -209,7 +209,7 @@ ELSEWHERE = {
     "compression.level": ("compression.zstd.level", "snappy and lz4 have none"),
     "partitioner.ignore.keys": ("partitioner", "=uniform"),
     "socket.timeout.ms": ("request.timeout.ms", "milliseconds"),
-    "stats_cb": ("", "`metrics()`"),
+    "metric.reporters": ("", "`metrics()`"),
     "dr_msg_cb": ("", "`on_delivery`"),
     "value.serializer": ("", "`value_serializer`"),
 }

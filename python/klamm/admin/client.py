@@ -19,12 +19,18 @@ from klamm.admin.users import AsyncUsers, Users
 from klamm.foreign import ADMIN
 from klamm.hints import explained
 from klamm.record import timed
+from klamm.statistics import take
+from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.waiting import Asyncio, Blocking, documented_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from typing_extensions import Self, Unpack
+
+    from klamm.config import AdminConfig, Bootstrap
+    from klamm.metrics import AdminMetrics
     from klamm.record import TopicPartition
 
 
@@ -33,12 +39,35 @@ class _Admin(Calls):
 
     _close_timeout = 0.0
 
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        *,
+        stats_cb: Callable[[str], object] | None = None,
+        **config: Unpack[AdminConfig],
+    ) -> Self:
+        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
+        self: Self = super().__new__(cls, bootstrap_servers, **config)
+        if stats is not None:
+            stats.start(self, "admin")
+        return self
+
+    def metrics(self) -> AdminMetrics:
+        """Return what the client has counted and measured, under the names of Java's metrics.
+
+        After `close`, this returns the last values.
+        """
+        from klamm.metrics import AdminMetrics
+
+        return AdminMetrics._of(self)
+
     async def _end(self, timeout: float | None, processed: bool | None) -> None:  # noqa: ARG002
         self._close()
 
 
 @explained(ADMIN)
 class Admin(
+    BlockingTelemetry,
     Blocking,
     _Admin,
     Acls,
@@ -60,6 +89,7 @@ class Admin(
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
     Raises:
@@ -99,6 +129,7 @@ class Admin(
 @explained(ADMIN)
 @documented_by(Admin)
 class AsyncAdmin(
+    AsyncTelemetry,
     Asyncio,
     _Admin,
     AsyncAcls,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klamm.cli.options import add_json
 from klamm.cli.output import CommandError, show
@@ -149,21 +149,31 @@ def summary(query: str, batches: list[Batch]) -> dict[str, Any]:
     }
 
 
-Series = dict[str, list[tuple[float, float]]]
+class Point(NamedTuple):
+    """A value of one chart, and the seconds from the first batch for which it holds: a rate holds for a whole batch."""
+
+    begin: float
+    end: float
+    value: float
+
+
+Series = dict[str, list[Point]]
+LAG = "lag in records"
 
 
 def series(batches: list[Batch]) -> dict[str, Series]:
-    """Return the points of each chart and query, by the seconds from the first batch to the end of each."""
+    """Return the points of each chart and query. The lag is known at the end of a batch only."""
     first = batches[0].begin
-    charts: dict[str, Series] = {"records per second": {}, "MB per second": {}, "lag in records": {}}
+    charts: dict[str, Series] = {"records per second": {}, "MB per second": {}, LAG: {}}
     for batch in sorted(batches, key=lambda batch: batch.end):
-        values: dict[str, float | None] = {"lag in records": batch.lag}
+        values: dict[str, float | None] = {LAG: batch.lag}
         if batch.seconds:
             values["records per second"] = batch.records / batch.seconds
             values["MB per second"] = None if batch.bytes is None else batch.bytes / batch.seconds / 1e6
         for chart, value in values.items():
             if value is not None:
-                charts[chart].setdefault(batch.query, []).append((batch.end - first, value))
+                begin = (batch.end if chart == LAG else batch.begin) - first
+                charts[chart].setdefault(batch.query, []).append(Point(begin, batch.end - first, value))
     return {chart: lines for chart, lines in charts.items() if lines}
 
 
@@ -171,27 +181,38 @@ def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
     """Return the HTML page."""
     names = queries(batches)
     legend = "".join(f'<span class="q{at % COLOURS}">● {escape(name)}</span> ' for at, name in enumerate(names))
-    charts = "".join(f"<h2>{escape(title)}</h2>\n{drawing(lines, names)}\n" for title, lines in series(batches).items())
+    found = series(batches)
+    x_end = last_second(found)
+    charts = "".join(f"<h2>{escape(title)}</h2>\n{drawing(lines, names, x_end)}\n" for title, lines in found.items())
+    title = escape(headline(batches))
     head = "".join(f"<th>{escape(name)}</th>" for name in sums[0])
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(show(cell))}</td>" for cell in row.values()) + "</tr>\n" for row in sums
     )
-    begin = datetime.fromtimestamp(batches[0].begin).astimezone()
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>klamm report</title>\n<style>{STYLE}</style>'
-        f"</head>\n<body><h1>Streams from {begin:%Y-%m-%d %H:%M:%S %Z}</h1>\n<p>{legend}</p>\n"
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n<style>{STYLE}</style>'
+        f"</head>\n<body><h1>{title}</h1>\n<p>{legend}</p>\n"
         f"{charts}<table><tr>{head}</tr>\n{rows}</table></body></html>\n"
     )
 
 
-def drawing(lines: Series, names: list[str]) -> str:
-    """Return one chart as SVG: a line for each query, and a dot with a tooltip for each batch."""
-    points = [point for line in lines.values() for point in line]
-    x_step, y_step = (nice_step(max(point[axis] for point in points)) for axis in (0, 1))
-    x_end, y_end = (
-        max(1, math.ceil(max(point[axis] for point in points) / step)) * step
-        for axis, step in ((0, x_step), (1, y_step))
-    )
+def headline(batches: list[Batch]) -> str:
+    """Return the title: the queries and when they began."""
+    begin = datetime.fromtimestamp(batches[0].begin).astimezone()
+    return f"{', '.join(queries(batches))} from {begin:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def last_second(charts: dict[str, Series]) -> float:
+    """Return where the time axis of all charts ends."""
+    return max(point.end for lines in charts.values() for line in lines.values() for point in line)
+
+
+def drawing(lines: Series, names: list[str], last: float) -> str:
+    """Return one chart as SVG: a line of steps for each query, and a dot with a tooltip for each batch."""
+    largest = max(point.value for line in lines.values() for point in line)
+    x_step, y_step = nice_step(last), nice_step(largest)
+    x_end = max(1, math.ceil(last / x_step)) * x_step
+    y_end = max(1, math.ceil(largest / y_step)) * y_step
 
     def to_pixels(x: float, y: float) -> tuple[float, float]:
         return LEFT + (WIDTH - LEFT) * x / x_end, HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * y / y_end
@@ -199,18 +220,20 @@ def drawing(lines: Series, names: list[str]) -> str:
     parts = [f'<svg viewBox="0 0 {WIDTH + TOP} {HEIGHT}" role="img">']
     for tick in range(round(y_end / y_step) + 1):
         x, y = to_pixels(0, tick * y_step)
-        parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>')
+        zero = ' class="zero"' if tick == 0 else ""
+        parts.append(f'<line{zero} x1="{x:.1f}" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="left">{tick * y_step:,g}</text>')
     for tick in range(round(x_end / x_step) + 1):
         x, y = to_pixels(tick * x_step, 0)
         parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}">{tick * x_step:,g} s</text>')
     for name, line in lines.items():
         colour = f"q{names.index(name) % COLOURS}"
-        track = " ".join("{:.1f},{:.1f}".format(*to_pixels(*point)) for point in line)
+        corners = [corner for point in line for corner in ((point.begin, point.value), (point.end, point.value))]
+        track = " ".join("{:.1f},{:.1f}".format(*to_pixels(*corner)) for corner in corners)
         parts.append(f'<polyline class="{colour}" points="{track}"/>')
         for point in line:
-            x, y = to_pixels(*point)
-            tooltip = escape(f"{name}: {show(round(point[1], 2))} at {point[0]:.1f} s")
+            x, y = to_pixels(point.end, point.value)
+            tooltip = escape(f"{name}: {show(round(point.value, 2))} at {point.end:.1f} s")
             parts.append(f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{tooltip}</title></circle>')
     return "\n".join([*parts, "</svg>"])
 
@@ -233,10 +256,16 @@ def write_png(batches: list[Batch], path: Path) -> None:
         ) from None
     charts = series(batches)
     figure = Figure(figsize=(9, 3 * len(charts)), layout="constrained")
-    for axes, (title, lines) in zip(figure.subplots(len(charts), squeeze=False).flat, charts.items(), strict=True):
-        for name, line in lines.items():
-            axes.plot(*zip(*line, strict=True), marker=".", label=name)
-        axes.set(title=title, xlabel="seconds", ylim=(0, None))
+    figure.suptitle(headline(batches))
+    panels = figure.subplots(len(charts), squeeze=False, sharex=True).flat
+    for axes, (title, lines) in zip(panels, charts.items(), strict=True):
+        for at, (name, line) in enumerate(lines.items()):
+            colour = f"C{at}"
+            corners = [corner for point in line for corner in ((point.begin, point.value), (point.end, point.value))]
+            axes.plot(*zip(*corners, strict=True), color=colour, label=name)
+            axes.plot([point.end for point in line], [point.value for point in line], ".", color=colour)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(title=title, xlabel="seconds", xlim=(0, last_second(charts) or 1), ylim=(0, None))
         axes.grid(alpha=0.3)
         axes.legend()
     figure.savefig(path, format="png")
@@ -249,7 +278,7 @@ COLOURS = 6
 STYLE = """
 body { font: 15px system-ui, sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; color-scheme: light dark; }
 h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-bottom: 0; }
-svg { width: 100%; } svg line { stroke: currentColor; opacity: .15; }
+svg { width: 100%; } svg line { stroke: currentColor; opacity: .15; } svg line.zero { opacity: .6; }
 svg text { font-size: 12px; fill: currentColor; text-anchor: middle; } svg text.left { text-anchor: end; }
 polyline { fill: none; stroke: currentColor; stroke-width: 2; } circle { fill: currentColor; }
 .q0 { color: #0072b2; } .q1 { color: #d55e00; } .q2 { color: #009e73; }

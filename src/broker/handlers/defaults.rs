@@ -82,6 +82,8 @@ whole! {
     describe_delegation_token {}
     describe_user_scram_credentials { error_message: None }
     end_txn {}
+    get_telemetry_subscriptions {}
+    push_telemetry {}
     expire_delegation_token {}
     heartbeat {}
     init_producer_id { producer_epoch: -1 }
@@ -159,7 +161,7 @@ throttle_time! {
     elect_leaders end_txn expire_delegation_token fetch find_coordinator heartbeat incremental_alter_configs
     init_producer_id join_group leave_group list_config_resources list_groups list_offsets list_partition_reassignments list_transactions
     metadata offset_commit offset_delete offset_fetch offset_for_leader_epoch produce renew_delegation_token
-    share_acknowledge share_fetch share_group_describe share_group_heartbeat sync_group txn_offset_commit
+    get_telemetry_subscriptions push_telemetry share_acknowledge share_fetch share_group_describe share_group_heartbeat sync_group txn_offset_commit
 }
 
 // These responses have no throttle time.

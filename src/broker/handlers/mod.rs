@@ -54,6 +54,7 @@ mod end_txn;
 mod expire_delegation_token;
 mod fetch;
 mod find_coordinator;
+mod get_telemetry_subscriptions;
 mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
@@ -70,6 +71,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod push_telemetry;
 mod renew_delegation_token;
 mod sasl_authenticate;
 mod sasl_handshake;
@@ -192,10 +194,13 @@ serve! {
     describe_share_group_offsets
     alter_share_group_offsets
     delete_share_group_offsets
+    get_telemetry_subscriptions
+    push_telemetry
 }
 
-/// Returns the APIs and versions that a release serves, or all of them.
-pub(super) fn served(release: Option<Release>) -> Vec<ServedApi> {
+/// Returns the APIs and versions that a release serves, or all of them. Those of telemetry need a receiver, as in Kafka.
+pub(super) fn served(release: Option<Release>, has_telemetry: bool) -> Vec<ServedApi> {
+    let telemetry = [api::get_telemetry_subscriptions::API.key, api::push_telemetry::API.key];
     let of = |api: &&'static Info| match release {
         None => Some(ServedApi { api, min: api.min, max: api.max_stable }),
         Some(release) => {
@@ -203,7 +208,7 @@ pub(super) fn served(release: Option<Release>) -> Vec<ServedApi> {
             Some(ServedApi { api, min: min.max(api.min), max: max.min(api.max_stable) })
         }
     };
-    KNOWN.iter().filter_map(of).collect()
+    KNOWN.iter().filter(|api| has_telemetry || !telemetry.contains(&api.key)).filter_map(of).collect()
 }
 
 /// Decodes the header of a frame. The error is the result for a request that no handler sees. Kafka 0.9 does not answer

@@ -24,6 +24,7 @@ use super::options::{Node, Options};
 use super::quotas::Quotas;
 use super::request::ServedApi;
 use super::sasl::{Authenticator, Credentials, SaslReply};
+use super::telemetry::Telemetry;
 use super::topics::Topics;
 use super::transactions::Transactions;
 
@@ -67,6 +68,7 @@ pub(super) struct State {
     /// Access rules; `None` allows everything.
     pub authorizer: Option<Authorizer>,
     pub quotas: Quotas,
+    pub telemetry: Telemetry,
     /// Names in the TLS certificates of clients.
     pub certified: HashMap<Connection, String>,
     /// Connections whose waiting request has something new.
@@ -117,6 +119,7 @@ impl State {
             authenticator: options.sasl.clone().map(Authenticator::new),
             authorizer: options.acls.clone().map(Authorizer::new),
             quotas: Quotas::default(),
+            telemetry: Telemetry::default(),
             certified: HashMap::new(),
             woken: BTreeSet::new(),
             random,

@@ -166,7 +166,7 @@ alias! {
     "metadata.recovery.rebootstrap.trigger.ms": ALL, "remove it: klamm returns to {bootstrap.servers} as soon as no broker of the cluster answers";
     "socket.timeout.ms": ALL, "use {request.timeout.ms}, in milliseconds";
     "topic.metadata.refresh.fast.interval.ms": ALL, "use {retry.backoff.ms}, in milliseconds";
-    "statistics.interval.ms" "stats.cb" "metric.reporters" "metrics.num.samples" "metrics.recording.level" "metrics.sample.window.ms" "enable.metrics.push": ALL, "klamm reports no metrics by itself: call `metrics()` of the producer";
+    "metric.reporters" "metrics.num.samples" "metrics.recording.level" "metrics.sample.window.ms": ALL, "call `metrics()` of the client, or use `klamm.prometheus` or `klamm.otel`";
     "socket.send.buffer.bytes" "socket.receive.buffer.bytes" "send.buffer.bytes" "receive.buffer.bytes" "socket.nagle.disable": ALL, "remove it: the operating system sizes socket buffers, and klamm disables Nagle's algorithm";
     "api.version.request" "api.version.fallback.ms" "api.version": ALL, "use {broker.version.fallback}, which is needed only before Kafka 0.10";
     "api.version.auto.timeout.ms": ALL, "use {api.version.request.timeout.ms}, in milliseconds";

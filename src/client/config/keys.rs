@@ -232,6 +232,10 @@ keys! {
         "What the client does if no broker of the cluster answers, or if a broker asks for it (KIP-899, KIP-1102): \
          it resolves `bootstrap.servers` again and starts from them. klamm does not support `none`, which gives \
          up.";
+    "enable.metrics.push": Kind::Bool, "true", ALL,
+        "Whether the client pushes metrics to brokers whose operators ask for them (KIP-714).";
+    "statistics.interval.ms": MS, "0", ALL,
+        "How often the client calls `stats_cb`. `0` never does.";
     "allow.auto.create.topics": Kind::Bool, "true", &[ClientType::Producer, ClientType::Consumer],
         "Whether a broker may create a topic that the client uses. The broker's `auto.create.topics.enable` must \
          be true as well.";

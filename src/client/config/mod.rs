@@ -20,6 +20,7 @@ use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberCon
 use crate::engine::producer::{Partitioner, ProducerConfig};
 use crate::engine::sasl::Nonces;
 use crate::engine::share::ShareConfig;
+use crate::engine::telemetry::TelemetryConfig;
 use crate::engine::version_probe::SAYS_VERSIONS;
 use crate::frame::DEFAULT_MAX_FRAME;
 use crate::net::tls;
@@ -34,6 +35,7 @@ use values::{BY_DURATION, Values, age, invalid};
 pub(super) struct Connecting {
     pub network: NetworkConfig,
     pub tls: Option<Arc<tls::Client>>,
+    pub telemetry: TelemetryConfig,
 }
 
 /// A checked configuration.
@@ -136,7 +138,28 @@ impl Config {
 
     /// Returns the brokers to connect to, and how.
     pub(super) fn connecting(&self) -> Result<Connecting, Error> {
-        Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)? })
+        let telemetry = TelemetryConfig {
+            is_enabled: self.values.bool("enable.metrics.push"),
+            labels: self.telemetry_labels(),
+            started_ms: wall_ms(),
+            request_timeout: self.values.ms("request.timeout.ms"),
+            seed: seed(),
+        };
+        Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)?, telemetry })
+    }
+
+    /// Returns the labels of the client in its telemetry, as in Java.
+    fn telemetry_labels(&self) -> Vec<(&'static str, String)> {
+        let labels: &[(&'static str, &'static str)] = match self.values.client() {
+            ClientType::Producer => &[("transactional.id", "transactional_id")],
+            ClientType::Consumer => {
+                &[("group.id", "group_id"), ("group.instance.id", "group_instance_id"), ("client.rack", "client_rack")]
+            }
+            ClientType::ShareConsumer => &[("group.id", "group_id"), ("client.rack", "client_rack")],
+            ClientType::Admin => &[],
+        };
+        let value = |(key, label): &(&'static str, &'static str)| (*label, self.values.text(key));
+        labels.iter().map(value).filter(|(_, value)| !value.is_empty()).collect()
     }
 
     pub(super) fn network(&self) -> Result<NetworkConfig, Error> {
@@ -254,7 +277,7 @@ impl Config {
                 "latest" => Reset::Latest,
                 other => other.strip_prefix(BY_DURATION).and_then(age).map_or(Reset::None, Reset::ByDuration),
             },
-            started_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64),
+            started_ms: wall_ms(),
             auto_commit: auto.then(|| self.values.ms("auto.commit.interval.ms")),
             offsets_retention: self.offsets_retention()?,
             min_bytes: self.values.i32("fetch.min.bytes"),
@@ -304,6 +327,7 @@ impl Config {
                 retry_backoff: self.retry_backoff(),
                 seed: seed(),
             },
+            started_ms: wall_ms(),
             record_limit: self.values.text("share.acquire.mode") == "record_limit",
             max_records: self.values.i32("max.poll.records"),
             min_bytes: self.values.i32("fetch.min.bytes"),
@@ -397,6 +421,11 @@ const OF_CLASSIC_GROUPS: [(&str, &str, &str); 3] = [
         "set consumer.heartbeat.interval.ms of the group, with admin.alter_configs(\"group\", ...)",
     ),
 ];
+
+/// Returns the time in milliseconds since 1970.
+fn wall_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
 
 /// Returns a seed that differs between clients. The standard library's hash keys are random per process and count up.
 fn seed() -> u64 {

@@ -360,6 +360,7 @@ impl<T: Send> Consumer<T> {
                 }
             }
         }
+        self.measured.note_taken(now);
         self.changing = Some(Changing { change: change.clone(), committing, handled: false });
         Some(change)
     }
@@ -391,6 +392,7 @@ impl<T: Send> Consumer<T> {
         }
         if let Some(changing) = &mut self.changing {
             changing.handled = true;
+            self.measured.note_handled(now, &changing.change);
         }
         self.end_change();
     }

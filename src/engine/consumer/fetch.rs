@@ -286,7 +286,9 @@ impl<T: Send> Consumer<T> {
         let known = self.nodes.entry(node).or_default();
         let asked = known.asked.take().unwrap_or_default();
         match result {
-            Ok(FetchedAll { session, throttle, partitions }) => {
+            Ok(all) => {
+                self.measured.note_fetch(now, &all);
+                let FetchedAll { session, throttle, partitions } = all;
                 known.quiet_until = now + throttle;
                 (known.malformed, known.forgotten) = (0, 0);
                 // At this speed, a response of twice the size takes half of the timeout. An empty response proves nothing.
@@ -362,7 +364,7 @@ impl<T: Send> Consumer<T> {
     }
 
     fn handle_fetched(&mut self, now: Time, node: i32, fetched: Fetched) {
-        let Fetched { asked, code, readable, replica, chunks, mut error, doubtful, cut_off, .. } = fetched;
+        let Fetched { asked, code, readable, log_start, replica, chunks, mut error, doubtful, cut_off, .. } = fetched;
         let max_age = self.config.replica_max_age;
         let reset = self.reset_position(now);
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
@@ -381,7 +383,10 @@ impl<T: Send> Consumer<T> {
                 p.topic_id = asked.id;
                 if readable >= 0 {
                     p.readable = readable;
+                    p.lag.record(now, (readable - p.position).max(0) as f64);
+                    self.measured.note_lag(now, readable - p.position);
                 }
+                p.log_start = log_start;
                 if let Some(replica) = replica {
                     // After metadata.max.age.ms, the consumer asks the leader for a nearer follower again.
                     p.replica = Some((replica, now + self.config.replica_max_age));

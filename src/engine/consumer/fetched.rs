@@ -81,6 +81,17 @@ pub struct Chunk {
     pub slice: Option<FrameSlice>,
 }
 
+impl Chunk {
+    /// Returns the number of records.
+    pub fn count(&self) -> usize {
+        match &self.contents {
+            Contents::Nothing => 0,
+            Contents::Records(set) => set.left(),
+            Contents::Packed(batch, _) => usize::try_from(batch.header.count).unwrap_or(0),
+        }
+    }
+}
+
 /// The result of one partition.
 #[derive(Debug)]
 pub struct Fetched {
@@ -90,6 +101,8 @@ pub struct Fetched {
     /// The end of the readable records: the last stable offset with `read_committed`, else the high watermark. -1 if
     /// unknown.
     pub readable: i64,
+    /// The first offset of the log; -1 if unknown.
+    pub log_start: i64,
     /// A nearer follower to fetch from, instead of records (KIP-392).
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
@@ -154,6 +167,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, mut reply: Re
                 code: ErrorCode::NONE,
                 high_watermark: -1,
                 readable: -1,
+                log_start: -1,
                 replica: None,
                 chunks: Vec::new(),
                 error: None,
@@ -184,6 +198,7 @@ fn read_partition(
         code: p.error_code,
         high_watermark: p.high_watermark,
         readable: if is_bounded { p.last_stable_offset } else { p.high_watermark },
+        log_start: p.log_start_offset,
         replica,
         chunks: Vec::new(),
         error: None,

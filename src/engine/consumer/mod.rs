@@ -12,9 +12,11 @@
 
 mod assignment;
 mod commit;
+mod families;
 mod fetch;
 mod fetched;
 mod frame;
+mod measured;
 mod partition;
 mod start;
 mod truncation;
@@ -33,6 +35,8 @@ use fetch::Node;
 pub(super) use fetch::is_gone;
 use fetched::{Asked, Checks, FetchedAll};
 use frame::Leftover;
+use measured::Measured;
+pub use measured::Polls;
 pub(super) use partition::is_temporary;
 use partition::{Partition, Position};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -215,6 +219,7 @@ pub struct Consumer<T> {
     /// Why the membership ended; every poll raises this until the application subscribes again.
     ended: Option<Error>,
     outage: Outage,
+    measured: Measured,
     cluster: Arc<Cluster>,
     /// The same state, but topics whose error may pass are as they were before.
     bridged: Arc<Cluster>,
@@ -253,6 +258,7 @@ impl<T: Send> Consumer<T> {
             commit_error: None,
             ended: None,
             outage: Outage::new(config.api_timeout),
+            measured: Measured::default(),
             cluster: Arc::default(),
             bridged: Arc::default(),
             topic_errors: TopicErrors::default(),
@@ -466,6 +472,7 @@ impl<T: Send> Role for Consumer<T> {
                     group.handle_response(now, answer);
                     self.take_group_error();
                 }
+                self.watch_rebalance(now);
             }
         }
     }
@@ -545,6 +552,7 @@ impl<T: Send> Role for Consumer<T> {
         if let Some(group) = &mut self.group {
             group.handle_timeout(now);
         }
+        self.watch_rebalance(now);
         // A member that cannot join reports that itself.
         let is_joining = self.group.as_ref().is_some_and(Group::is_in_trouble);
         self.outage.handle_timeout(now, !is_joining && !self.reads_nothing(), "reading from the brokers");

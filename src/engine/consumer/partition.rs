@@ -15,6 +15,7 @@ use super::fetched::{Chunk, Contents};
 use super::{Slice, fetched};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::EARLIEST;
+use crate::engine::metrics::Stat;
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Error, Time, wait_after};
 use crate::wire::Uuid;
@@ -82,6 +83,10 @@ pub struct Partition {
     pub lost_at: Option<i64>,
     /// The end of the readable records in the last response; -1 if unknown.
     pub readable: i64,
+    /// The first offset of the log in the last response; -1 if unknown.
+    pub log_start: i64,
+    /// The lags at responses.
+    pub lag: Stat,
     pub paused: bool,
     pub fetching: bool,
     pub retry_at: Time,
@@ -131,6 +136,8 @@ impl Partition {
             end,
             lost_at: None,
             readable: -1,
+            log_start: -1,
+            lag: Stat::default(),
             paused: false,
             fetching: false,
             retry_at: Time(0),

@@ -160,6 +160,10 @@ impl ClassicMember {
         self.coordinator.node()
     }
 
+    pub fn is_joining(&self) -> bool {
+        !matches!(self.state, ClassicState::Out | ClassicState::Stable | ClassicState::Leaving { .. })
+    }
+
     pub fn changes(&self) -> &Changes {
         &self.changes
     }

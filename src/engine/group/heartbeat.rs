@@ -154,6 +154,11 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         if self.state == MemberState::Member { self.epoch } else { -1 }
     }
 
+    /// Returns whether the member joins.
+    pub fn is_joining(&self) -> bool {
+        self.state == MemberState::Joining
+    }
+
     /// Joins the group, unless the member is in it or joins already.
     pub(super) fn join(&mut self, now: Time) {
         if matches!(self.state, MemberState::Out | MemberState::Leaving { .. }) {

@@ -134,6 +134,15 @@ impl Group {
         }
     }
 
+    /// Returns whether the member joins, or does not own all partitions of its assignment yet.
+    pub fn is_rebalancing(&self) -> bool {
+        let is_joining = match &self.membership {
+            Membership::Classic(m) => m.is_joining(),
+            Membership::Consumer(m) => m.is_joining(),
+        };
+        is_joining || !self.changes().is_settled()
+    }
+
     /// Returns whether [`Group::take_change`] has a change.
     pub fn has_change(&self) -> bool {
         let changes = self.changes();

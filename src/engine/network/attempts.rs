@@ -33,6 +33,7 @@ impl Network {
         }
         self.connections.remove(connection);
         peer.link = Link::Idle;
+        self.metrics.note_closed(now);
         self.connect(now, id);
         true
     }

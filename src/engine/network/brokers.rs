@@ -126,9 +126,11 @@ impl Network {
             self.peers.iter_mut().find(|(b, p)| b.node() < 0 && p.port == port && p.host == host && p.is_ready());
         let Some((_, bootstrap)) = ready else { return };
         let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
+        let connects = std::mem::take(&mut bootstrap.connects);
         if let (Link::Up(connection, _), Some(peer)) = (&link, self.peers.get_mut(&id)) {
             self.connections.insert(*connection, id);
             peer.link = link;
+            peer.connects += connects;
         }
     }
 

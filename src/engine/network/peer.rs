@@ -67,6 +67,8 @@ pub struct Peer {
     pub error: Option<Error>,
     /// Where the driver connects to.
     pub attempt: Attempt,
+    /// How many connections there were.
+    pub connects: u64,
 }
 
 /// An address of a host.

@@ -34,6 +34,7 @@ impl Network {
         };
         self.version_probes.insert(address, probe);
         self.connections.remove(connection);
+        self.metrics.note_closed(now);
         self.connect(now, id);
         true
     }

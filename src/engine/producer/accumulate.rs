@@ -4,6 +4,7 @@
 //! topics the producer asks for metadata, and how long it keeps them.
 
 use super::batch::{Batch, Delivery, Partition};
+use super::measured::Sending;
 use super::partitioner::{Chosen, Sticky};
 use super::{Event, Producer, TopicMetrics};
 use crate::api::ErrorCode;
@@ -77,6 +78,7 @@ pub struct Topic<D> {
     /// How many metadata updates in a row said that the topic does not exist.
     pub denials: u32,
     pub metrics: TopicMetrics,
+    pub sending: Sending,
     sticky: Sticky,
     waiting: VecDeque<Waiting<D>>,
 }
@@ -103,6 +105,7 @@ impl<D> Topic<D> {
             count: 0,
             denials: 0,
             metrics: TopicMetrics::default(),
+            sending: Sending::default(),
             sticky: Sticky::new(seed),
             waiting: VecDeque::new(),
         }
@@ -270,6 +273,7 @@ impl<D> Producer<D> {
             return error;
         }
         self.pressure = true;
+        self.measured.note_full();
         let message = format!("buffer.memory ({buffer_memory} bytes) is full of unsent records");
         Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
     }

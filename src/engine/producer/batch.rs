@@ -55,6 +55,8 @@ pub struct Batch<D> {
     pub may_be_written: bool,
     /// Why the last attempt failed.
     pub error: Option<Error>,
+    /// The size before compression, once it is sealed.
+    pub raw_size: usize,
 }
 
 impl<D> Batch<D> {
@@ -74,6 +76,7 @@ impl<D> Batch<D> {
             closings: 0,
             may_be_written: false,
             error: None,
+            raw_size: 0,
         }
     }
 
@@ -102,6 +105,9 @@ impl<D> Batch<D> {
     /// Returns the bytes to send. Compresses and computes the checksum the first time; rewrites the header and the
     /// checksum if the producer ID, the epoch or the sequence number changed.
     pub fn seal(&mut self, compression: Codec, producer: Producer) -> Result<Bytes, Error> {
+        if let Some(Data::Open(builder)) = &self.data {
+            self.raw_size = builder.size();
+        }
         let data = match self.data.take() {
             Some(Data::Sealed(data)) if self.producer == Some(producer) => data,
             Some(Data::Sealed(data)) => reseal(&data, producer),
@@ -160,6 +166,7 @@ impl<D> Batch<D> {
             closings: 0,
             may_be_written: self.may_be_written,
             error: self.error.clone(),
+            raw_size: 0,
         };
         let later = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, count), ..p };
         let mut a = part(first, self.producer);

@@ -78,9 +78,7 @@ impl<D> Producer<D> {
             }
         };
         self.note_failure(&refused, &error);
-        if let Some(t) = self.topics.get_mut(topic) {
-            t.metrics.note(&refused, false);
-        }
+        self.note_result(topic, &refused, false);
         let mut deliveries = std::mem::take(&mut refused.deliveries);
         for (index, error) in (0..).zip(bad.into_values()) {
             let later = deliveries.split_off(deliveries.partition_point(|d| d.index <= index));
@@ -103,6 +101,7 @@ impl<D> Producer<D> {
             Err(e) => Err(e),
         };
         self.brokers.entry(node).or_default().note_answer(bytes, now.since(at), response.is_ok());
+        self.measure_request(now, at, &flights);
         if let Ok(Some(response)) = &response {
             self.note_response(now, node, response);
         }
@@ -164,6 +163,7 @@ impl<D> Producer<D> {
             let until = self.throttled.entry(node).or_insert(now);
             *until = (*until).max(now + wait);
             self.brokers.entry(node).or_default().throttled += wait;
+            self.measured.note_throttle(now, wait);
         }
         let mut moved = Vec::new();
         for t in &response.responses {
@@ -302,9 +302,7 @@ impl<D> Producer<D> {
             _ if has_moved => Duration::ZERO,
             _ => wait,
         };
-        if let Some(t) = self.topics.get_mut(topic) {
-            t.metrics.retries += 1;
-        }
+        self.note_retry(now, topic, batch.count);
         batch.error = Some(error);
         if let Some(p) = self.partition(topic, partition) {
             // A batch that follows another waits only for that one.
@@ -332,6 +330,7 @@ impl<D> Producer<D> {
     fn split(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
         match batch.split() {
             Ok((first, second)) => {
+                self.measured.note_split();
                 let Some(p) = self.partition(topic, partition) else {
                     return;
                 };
@@ -399,6 +398,7 @@ impl<D> Producer<D> {
             if let Some(t) = self.topics.get_mut(topic) {
                 t.metrics.errors += u64::from(reports.count.unsigned_abs());
             }
+            self.note_failed_records(topic, reports.count);
             if let Some(transactions) = &mut self.transactions {
                 transactions.batch_failed(&error);
             }

@@ -20,6 +20,8 @@ mod backpressure;
 mod batch;
 mod bulk;
 mod completion;
+mod families;
+mod measured;
 mod metrics;
 mod partitioner;
 mod pending;
@@ -41,6 +43,7 @@ use crate::record::Producer as ProducedAs;
 use accumulate::{Topic, TopicState};
 use backpressure::Backpressure;
 use batch::{Batch, Partition};
+use measured::Measured;
 use pending::PendingRecords;
 use producer_id::ProducerId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -208,6 +211,7 @@ pub struct Producer<D> {
     producer_id: ProducerId,
     transactions: Option<Transactions>,
     brokers: BTreeMap<i32, BrokerMetrics>,
+    measured: Measured,
     /// The topic of the last lookup.
     latest: usize,
     /// Bytes of buffered records.
@@ -250,6 +254,7 @@ impl<D> Producer<D> {
             transactions,
             throttled: HashMap::new(),
             brokers: BTreeMap::new(),
+            measured: Measured::default(),
             topics: Vec::new(),
             vacant: Vec::new(),
             by_name: HashMap::new(),
@@ -486,9 +491,7 @@ impl<D> Producer<D> {
 
     /// Completes a batch: reports its result, and frees its memory.
     fn complete(&mut self, topic: usize, partition: usize, mut batch: Batch<D>, result: Result<(i64, i64), Error>) {
-        if let Some(t) = self.topics.get_mut(topic) {
-            t.metrics.note(&batch, result.is_ok());
-        }
+        self.note_result(topic, &batch, result.is_ok());
         let deliveries = std::mem::take(&mut batch.deliveries);
         self.report(topic, partition, batch.count, deliveries, result);
         self.forget(batch);
@@ -529,6 +532,7 @@ impl<D> Producer<D> {
         self.memory = self.memory.saturating_sub(bytes);
         if self.memory <= self.config.buffer_memory / 2 {
             self.pressure = false;
+            self.measured.note_room();
         }
         self.backpressure.release(self.memory);
     }
@@ -548,6 +552,7 @@ impl<D: Send> Role for Producer<D> {
     }
 
     fn handle_response(&mut self, now: Time, answer: ClientResponse<ProducerToken<D>>) {
+        self.measured.now = now;
         match answer.token {
             ProducerToken::InitProducerId => self.handle_producer_id(now, answer.result),
             ProducerToken::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
@@ -600,6 +605,7 @@ impl<D: Send> Role for Producer<D> {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.measured.now = now;
         if let Some(transactions) = &mut self.transactions {
             transactions.handle_timeout(now, self.unreachable.as_ref());
             self.apply_transaction_effects();

@@ -268,6 +268,9 @@ impl<D> Producer<D> {
             size += batch.size();
             let number = p.sent();
             t.metrics.note_sent(now, &batch);
+            if batch.attempts == 0 {
+                self.measured.note_first_send(now, now.since(batch.created));
+            }
             let reports = Reports {
                 deliveries: std::mem::take(&mut batch.deliveries),
                 count: batch.count,

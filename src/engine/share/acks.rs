@@ -40,6 +40,12 @@ impl Acks {
         }
     }
 
+    /// Returns the number of acknowledged offsets of a partition.
+    pub fn count(&self, topic_partition: &TopicIdPartition) -> u64 {
+        let ranges = self.0.get(topic_partition).into_iter().flatten();
+        ranges.map(|(first, (last, _))| last.abs_diff(*first).saturating_add(1)).sum()
+    }
+
     pub fn partitions(&self) -> impl Iterator<Item = &TopicIdPartition> {
         self.0.keys()
     }

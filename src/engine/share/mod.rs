@@ -9,6 +9,8 @@
 
 mod acks;
 mod acquired;
+mod families;
+mod measured;
 mod requests;
 mod results;
 
@@ -25,6 +27,7 @@ use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
 use acks::Acks;
 use acquired::{Checks, LeaderResponse, Names, PartitionResult};
+use measured::Measured;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +43,8 @@ const OVERSIZED_PAUSE: Duration = Duration::from_secs(30);
 pub struct ShareConfig {
     /// Configuration of the membership.
     pub member: ShareMemberConfig,
+    /// The wall-clock time at [`Time`] 0, in milliseconds since 1970.
+    pub started_ms: i64,
     /// Whether a fetch acquires at most `max_records`, instead of whole batches (KIP-1206).
     pub record_limit: bool,
     /// The largest number of records per fetch.
@@ -178,6 +183,7 @@ pub struct ShareConsumer<T> {
     /// Why the membership ended; every poll raises this until the application subscribes again.
     ended: Option<Error>,
     outage: Outage,
+    measured: Measured,
     cluster: Arc<Cluster>,
     /// The same state, but topics whose error may pass are as they were before.
     bridged: Arc<Cluster>,
@@ -198,6 +204,7 @@ impl<T: Send> ShareConsumer<T> {
         Self {
             member: ShareMember::new(config.member.clone()),
             outage: Outage::new(config.member.api_timeout),
+            measured: Measured::default(),
             bridged: Arc::default(),
             topic_errors: TopicErrors::default(),
             config,
@@ -294,6 +301,7 @@ impl<T: Send> ShareConsumer<T> {
             hand.extend(slice.records.iter().map(|r| (r.offset, delivered)));
             out.push(slice);
         }
+        self.note_delivered(now, &out);
         self.wanted = out.is_empty();
         if out.is_empty() {
             let error = self.error.take().or_else(|| self.member.take_trouble()).or_else(|| self.outage.take());
@@ -398,6 +406,7 @@ impl<T: Send> ShareConsumer<T> {
                 node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
                 node.partitions = std::mem::take(&mut node.next_partitions);
                 node.retry_at = now + all.throttle;
+                self.measured.note_fetch(now, &all);
                 self.take_answer(now, id, all);
             }
             Err(error) => {
@@ -472,6 +481,7 @@ impl<T: Send> ShareConsumer<T> {
                     )
                 };
                 let error = answered.acknowledged.check().err().map(|code| Error::refused(code, tried()));
+                self.measured.note_acks(now, sent.count(&answered.topic_partition), error.is_some());
                 results.push((answered.topic_partition.clone(), error));
             }
             self.take_records(now, id, answered);
@@ -531,14 +541,6 @@ impl<T: Send> ShareConsumer<T> {
     }
 }
 
-impl Node {
-    fn end_session(&mut self) {
-        self.epoch = OPEN;
-        self.partitions.clear();
-        self.next_partitions.clear();
-    }
-}
-
 impl<T: Send> Role for ShareConsumer<T> {
     type Token = ShareToken;
     type Packet = Outgoing<ShareToken>;
@@ -574,6 +576,7 @@ impl<T: Send> Role for ShareConsumer<T> {
             Prepared::Leader(id, result) => self.handle_leader(now, id, result),
             Prepared::Member(answer) => {
                 self.member.handle_response(now, answer);
+                self.measured.note_rebalancing(now, self.member.is_joining());
                 if let Some(error) = self.member.take_error() {
                     self.ended = Some(error);
                 }
@@ -639,6 +642,7 @@ mod tests {
                 retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
                 seed: 1,
             },
+            started_ms: 0,
             record_limit: false,
             max_records: 500,
             min_bytes: 1,

@@ -20,6 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The epoch of a request that closes its session.
 const CLOSE: i32 = -1;
 
+impl Node {
+    /// Ends the session; the broker releases its records.
+    pub(super) fn end_session(&mut self) {
+        self.epoch = OPEN;
+        self.partitions.clear();
+        self.next_partitions.clear();
+    }
+}
+
 impl<T: Send> ShareConsumer<T> {
     /// Returns the next request to a leader.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {

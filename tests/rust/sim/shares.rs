@@ -31,6 +31,7 @@ fn config(seed: u64) -> ShareConfig {
             retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
             seed,
         },
+        started_ms: 0,
         record_limit: seed.is_multiple_of(2),
         max_records: 10,
         min_bytes: 1,

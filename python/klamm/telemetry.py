@@ -1,0 +1,144 @@
+"""Telemetry (KIP-714, KIP-1076): the ID that brokers give a client, and metrics of the application that the client pushes.
+
+The Rust core pushes metrics to brokers whose operators ask for them. Its I/O thread never runs Python, so a thread of this module
+asks the application's functions for their values.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
+
+from klamm.arguments import check_function
+from klamm.errors import ArgumentError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from klamm._klamm import Pending
+
+__all__: list[str] = []
+
+_log = logging.getLogger("klamm.telemetry")
+
+SAMPLE_S = 1.0
+"""How often the functions are asked, in seconds."""
+
+
+class _Core(Protocol):
+    def _instance_id(self) -> Pending[str]: ...
+
+    def _set_application_metrics(self, metrics: list[tuple[str, bool, list[tuple[str, str]], float]]) -> None: ...
+
+    def _is_closed(self) -> bool: ...
+
+
+class _Registered:
+    """The functions of one client, and the thread that asks them."""
+
+    def __init__(self, client: _Core) -> None:
+        self.functions: dict[str, tuple[Callable[[], float], bool, list[tuple[str, str]]]] = {}
+        self.changed = threading.Event()
+        self._failed: set[str] = set()
+        # The thread must not keep the client.
+        threading.Thread(target=self._run, args=(weakref.ref(client),), name="klamm-telemetry", daemon=True).start()
+
+    def _run(self, client: weakref.ref[_Core]) -> None:
+        while True:
+            self.changed.clear()
+            sampled = self._sample()
+            alive = client()
+            if alive is None or alive._is_closed():
+                return
+            alive._set_application_metrics(sampled)
+            del alive
+            self.changed.wait(SAMPLE_S)
+
+    def _sample(self) -> list[tuple[str, bool, list[tuple[str, str]], float]]:
+        found = []
+        for name, (function, total, attributes) in list(self.functions.items()):
+            try:
+                found.append((name, total, attributes, float(function())))
+            except Exception:  # noqa: BLE001 - it is logged, and the other metrics have values
+                if name not in self._failed:
+                    _log.exception("the metric %s has no value; later failures are not logged", name)
+                self._failed.add(name)
+        return found
+
+
+class Telemetry:
+    """The part of a client's telemetry that does not wait."""
+
+    _registered: _Registered | None = None
+
+    def register_metric(
+        self: Any,
+        name: str,
+        function: Callable[[], float],
+        *,
+        total: bool = False,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Push a metric of the application to brokers that ask for it, with the metrics of the client (KIP-1076).
+
+        It is also in `metrics().values`. A metric of the same name is replaced.
+
+        Args:
+            name: Name, such as `myapp.queue.depth`.
+            function: Function that returns the value. A thread of the client calls it every second.
+            total: Whether the value only grows.
+            attributes: What the metric is about.
+
+        Raises:
+            ArgumentError: An argument has a wrong type.
+        """
+        check_function("function", function)
+        given: Any = name, function
+        if not isinstance(given[0], str) or not name or given[1] is None:
+            raise ArgumentError("a metric needs a name and a function")
+        pairs = [(str(key), str(value)) for key, value in (attributes or {}).items()]
+        if self._registered is None:
+            self._registered = _Registered(self)
+        self._registered.functions[name] = (function, total, pairs)
+        self._registered.changed.set()
+
+    def unregister_metric(self: Any, name: str) -> None:
+        """Stop pushing a metric of the application.
+
+        Raises:
+            ConfigError: No metric of this name is registered.
+        """
+        if self._registered is None or self._registered.functions.pop(name, None) is None:
+            raise ConfigError(f"there is no metric {name!r}", hint="register_metric adds metrics")
+        self._registered.changed.set()
+
+
+class BlockingTelemetry(Telemetry):
+    """The telemetry of a client that blocks."""
+
+    def client_instance_id(self: Any, timeout: float | None = None) -> str:
+        """Return the ID under which brokers know the metrics of this client (KIP-714).
+
+        Args:
+            timeout: Seconds to wait for a broker. The default is `request_timeout_ms`.
+
+        Raises:
+            ConfigError: `enable_metrics_push` is off.
+            UnsupportedVersionError: The brokers do not take metrics: they are older than Kafka 3.7, or have no receiver.
+            KafkaTimeoutError: No broker answered in time.
+        """
+        found: str = self._instance_id().result(timeout)
+        return found
+
+
+class AsyncTelemetry(Telemetry):
+    """The telemetry of a client on an event loop."""
+
+    async def client_instance_id(self: Any, timeout: float | None = None) -> str:
+        found: str = await self._instance_id().within(timeout)
+        return found
+
+
+AsyncTelemetry.client_instance_id.__doc__ = BlockingTelemetry.client_instance_id.__doc__

@@ -1,0 +1,12 @@
+//! PushTelemetry v0: takes in a client's metrics (KIP-714).
+
+use super::defaults::Refuse;
+use crate::api::ErrorCode;
+use crate::api::push_telemetry::{Request, Response};
+use crate::broker::request::{Context, HandlerResult};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, _context: &Context, request: Request) -> HandlerResult<Response> {
+    let taken = state.telemetry.take(&request);
+    HandlerResult::Reply(request.refuse(taken.err().unwrap_or(ErrorCode::NONE)))
+}

@@ -1,0 +1,25 @@
+//! Measures how an application polls. Only the thread that polls writes, so the lock is free almost always.
+
+use crate::engine::Time;
+use crate::engine::consumer::Polls;
+use crate::engine::metrics::Family;
+use std::sync::{Mutex, PoisonError};
+
+/// The polls of one consumer.
+#[derive(Default)]
+pub(super) struct PollClock(Mutex<Polls>);
+
+impl PollClock {
+    /// Notes that a poll begins or ends.
+    pub fn note(&self, now: Time, begins: bool) {
+        let mut polls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if begins { polls.begin(now) } else { polls.end(now) }
+    }
+
+    /// Returns the metrics.
+    pub fn family(&self, group: &'static str, now: Time) -> Family {
+        let mut family = Family::new(group);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(&mut family, now);
+        family
+    }
+}

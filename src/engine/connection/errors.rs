@@ -1,0 +1,43 @@
+//! Errors of a connection that say what the peer may be.
+
+use super::{Connection, ConnectionState};
+use crate::engine::{Error, ErrorKind};
+use crate::frame::BadLength;
+
+impl<T> Connection<T> {
+    /// Returns the error for bytes that are no frame.
+    pub(super) fn not_kafka(&self, bad: BadLength) -> Error {
+        if self.state == ConnectionState::Ready {
+            // The peer spoke Kafka's protocol before, so the stream is damaged. Another connection may work.
+            return Error::new(ErrorKind::Network, format!("the broker's response is damaged: {bad}"));
+        }
+        let error = Error::new(ErrorKind::Decode, format!("peer does not speak Kafka's protocol: {bad}"));
+        match bad.found {
+            [b'H', b'T', b'T', b'P'] => error.with_hint("this is an HTTP server; check the port"),
+            [0x15 | 0x16, 3, ..] => error
+                .with_hint("this port speaks TLS: set security.protocol to SSL or SASL_SSL, or use the plaintext port"),
+            _ => error.with_hint("check host and port"),
+        }
+    }
+
+    /// Returns the error for a connection that the peer closed in this state.
+    pub fn closed_by_peer(&self) -> Error {
+        match (&self.state, &self.login) {
+            (ConnectionState::Negotiating | ConnectionState::Probing(_), _) => {
+                Error::new(ErrorKind::Network, "connection closed during ApiVersions negotiation").with_hint(
+                    if self.proof.is_some() {
+                        "is this a TLS listener (security.protocol=SASL_SSL), or a broker before 0.10?"
+                    } else {
+                        "is this a TLS listener (security.protocol=SSL or SASL_SSL)?"
+                    },
+                )
+            }
+            (ConnectionState::Authenticating, Some(login)) => login.closed_by_peer(),
+            (ConnectionState::Ready, _) if self.proof.is_none() && !self.has_answered => {
+                Error::new(ErrorKind::Network, "connection closed by the broker at the first request")
+                    .with_hint("does this listener require SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?")
+            }
+            _ => Error::new(ErrorKind::Network, "connection closed by the broker"),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a connection reports for the metrics.
+
+use crate::api::Info;
+use std::time::Duration;
+
+/// A request, a response or a login.
+#[derive(Clone, Copy, Debug)]
+pub enum Exchange {
+    /// A request of this size in bytes was sent.
+    Sent(usize),
+    /// A response arrived.
+    Received {
+        /// The API of the request.
+        api: &'static Info,
+        /// The size in bytes.
+        size: usize,
+        /// The time since the request.
+        latency: Duration,
+    },
+    /// A login succeeded.
+    Login {
+        /// Whether the connection had logged in before.
+        again: bool,
+    },
+}

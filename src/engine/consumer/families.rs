@@ -1,0 +1,84 @@
+//! The consumer's metrics as families: of all topics, of each topic, of each partition, and of the group.
+
+use super::partition::Position;
+use super::{Consumer, Slice};
+use crate::engine::Time;
+use crate::engine::metrics::{Family, Stat};
+
+/// Java's name of the group of metrics about fetches.
+const FETCHES: &str = "consumer-fetch-manager-metrics";
+
+/// The group of offsets of the assigned partitions, which Java's client does not have.
+const POSITIONS: &str = "klamm-positions";
+
+impl<T: Send> Consumer<T> {
+    /// Measures records that the application gets.
+    pub fn note_delivered(&mut self, now: Time, slices: &[Slice]) {
+        let wall_ms = self.config.started_ms.saturating_add(i64::try_from(now.0 / 1000).unwrap_or(i64::MAX));
+        for slice in slices {
+            self.measured.reading.note_delivered(now, wall_ms, &slice.topic, &slice.records);
+        }
+    }
+
+    /// Notes whether a rebalance has begun or ended.
+    pub(super) fn watch_rebalance(&mut self, now: Time) {
+        if let Some(group) = self.group.as_ref().filter(|_| self.is_member) {
+            self.measured.note_rebalancing(now, group.is_rebalancing());
+        }
+    }
+
+    /// Returns the metrics.
+    pub fn families(&self, now: Time) -> Vec<Family> {
+        let measured = &self.measured;
+        let mut families = measured.reading.families(FETCHES, now);
+        if let Some(all) = families.first_mut() {
+            all.put("records-lag-max", measured.lag.recent(now).max);
+        }
+        for p in self.partitions.values() {
+            let mut family = Family::new(FETCHES).tag("topic", &p.topic).tag("partition", p.partition);
+            if p.state == Position::Known && p.readable >= 0 {
+                family.put("records-lag", (p.readable - p.position).max(0).unsigned_abs());
+            }
+            family.spread("records-lag", &p.lag, now);
+            if p.state == Position::Known && p.log_start >= 0 {
+                family.put("records-lead", (p.position - p.log_start).max(0).unsigned_abs());
+            }
+            let replica = p.replica.filter(|(_, until)| *until > now).map_or(-1, |(node, _)| node);
+            family.put("preferred-read-replica", f64::from(replica));
+            families.push(family);
+            if p.state == Position::Known {
+                let mut family = Family::new(POSITIONS).tag("topic", &p.topic).tag("partition", p.partition);
+                family.put("position", p.position as f64);
+                family.put("finished", p.finished as f64);
+                family.put("committed", p.committed as f64);
+                family.put("log-start", p.log_start as f64);
+                family.put("end", p.readable as f64);
+                family.put("buffered-bytes", p.buffered);
+                families.push(family);
+            }
+        }
+        if self.config.group.is_some() {
+            families.push(self.group_family(now));
+        }
+        families
+    }
+
+    fn group_family(&self, now: Time) -> Family {
+        let measured = &self.measured;
+        let mut family = Family::new("consumer-coordinator-metrics");
+        family.put("assigned-partitions", self.partitions.len());
+        family.events("rebalance", measured.rebalances.stat(), now);
+        let per_hour = |stat: &Stat| stat.recent(now).event_rate() * 3600.0;
+        family.put("rebalance-rate-per-hour", per_hour(measured.rebalances.stat()));
+        family.percentiles("rebalance-latency", &measured.rebalances, now);
+        family.put("rebalance-latency-total", measured.rebalances.stat().sum());
+        family.put("failed-rebalance-total", measured.failed_rebalances.count());
+        family.put("failed-rebalance-rate-per-hour", per_hour(&measured.failed_rebalances));
+        let ago = measured.rebalanced_at.map_or(-1.0, |at| now.since(at).as_secs_f64());
+        family.put("last-rebalance-seconds-ago", ago);
+        family.spread("partition-assigned-latency", measured.assigned.stat(), now);
+        family.spread("partition-revoked-latency", measured.revoked.stat(), now);
+        family.spread("partition-lost-latency", measured.lost.stat(), now);
+        family
+    }
+}

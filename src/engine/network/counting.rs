@@ -1,0 +1,50 @@
+//! Counts what the connections do, and tells their state.
+
+use super::Network;
+use super::metrics::{LinkState, NetworkMetrics};
+use super::peer::{Link, Peer, PeerId};
+use crate::engine::Time;
+use std::time::Duration;
+
+impl Network {
+    /// Returns the state of all connections.
+    pub fn links(&self) -> Vec<LinkState> {
+        let state = |(id, peer): (&PeerId, &Peer)| {
+            let (state, in_flight) = match &peer.link {
+                Link::Idle => ("INIT", 0),
+                Link::Waiting(_) => ("DOWN", 0),
+                Link::Connecting(..) => ("CONNECT", 0),
+                Link::Up(_, c) if c.is_ready() => ("UP", c.in_flight()),
+                Link::Up(_, c) => ("AUTH_REQ", c.in_flight()),
+            };
+            let (node, host, port, waiting) = (id.node(), peer.host.clone(), peer.port, peer.queue.len());
+            LinkState { node, host, port, state, in_flight, waiting, connects: peer.connects }
+        };
+        self.peers.iter().map(state).collect()
+    }
+
+    /// Returns the metrics.
+    pub fn metrics(&self) -> &NetworkMetrics {
+        &self.metrics
+    }
+
+    /// Returns the age of the metadata; zero before the first.
+    pub fn metadata_age(&self, now: Time) -> Duration {
+        if self.cluster.brokers.is_empty() { Duration::ZERO } else { now.since(self.cluster.updated_at) }
+    }
+
+    /// Notes that the TLS handshake of a connection succeeded. Connections that log in afterwards are counted then.
+    pub fn note_handshake(&mut self, now: Time) {
+        if self.config.credentials.is_none() {
+            self.metrics.note_login(now, false);
+        }
+    }
+
+    /// Counts the requests and responses of a peer's connection, and its logins.
+    pub(super) fn count(&mut self, now: Time, id: PeerId) {
+        let Some(Link::Up(_, c)) = self.peers.get_mut(&id).map(|peer| &mut peer.link) else { return };
+        for exchange in c.exchanges() {
+            self.metrics.note(now, id.node(), &exchange);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the producer measures besides its counters: sizes, times and rates, under the names of Java's client.
+
+use crate::engine::Time;
+use crate::engine::metrics::{Family, Sizes, Stat, Timing};
+use std::time::Duration;
+
+/// What is measured for each topic, and for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Sending {
+    /// Records by batch.
+    pub records: Stat,
+    /// Compressed bytes by batch.
+    pub bytes: Stat,
+    /// Compressed size by uncompressed size.
+    pub compression: Stat,
+    pub retries: Stat,
+    pub errors: Stat,
+}
+
+impl Sending {
+    /// Measures a batch of so many records, and its sizes after and before compression.
+    pub fn note_batch(&mut self, now: Time, records: i32, size: usize, raw_size: usize) {
+        self.records.record(now, f64::from(records));
+        self.bytes.record(now, size as f64);
+        if raw_size > 0 {
+            self.compression.record(now, size as f64 / raw_size as f64);
+        }
+    }
+
+    pub fn put(&self, family: &mut Family, now: Time) {
+        family.sums("record-send", &self.records, now);
+        family.sums("byte", &self.bytes, now);
+        family.sums("record-retry", &self.retries, now);
+        family.sums("record-error", &self.errors, now);
+    }
+}
+
+/// What is measured for the producer.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    pub all: Sending,
+    pub batch_size: Sizes,
+    /// Uncompressed size of records, by batch.
+    pub record_size: Stat,
+    pub records_per_request: Stat,
+    pub queue_time: Timing,
+    pub request_latency: Timing,
+    pub throttle: Stat,
+    pub splits: Stat,
+    /// Since when a record waits for room in the buffer.
+    pub full_since: Option<Time>,
+    /// How long records waited for room.
+    pub full: Duration,
+    /// When the state machine was last called.
+    pub now: Time,
+}
+
+impl Measured {
+    pub fn note_first_send(&mut self, now: Time, waited: Duration) {
+        self.queue_time.note(now, waited);
+    }
+
+    pub fn note_throttle(&mut self, now: Time, wait: Duration) {
+        self.throttle.record(now, wait.as_secs_f64() * 1000.0);
+    }
+
+    pub fn note_split(&mut self) {
+        self.splits.note(self.now);
+    }
+
+    /// Notes that a record found the buffer full.
+    pub fn note_full(&mut self) {
+        self.full_since.get_or_insert(self.now);
+    }
+
+    /// Notes that the buffer has room again.
+    pub fn note_room(&mut self) {
+        if let Some(since) = self.full_since.take() {
+            self.full += self.now.since(since);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The part of OpenTelemetry's protocol (OTLP, protobuf) that clients push to brokers (KIP-714).
+//!
+//! The messages and field numbers are those of `opentelemetry/proto/metrics/v1/metrics.proto`. Fields that klamm neither
+//! writes nor shows are left out: protobuf skips unknown fields.
+
+use prost::Message;
+
+/// All metrics of a push.
+#[derive(Clone, PartialEq, Message)]
+pub struct MetricsData {
+    /// The metrics of each resource.
+    #[prost(message, repeated, tag = "1")]
+    pub resource_metrics: Vec<ResourceMetrics>,
+}
+
+/// The metrics of one client.
+#[derive(Clone, PartialEq, Message)]
+pub struct ResourceMetrics {
+    /// The client.
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    /// Its metrics.
+    #[prost(message, repeated, tag = "2")]
+    pub scope_metrics: Vec<ScopeMetrics>,
+}
+
+/// What the metrics are about.
+#[derive(Clone, PartialEq, Message)]
+pub struct Resource {
+    /// Labels, such as the group.
+    #[prost(message, repeated, tag = "1")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// Metrics of one library.
+#[derive(Clone, PartialEq, Message)]
+pub struct ScopeMetrics {
+    /// The metrics.
+    #[prost(message, repeated, tag = "2")]
+    pub metrics: Vec<Metric>,
+}
+
+/// A metric.
+#[derive(Clone, PartialEq, Message)]
+pub struct Metric {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Its values.
+    #[prost(oneof = "Data", tags = "5, 7")]
+    pub data: Option<Data>,
+}
+
+/// The values of a metric.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Data {
+    /// Values that go up and down.
+    #[prost(message, tag = "5")]
+    Gauge(Gauge),
+    /// Totals.
+    #[prost(message, tag = "7")]
+    Sum(Sum),
+}
+
+/// Values that go up and down.
+#[derive(Clone, PartialEq, Message)]
+pub struct Gauge {
+    /// The values.
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<NumberDataPoint>,
+}
+
+/// The sum says what was added since the last push.
+pub const DELTA: i32 = 1;
+/// The sum says what was added since the start.
+pub const CUMULATIVE: i32 = 2;
+
+/// Totals.
+#[derive(Clone, PartialEq, Message)]
+pub struct Sum {
+    /// The values.
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<NumberDataPoint>,
+    /// [`DELTA`] or [`CUMULATIVE`].
+    #[prost(int32, tag = "2")]
+    pub aggregation_temporality: i32,
+    /// Whether the sum never falls.
+    #[prost(bool, tag = "3")]
+    pub is_monotonic: bool,
+}
+
+/// A value.
+#[derive(Clone, PartialEq, Message)]
+pub struct NumberDataPoint {
+    /// Since when the sum is counted, in nanoseconds since 1970.
+    #[prost(fixed64, tag = "2")]
+    pub start_time_unix_nano: u64,
+    /// When the value was read, in nanoseconds since 1970.
+    #[prost(fixed64, tag = "3")]
+    pub time_unix_nano: u64,
+    /// The value.
+    #[prost(oneof = "Value", tags = "4, 6")]
+    pub value: Option<Value>,
+    /// Labels, such as the topic.
+    #[prost(message, repeated, tag = "7")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// A number.
+#[derive(Clone, Copy, PartialEq, prost::Oneof)]
+pub enum Value {
+    /// A measurement.
+    #[prost(double, tag = "4")]
+    Double(f64),
+    /// A count.
+    #[prost(sfixed64, tag = "6")]
+    Int(i64),
+}
+
+/// A label.
+#[derive(Clone, PartialEq, Message)]
+pub struct KeyValue {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// The value.
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<AnyValue>,
+}
+
+/// The value of a label.
+#[derive(Clone, PartialEq, Message)]
+pub struct AnyValue {
+    /// The text.
+    #[prost(string, optional, tag = "1")]
+    pub string_value: Option<String>,
+}
+
+impl KeyValue {
+    /// Creates a label.
+    pub fn new(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { key: key.into(), value: Some(AnyValue { string_value: Some(value.into()) }) }
+    }
+}
+
+impl MetricsData {
+    /// Reads a message. The error says what is wrong with it.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        Self::decode(bytes).map_err(|e| e.to_string())
+    }
+
+    /// Returns the bytes of the message.
+    pub fn write(&self) -> Vec<u8> {
+        self.encode_to_vec()
+    }
+}
