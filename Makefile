@@ -28,8 +28,8 @@ FUZZ_CHECK := CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-
 SECONDS ?= 60
 SEEDS ?= 5000
 ROUNDS ?= 10
-FEATURES := gzip snappy lz4 zstd tls broker arrow python
-TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker
+FEATURES := gzip snappy lz4 zstd tls broker arrow python registry
+TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker registry
 
 # Paths of this machine, as panics and assertions would name them, become names that are the same on every machine.
 CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
