@@ -245,17 +245,17 @@ def test_a_broken_part_is_an_error_and_the_rest_is_decoded():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "code", "complaint"),
     [
-        (["--api", "Metadata"], b"belong together"),
-        (["--as", "request-body", "--api", "Metdata", "--version", "1", "00"], b"Metadata"),
-        (["no-such-file!"], b"No such file"),
-        (["--as", "request", "--form", "hex", "zz"], b"not valid hex"),
+        (["--api", "Metadata"], 1, b"belong together"),
+        (["--as", "request-body", "--api", "Metdata", "--version", "1", "00"], 2, b"Metadata"),
+        (["no-such-file!"], 1, b"No such file"),
+        (["--as", "request", "--form", "hex", "zz"], 1, b"not valid hex"),
     ],
 )
-def test_wrong_use_is_one_line(arguments, complaint):
+def test_wrong_use_is_one_line(arguments, code, complaint):
     result = klamm("decode", *arguments)
-    assert result.returncode == 1
+    assert result.returncode == code
     assert complaint in result.stderr
     assert b"Traceback" not in result.stderr
 
