@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import pkgutil
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -13,6 +18,8 @@ import tomllib
 
 import klamm
 from klamm import foreign
+from klamm.cli import build_parser, parse
+from klamm.testing import DevBroker
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benches" / "README.md"]
@@ -34,18 +41,67 @@ def test_the_page_of_the_command_line_is_up_to_date():
     assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), "run python scripts/write_cli.py"
 
 
-def test_the_page_of_the_command_line_names_commands_and_options_that_exist():
-    from klamm.cli import build_parser
+def written_by_hand():
+    """Return the part of docs/cli.md above its reference."""
+    return (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("<!-- The rest is written by")[0]
 
-    parser = build_parser()
-    table = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("## Options of clients")[0]
-    named = re.findall(r"`klamm ([a-z-]+)(?: ([a-z-]+))?", table)
-    assert len(named) > 30
-    for command, action in named:
-        assert command in parser.parts, command
-        actions = parser.parts[command].parts
-        assert not action or not actions or action in actions, (command, action)
-    assert {command for command, _ in named} >= set(parser.parts) - {"report", "demo", "completion"}
+
+def command_lines(text):
+    """Yield the arguments of each `klamm` command in shell blocks and code spans, without pipes and redirections."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`(klamm [^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    for line in [*"".join(blocks).splitlines(), *(span.replace(r"\|", "|") for span in spans)]:
+        words = shlex.shlex(line, punctuation_chars=True)  # keeps quotes, so that a quoted ; is not an operator
+        words.whitespace_split = True
+        arguments = None
+        for word in [*words, ";"]:
+            if set(word) <= set("();<>|&"):
+                if arguments is not None:
+                    yield arguments
+                arguments = None
+            elif arguments is not None:
+                arguments += shlex.split(word)
+            elif word == "klamm":
+                arguments = []
+
+
+def test_command_lines_are_found_in_blocks_and_spans():
+    text = "```sh\nprintf 'a|b\\n' | klamm produce t -D ';' --key ''  # klamm x\n. <(klamm completion zsh)\n```\n`klamm top \\| head`"
+    assert list(command_lines(text)) == [["produce", "t", "-D", ";", "--key", ""], ["completion", "zsh"], ["top"]]
+
+
+def test_the_parser_accepts_every_command_of_the_page_of_the_command_line(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    # The parser reads these files.
+    Path("plan.json").write_text('{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}')
+    Path("offsets.json").write_text('{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": 5}]}')
+    lines = list(command_lines(written_by_hand()))
+    assert len(lines) > 100
+    for line in lines:
+        try:
+            assert parse(line).run is not None
+        except SystemExit:
+            pytest.fail(f"klamm {shlex.join(line)}: {capsys.readouterr().err}")
+
+
+def test_the_page_of_the_command_line_shows_every_command():
+    commands = build_parser().parts
+    shown = {next(word for word in line if word in commands) for line in command_lines(written_by_hand())}
+    assert shown >= set(commands) - {"demo"}
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="the example is for a POSIX shell")
+def test_the_first_example_of_the_command_line_prints_what_its_page_says():
+    code, printed = re.search(
+        r"```sh\n(.*?)```\n\nThis prints\n\n```text\n(.*?)```", written_by_hand(), re.DOTALL
+    ).groups()
+    function = f'klamm() {{ {shlex.quote(sys.executable)} -m klamm "$@"; }}\n'
+    with DevBroker() as broker:
+        env = {**os.environ, "KLAMM_BOOTSTRAP_SERVERS": broker.bootstrap_servers, "KLAMM_CONFIG_FILE": os.devnull}
+        done = subprocess.run(
+            ["sh", "-ec", function + code], env=env, capture_output=True, text=True, timeout=60, check=True
+        )
+    assert done.stdout == printed
 
 
 def test_the_example_of_the_legacy_page_runs(capsys):
