@@ -155,7 +155,8 @@ def test_rules_are_added_listed_and_removed():
 
 def test_quotas_are_changed(run, topic):
     user = f"--user {topic}"
-    run(f"quotas alter {user} --set producer_byte_rate=1000 --dry-run")
+    dry = run(f"quotas alter {user} --set producer_byte_rate=1048576 --dry-run")
+    assert dry == [["would set producer_byte_rate to 1048576"]]
     run(f"quotas alter {user} --set producer_byte_rate=1000 --set request_percentage=50.5")
 
     def quotas():
