@@ -3,6 +3,7 @@
 //! The layers, in the order bytes travel; each uses only those above it, and a test holds them to that:
 //!
 //! * [`random`]: reproducible pseudo-random numbers.
+//! * [`logging`]: log lines, through the crate `log`.
 //! * [`wire`]: bytes to values and back: cursors, varints, limits, the `message!` grammar.
 //! * [`frame`]: the int32 length before every request and response.
 //! * [`api`]: one file per Kafka API, declared once, every version, both directions.
@@ -20,6 +21,8 @@
 
 #[macro_use]
 pub mod wire;
+#[macro_use]
+pub mod logging;
 pub mod api;
 #[cfg(feature = "arrow")]
 pub mod arrow;

@@ -6,11 +6,12 @@ table. `options()` lists the table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from klamm import _klamm
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
@@ -29,8 +30,14 @@ class CommonConfig(TypedDict, total=False):
 
     client_id: str
     connections_max_idle_ms: int
+    debug: str | Sequence[str]
     default_api_timeout_ms: int
     enable_metrics_push: bool
+    error_cb: Callable[[Exception], object]
+    flight_recorder_bytes: int
+    flight_recorder_path: str
+    log_level: int
+    logger: logging.Logger | logging.LoggerAdapter[Any]
     metadata_max_age_ms: int
     metadata_recovery_strategy: Literal["rebootstrap"]
     reconnect_backoff_max_ms: int

@@ -40,8 +40,39 @@ from klamm._klamm import error_codes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from typing_extensions import Self
+
     from klamm._klamm import Record
     from klamm.protocol import Batch, BatchRecord
+
+
+class BrokerAddress(str):
+    """The address of a broker, as text `host:port`.
+
+    Attributes:
+        host: Host, or None if the text names several brokers.
+        port: Port, or None if the text names several brokers.
+        node_id: ID of the broker, or None if it is not known.
+    """
+
+    __slots__ = ("host", "node_id", "port")
+
+    host: str | None
+    port: int | None
+    node_id: int | None
+
+    def __new__(cls, text: str, node_id: int | None = None) -> Self:
+        """Read the address from text, with brackets around an IPv6 address."""
+        self = super().__new__(cls, text)
+        host, _, port = text.rpartition(":")
+        is_one = "," not in text and port.isdecimal()
+        self.host = host.removeprefix("[").removesuffix("]") if is_one else None
+        self.port = int(port) if is_one else None
+        self.node_id = node_id
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BrokerAddress, (str(self), self.node_id)
 
 
 class KafkaError(Exception):
@@ -51,13 +82,13 @@ class KafkaError(Exception):
         message: What klamm tried, and what happened.
         hint: What to do, or None.
         topic: Topic that the error is about, or None. The same applies to `partition`.
-        broker: Address of the broker, or None.
+        broker: Address of the broker, or None. It is text with `host`, `port` and `node_id`.
         results: Of a call on several items, the results of the items that did not fail.
     """
 
     topic: str | None = None
     partition: int | None = None
-    broker: str | None = None
+    broker: BrokerAddress | None = None
     results: Mapping[Any, Any] = MappingProxyType({})
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -125,11 +156,15 @@ class BrokerError(KafkaError):
             self.code = code
         self.topic = topic
         self.partition = partition
-        self.broker = broker
+        self.broker = None if broker is None else _address(broker)
 
     def __str__(self) -> str:
         where = "" if self.broker is None else f" (broker {self.broker})"
         return f"{self.message}{where}" + ("" if self.hint is None else f"; hint: {self.hint}")
+
+
+def _address(broker: str) -> BrokerAddress:
+    return broker if isinstance(broker, BrokerAddress) else BrokerAddress(broker)
 
 
 # For codes that are newer than the table.

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from klamm import logs  # noqa: F401 - its exit handler has to run after the one of this module
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
@@ -234,7 +235,10 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             in a thread that waits for a delivery. It must be short and must not wait.
         interceptors: Objects with `on_send(record)`, which can change a record, or `on_delivery(delivery)`, or both.
         on_error: Function that is called with the error of records whose result no caller waits for. It runs in a thread
-            that uses the producer.
+            that uses the producer. It is also called, in a thread of its own, with the error of a problem that the producer
+            keeps retrying: no broker is reachable, a broker refuses the credentials, or a topic is missing. These calls
+            begin at once, and become less and less frequent while the problem lasts. To separate the two, pass `error_cb`
+            for the problems.
         stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka. It
             runs in a thread of its own.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` is also

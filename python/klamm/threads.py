@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def start_daemon(name: str, function: Callable[..., object], *args: Any) -> None:
-    """Start a daemon thread that calls a function."""
+def start_daemon(name: str, function: Callable[..., object], *args: Any) -> threading.Thread | None:
+    """Start a daemon thread that calls a function. Return it, or None if no thread of `threading` stands for it."""
     start = _unpatched()
     if start is None:
-        threading.Thread(target=function, args=args, name=name, daemon=True).start()
-    else:
-        start(function, args)
+        thread = threading.Thread(target=function, args=args, name=name, daemon=True)
+        thread.start()
+        return thread
+    start(function, args)
+    return None
 
 
 def sleep(seconds: float) -> None:

@@ -92,10 +92,10 @@ pub(super) fn completion<T: Send + 'static>(convert: fn(Output) -> Option<T>) ->
 
 impl<R: ClientRole> Client<R> {
     pub(super) fn start(role: R, unlocked: R::Unlocked, connecting: Connecting, api_timeout: Duration) -> Self {
-        let Connecting { network, tls, telemetry } = connecting;
+        let Connecting { network, tls, telemetry, log } = connecting;
         let needs_login_mailbox = network.credentials.as_ref().is_some_and(|c| c.needs_help());
         let core = Core {
-            shared: Shared::new(role, unlocked, network.no_response_yet(), needs_login_mailbox),
+            shared: Shared::new(role, unlocked, network.no_response_yet(), needs_login_mailbox, log),
             driver: Mutex::new(None),
             thread: Mutex::new(None),
             is_started: AtomicBool::new(false),
@@ -166,6 +166,7 @@ impl<R: ClientRole> Client<R> {
     pub(super) fn change<T>(&self, f: impl FnOnce(Time, &mut State<R>) -> Result<T, Error>) -> Result<T, Error> {
         let state = self.open()?;
         let result = self.core.shared.guarded(move || {
+            let _entered = self.core.shared.enter();
             let mut state = state;
             f(self.now(), &mut state)
         });
@@ -370,6 +371,7 @@ impl<R: ClientRole> Core<R> {
 
     fn wake(self: &Arc<Self>) -> Result<(), Error> {
         if !self.is_started.load(SeqCst) {
+            self.shared.log.start();
             self.start().map_err(|e| Error::new(ErrorKind::Network, format!("cannot start the I/O thread: {e}")))?;
         }
         self.shared.nudge();
@@ -423,6 +425,7 @@ impl<R: ClientRole> Core<R> {
 
     fn work_once(&self, mut guard: MutexGuard<'_, Option<Driver<R>>>, events: &mut Vec<Event>) -> bool {
         let Some(driver) = guard.as_mut() else { return false };
+        let _entered = self.shared.enter();
         let mut done = Vec::new();
         driver.handle(&self.shared, events);
         while driver.turn(&self.shared, &mut done) {}
@@ -525,12 +528,14 @@ impl<R: ClientRole> Core<R> {
             Some(handle) => drop(handle.join()),
             None => self.shared.fail_all(),
         }
+        self.shared.log.end();
     }
 }
 
 /// Runs the I/O thread.
 fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
     let shared = &core.shared;
+    let _entered = shared.enter();
     let (mut events, mut done) = (Vec::new(), Vec::new());
     loop {
         poller.arm();

@@ -193,6 +193,7 @@ impl<R: ClientRole> Driver<R> {
         }
         let prepared = self.responses(shared, now);
         let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
+        self.network.log_reachability(now, unreachable.as_ref());
 
         let known = done.len();
         let mut changed = !prepared.is_empty() || cluster.is_some() || unreachable.is_some();

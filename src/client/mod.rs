@@ -38,7 +38,7 @@ mod shared;
 
 pub use self::core::{AnyClient, Client};
 pub use crate::engine::ConnectionId;
-pub use crate::engine::consumer::{Assigned, Slice};
+pub use crate::engine::consumer::{Assigned, CommitResult, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor};
 pub use crate::engine::legacy::zookeeper;
 pub use crate::engine::ops::Route;

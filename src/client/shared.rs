@@ -13,6 +13,7 @@ use super::inline_polling::InlinePolling;
 use super::{Error, ErrorKind, LoginMailbox, dispatch};
 use crate::engine::metrics::Family;
 use crate::engine::{Role, Time};
+use crate::logging::{self, Entered, LogIdentity};
 use crate::net::Poller;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -119,11 +120,19 @@ pub struct Shared<R: ClientRole> {
     pub(super) external: ExternalPollers,
     pub login_mailbox: Option<LoginMailbox>,
     pub(super) identity: Identity,
+    /// What log lines say about this client.
+    pub log: Arc<LogIdentity>,
 }
 
 impl<R: ClientRole> Shared<R> {
     /// Creates the shared part of a client that has not reached any broker yet, for the given reason.
-    pub fn new(mut role: R, unlocked: R::Unlocked, not_connected: Error, needs_login_mailbox: bool) -> Self {
+    pub fn new(
+        mut role: R,
+        unlocked: R::Unlocked,
+        not_connected: Error,
+        needs_login_mailbox: bool,
+        log: Arc<LogIdentity>,
+    ) -> Self {
         role.handle_unreachable(Time(0), &not_connected);
         Self {
             state: Mutex::new(State { role, local: R::Locked::default(), wakers: Vec::new() }),
@@ -141,12 +150,18 @@ impl<R: ClientRole> Shared<R> {
             external: ExternalPollers::default(),
             login_mailbox: needs_login_mailbox.then(LoginMailbox::default),
             identity: Identity::default(),
+            log,
         }
     }
 
     /// Returns the time on the client's clock.
     pub fn now(&self) -> Time {
         Time(u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// Makes the log lines of this thread those of this client, until the result is dropped.
+    pub fn enter(&self) -> Entered {
+        logging::enter(&self.log)
     }
 
     /// Locks the state.
@@ -187,6 +202,9 @@ impl<R: ClientRole> Shared<R> {
                 // The first failure explains more than those that follow from it.
                 let error = self.failure.get_or_init(|| error);
                 self.set_closed();
+                if let Some(flight) = self.log.flight() {
+                    flight.dump_after_failure();
+                }
                 if let Some(mailbox) = &self.login_mailbox {
                     mailbox.close();
                 }

@@ -1,10 +1,12 @@
 //! The state of the cluster as metadata describes it: its brokers, topics and partition leaders.
 
-use super::{Call, Time, address};
+use super::{Call, Error, ErrorKind, Time, address};
 use crate::api::{ErrorCode, Info, metadata};
+use crate::logging::Component;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,6 +193,19 @@ impl Cluster {
     /// Returns the `host:port` of a broker, for messages.
     pub fn address(&self, node: i32) -> String {
         self.brokers.get(&node).map_or_else(|| format!("id {node}"), |b| address(&b.host, b.port))
+    }
+}
+
+/// How long a broker may throttle a client before that is logged.
+const LONG_THROTTLE: Duration = Duration::from_secs(1);
+
+/// Logs that a broker throttles the client for long.
+pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Duration) {
+    if time > LONG_THROTTLE {
+        let message = format!("the broker throttles this client for {} s", time.as_secs_f64());
+        let hint = "the client exceeds a quota of its user or client ID; reduce the load, or raise the quota";
+        let error = Error::new(ErrorKind::Broker, message).with_hint(hint).from_broker(cluster.address(node));
+        error.log_warning(component);
     }
 }
 

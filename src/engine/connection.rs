@@ -13,6 +13,7 @@ mod errors;
 mod exchanges;
 mod idle;
 mod too_large;
+mod traces;
 
 use super::call::{Call, Reply, malformed};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
@@ -21,7 +22,7 @@ use super::version_probe::{LAST_WAIT, VersionProbe, next_release, probe_request}
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
-use crate::frame::{BadLength, Frames};
+use crate::frame::Frames;
 use crate::wire::{Reader, Writer};
 use bytes::Bytes;
 pub use exchanges::Exchange;
@@ -107,7 +108,7 @@ enum ConnectionState {
 pub struct Connection<T> {
     state: ConnectionState,
     client_id: String,
-    address: String,
+    address: Arc<str>,
     frames: Frames,
     versions: BTreeMap<i16, (i16, i16)>,
     /// The broker's release, if it has no ApiVersions and was probed.
@@ -201,7 +202,7 @@ impl<T> Connection<T> {
         Self {
             state: ConnectionState::Negotiating,
             client_id,
-            address,
+            address: address.into(),
             frames: Frames::new(if proof.is_some() { MAX_LOGIN_FRAME.min(max_frame) } else { max_frame }),
             versions: BTreeMap::new(),
             release: None,
@@ -409,6 +410,7 @@ impl<T> Connection<T> {
         if matches!(asked.owner, Owner::ConnectionBare) {
             return self.handle_bare(now, asked.deadline, &frame);
         }
+        self.record_response(now, &asked, &frame);
         let mut r = Reader::new(frame, asked.version, false);
         let header = get_response_header(asked.api, asked.version, &mut r).map_err(malformed);
         let answered = header.and_then(|correlation_id| match correlation_id {
@@ -423,6 +425,7 @@ impl<T> Connection<T> {
             self.in_flight.push_front(asked);
             return Err(error);
         }
+        self.log_response(now, &asked);
         let InFlight { api, version, deadline, .. } = asked;
         let reply = Reply { version, body: r.rest() };
         match asked.owner {
@@ -640,6 +643,7 @@ impl<T> Connection<T> {
                 self.log_in(now, deadline)?;
             } else {
                 // The session has not ended yet, and the next token may come in time.
+                self.log_expired_token();
                 self.timers.set(ConnectionTimer::Renewal, Time::NEVER);
             }
         }
@@ -682,6 +686,7 @@ impl<T> Connection<T> {
         })?;
         self.next_correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
         self.exchanges.push(Exchange::Sent(length as usize + 4));
+        self.record_request(api, version, correlation_id, &parts);
         Ok((parts, correlation_id))
     }
 }

@@ -1,6 +1,7 @@
 //! The error of the engine and the client: what was tried, what happened, and a hint what to do.
 
 use crate::api::ErrorCode;
+use crate::logging::{self, Component, Place};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,7 @@ struct Inner {
     topic: Option<Arc<str>>,
     partition: Option<i32>,
     broker: Option<String>,
+    node: Option<i32>,
     cause: Option<Error>,
 }
 
@@ -67,6 +69,7 @@ impl Error {
             topic: None,
             partition: None,
             broker: None,
+            node: None,
             cause: None,
         }))
     }
@@ -101,9 +104,10 @@ impl Error {
     /// Creates an error whose cause is known. It ends with the cause's message, and is about the same broker and partition.
     pub fn because(kind: ErrorKind, tried: impl fmt::Display, why: &Self) -> Self {
         let mut error = Self::new(kind, format!("{tried}: {}", why.message())).caused_by(why);
-        let Inner { topic, partition, broker, .. } = &*why.0;
+        let Inner { topic, partition, broker, node, .. } = &*why.0;
         let inner = error.inner();
-        (inner.topic, inner.partition, inner.broker) = (topic.clone(), *partition, broker.clone());
+        (inner.topic, inner.partition) = (topic.clone(), *partition);
+        (inner.broker, inner.node) = (broker.clone(), *node);
         error
     }
 
@@ -150,6 +154,12 @@ impl Error {
         self
     }
 
+    /// Adds the ID of the broker, unless it is negative: then it is not known.
+    pub fn of_node(mut self, node: i32) -> Self {
+        self.inner().node = Some(node).filter(|node| *node >= 0);
+        self
+    }
+
     /// Adds the error that caused this one.
     pub fn caused_by(mut self, cause: &Self) -> Self {
         self.inner().cause = Some(cause.clone());
@@ -189,6 +199,30 @@ impl Error {
         self.0.hint.as_deref()
     }
 
+    /// Returns the hint as the end of a log line.
+    pub fn advice(&self) -> String {
+        self.hint().map_or_else(String::new, |hint| format!("; hint: {hint}"))
+    }
+
+    /// Returns where the error happened, for a log line.
+    pub fn place(&self) -> Place<'_> {
+        Place { broker: self.broker(), topic: self.topic(), partition: self.partition() }
+    }
+
+    /// Reports a problem that the client keeps retrying: to the application, and as a log line of level warning.
+    pub fn report(&self, component: Component) {
+        logging::report(self);
+        self.log_warning(component);
+    }
+
+    /// Writes the error as a log line of level warning.
+    pub fn log_warning(&self, component: Component) {
+        if logging::may_be_wanted(log::Level::Warn) {
+            let text = format_args!("{}{}", self.message(), self.advice());
+            logging::write(log::Level::Warn, component, self.place(), text);
+        }
+    }
+
     /// Returns the topic.
     pub fn topic(&self) -> Option<&str> {
         self.0.topic.as_deref()
@@ -202,6 +236,11 @@ impl Error {
     /// Returns the broker's address, `host:port`.
     pub fn broker(&self) -> Option<&str> {
         self.0.broker.as_deref()
+    }
+
+    /// Returns the broker's ID, if it is known.
+    pub fn node(&self) -> Option<i32> {
+        self.0.node
     }
 
     /// Returns whether the broker refused the client or is of another cluster, so that the next attempt would end the same way.

@@ -29,6 +29,7 @@ mod network;
 pub mod ops;
 mod outage;
 pub mod producer;
+mod reminder;
 mod role;
 pub mod sasl;
 pub mod share;
@@ -40,7 +41,7 @@ pub mod version_probe;
 
 pub use backoff::{Backoff, wait_after};
 pub use call::{Call, Reply};
-pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic};
+pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic, log_throttle};
 pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, Proof};
 pub use error::{Error, ErrorKind};
 pub use in_flight::RequestsInFlight;

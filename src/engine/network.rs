@@ -12,6 +12,8 @@
 mod attempts;
 mod brokers;
 mod counting;
+mod events;
+mod expiry;
 mod metadata_requests;
 mod metrics;
 mod peer;
@@ -20,6 +22,7 @@ mod version_probes;
 
 pub use self::metrics::{LinkState, NetworkMetrics};
 use self::peer::{Attempt, Link, Peer, PeerId, PeerToken};
+use super::reminder::Reminder;
 use super::sasl::{Credentials, Nonces};
 use super::version_probe::VersionProbe;
 use super::{
@@ -123,6 +126,9 @@ pub struct Network {
     /// Whether the token provider has to be asked again.
     demands_token: bool,
     metrics: NetworkMetrics,
+    /// What was logged of topics with an error, and of brokers that cannot be reached.
+    missing: BTreeMap<Arc<str>, Reminder>,
+    unreachable_log: Reminder,
 }
 
 impl Network {
@@ -155,6 +161,8 @@ impl Network {
             refused_tokens: 0,
             demands_token: false,
             metrics: NetworkMetrics::default(),
+            missing: BTreeMap::new(),
+            unreachable_log: Reminder::default(),
             config,
         };
         for (i, (host, port)) in this.config.bootstrap.clone().into_iter().enumerate() {
@@ -450,6 +458,7 @@ impl Network {
         peer.error = None;
         self.refused_tokens = 0;
         let address = (peer.host.clone(), peer.port);
+        Self::log_ready(peer, id, self.config.credentials.as_deref());
         if !matches!(self.version_probes.get(&address), Some(VersionProbe::Known(_))) {
             self.version_probes.remove(&address);
             self.said_versions.insert(address);
@@ -517,7 +526,8 @@ impl Network {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        let error = peer.attempt.name_address(error.clone()).from_broker(peer.address());
+        let error = peer.attempt.name_address(error.clone()).from_broker(peer.address()).of_node(id.node());
+        Self::log_end(peer, id, &error);
         let wait = if error.is_refusal() { REFUSED_WAIT } else { Duration::ZERO }.max(peer.backoff.next_wait());
         match std::mem::replace(&mut peer.link, Link::Waiting(now + wait)) {
             Link::Connecting(connection, _) => {
@@ -570,7 +580,8 @@ impl Network {
         match token {
             PeerToken::Role(token) => {
                 let address = || self.peers.get(&id).map_or_else(String::new, Peer::address);
-                let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
+                let result = result
+                    .map_err(|e| if e.broker().is_none() { e.from_broker(address()).of_node(id.node()) } else { e });
                 self.responses.push_back(ClientResponse { token, node: id.node(), result });
             }
             PeerToken::Metadata { all, ids } => self.take_metadata(now, id, (all, ids), result),
@@ -645,6 +656,7 @@ impl Network {
                         self.connections.remove(&connection);
                         peer.link = Link::Idle;
                         self.metrics.note_closed(now);
+                        Self::log_idle(peer, id);
                     } else if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
                         if !self.tries_again(now, id) && !self.reconnects(now, id, false) {
@@ -665,34 +677,6 @@ impl Network {
         self.refresh_if_due(now);
         if !self.waiting.is_empty() {
             self.reach_any(now);
-        }
-    }
-
-    fn expire(&mut self, now: Time, id: PeerId) {
-        let Some(peer) = self.peers.get_mut(&id) else {
-            return;
-        };
-        if peer.queue.iter().any(|o| o.deadline.time() <= now) {
-            let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline.time() <= now);
-            peer.queue = queue;
-            self.give_up(now, late, Some(id));
-        }
-    }
-
-    /// Fails requests that waited too long for a peer, or for any. The cause is an error of these peers only.
-    fn give_up(&mut self, now: Time, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
-        let is_awaited = |id: &PeerId| awaited.map_or(!id.is_apart(), |awaited| *id == awaited);
-        let of_peer = || self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());
-        let why = self.missing_token(now).or_else(of_peer);
-        let node = awaited.map_or(-1, PeerId::node);
-        for outgoing in late {
-            let error = why.clone().unwrap_or_else(|| {
-                Error::new(
-                    ErrorKind::Timeout,
-                    format!("no broker was reached in time to send {}", outgoing.call.api().name),
-                )
-            });
-            self.responses.push_back(ClientResponse { token: outgoing.token, node, result: Err(error) });
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::construct::{construct, list};
 use super::error::no_pickle;
 use super::login_mailbox;
+use super::logs::LogTarget;
 use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
 use super::{arguments, config, metrics};
@@ -20,6 +21,8 @@ use std::time::Duration;
 pub(super) struct AdminCore {
     client: Arc<client::Admin>,
     servers: String,
+    #[pyo3(get, name = "_log_target")]
+    log_target: Py<LogTarget>,
 }
 
 #[pymethods]
@@ -31,10 +34,10 @@ impl AdminCore {
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (config, servers, login) = config::parse(py, ClientType::Admin, bootstrap_servers, config)?;
+        let (config, servers, login, log_target) = config::parse(py, ClientType::Admin, bootstrap_servers, config)?;
         let client = client::Admin::new(&config)?;
         login_mailbox::start(py, client.login_mailbox(), login)?;
-        Ok(Self { client: Arc::new(client), servers })
+        Ok(Self { client: Arc::new(client), servers, log_target })
     }
 
     /// Seconds that a call without a timeout takes at most.

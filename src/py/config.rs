@@ -5,6 +5,7 @@
 
 use super::construct::{construct, list};
 use super::error::exception;
+use super::logs::LogTarget;
 use crate::client::{
     COMPATIBILITY_ALIASES, ClientType, Config, CustomAssignor, KEYS, Key, Kind, SAME_VALUES, Value, suggestion,
 };
@@ -20,8 +21,8 @@ pub(super) struct Login {
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// The configuration of a client, its bootstrap servers as text, and its login.
-pub(super) type Parsed = (Config, String, Login);
+/// The configuration of a client, its bootstrap servers as text, its login, and where its log lines go.
+pub(super) type Parsed = (Config, String, Login, Py<LogTarget>);
 
 /// Reads the configuration of a client.
 pub(super) fn parse(
@@ -43,6 +44,16 @@ pub(super) fn parse_with(
 ) -> PyResult<Parsed> {
     let mut pairs: Vec<(String, Value)> = Vec::new();
     let mut provider = None;
+    let (mut logger, mut on_error): (Option<Py<PyAny>>, Option<Py<PyAny>>) = (None, None);
+    let mut take_object = |key: &str, value: &Bound<'_, PyAny>| {
+        let object = match known(key).map(|key| key.name) {
+            Some(LOGGER) if !value.is_none() => &mut logger,
+            Some(ON_ERROR) if value.is_callable() => &mut on_error,
+            _ => return false,
+        };
+        *object = Some(value.clone().unbind());
+        true
+    };
     if let Some(first) = bootstrap.filter(|b| !b.is_none()) {
         match first.cast::<PyMapping>() {
             Ok(dotted) => {
@@ -51,6 +62,10 @@ pub(super) fn parse_with(
                     let key = key.extract::<String>().map_err(|_| key_type(&key))?;
                     if keywords.is_some_and(|k| k.contains(key.replace('.', "_")).unwrap_or(false)) {
                         continue; // the keyword takes precedence
+                    }
+                    if take_object(&key, &value) {
+                        pairs.push((key, Value::Function));
+                        continue;
                     }
                     if is_function(&key) && value.is_callable() {
                         provider = Some((value.unbind(), key != PROVIDER));
@@ -67,8 +82,12 @@ pub(super) fn parse_with(
     for (keyword, value) in keywords.into_iter().flatten() {
         let keyword: String = keyword.extract()?;
         let key = keyword.replace('_', ".");
-        if !KEYS.iter().any(|k| k.name == key || k.aliases.contains(&key.as_str())) {
+        if known(&key).is_none() {
             return Err(unknown(py, client, &keyword));
+        }
+        if take_object(&key, &value) {
+            pairs.push((key, Value::Function));
+            continue;
         }
         if is_function(&key) && value.is_callable() {
             provider = Some((value.unbind(), false));
@@ -80,17 +99,24 @@ pub(super) fn parse_with(
         pairs.push((key, value));
     }
     let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
-    let config = Config::parse_with(client, pairs, assignors)?;
+    let mut config = Config::parse_with(client, pairs, assignors)?;
+    let target = py.import("klamm.logs")?.call_method1("target", (logger, on_error, config.debugs()))?;
+    let target = target.cast_into::<LogTarget>()?;
+    config.log_to(target.get().sink());
     if config.trusts_any_host() {
         let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
         PyErr::warn(py, &category, UNCHECKED, 2)?;
     }
     let settings = config.token_settings()?;
-    Ok((config, servers, Login { provider, settings }))
+    Ok((config, servers, Login { provider, settings }, target.unbind()))
+}
+
+fn known(key: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|k| k.name == key || k.aliases.contains(&key))
 }
 
 fn is_function(key: &str) -> bool {
-    KEYS.iter().any(|k| k.kind == Kind::Function && (k.name == key || k.aliases.contains(&key)))
+    known(key).is_some_and(|key| key.kind == Kind::Function)
 }
 
 fn shown(value: &Value) -> String {
@@ -145,6 +171,7 @@ pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
         Kind::Text => "text",
         Kind::Secret => "secret",
         Kind::Function => "function",
+        Kind::Logger => "logger",
         Kind::List => "list",
         Kind::Int(..) => "int",
         Kind::Seconds => "seconds",
@@ -186,6 +213,8 @@ fn names(clients: &[ClientType]) -> Vec<&'static str> {
     clients.iter().map(|client| client.name()).collect()
 }
 
+const LOGGER: &str = "logger";
+const ON_ERROR: &str = "error.cb";
 const BOOTSTRAP: &str = "bootstrap.servers";
 const PROVIDER: &str = "sasl.oauth.token.provider";
 const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: the client accepts any broker whose \

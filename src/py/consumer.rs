@@ -11,6 +11,7 @@ use super::delivery_buffer::{Chunk, DeliveryBuffer, Processed};
 use super::error::{exception, no_pickle};
 use super::event_loop;
 use super::login_mailbox;
+use super::logs::LogTarget;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::record::Record;
@@ -43,6 +44,8 @@ pub(super) struct ConsumerCore {
     pub(super) cutoff: Cutoff,
     /// Whether the client's thread may call an assignor written in Python.
     calls_python: bool,
+    #[pyo3(get, name = "_log_target")]
+    log_target: Py<LogTarget>,
 }
 
 impl Drop for ConsumerCore {
@@ -227,7 +230,7 @@ impl ConsumerCore {
         }
         let assignors = assignors::take_assignors(bootstrap_servers, &keywords)?;
         let calls_python = !assignors.is_empty();
-        let (config, servers, login) =
+        let (config, servers, login, log_target) =
             config::parse_with(py, ClientType::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let max_poll_records = config.max_poll_records();
         let client = client::Consumer::new(&config)?;
@@ -243,6 +246,7 @@ impl ConsumerCore {
             close_timeout: config.close_timeout().as_secs_f64(),
             cutoff: Cutoff::default(),
             calls_python,
+            log_target,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
             this.subscribe(py, Some(topics), None, None, false, true)?;

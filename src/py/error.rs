@@ -45,7 +45,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         fields.set_item("code", code.0)?;
         fields.set_item("topic", error.topic())?;
         fields.set_item("partition", error.partition())?;
-        fields.set_item("broker", error.broker())?;
+        fields.set_item("broker", address(py, error)?)?;
         let class = errors(py)?.getattr("by_code")?.call1((code.0,))?;
         return Ok(PyErr::from_value(class.call((error.message(),), Some(&fields))?));
     }
@@ -72,7 +72,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         ErrorKind::Internal => "InternalError",
     };
     let raised = errors(py)?.getattr(class)?.call((error.placed(),), Some(&fields))?;
-    if let Some(broker) = error.broker() {
+    if let Some(broker) = address(py, error)? {
         raised.setattr("broker", broker)?;
     }
     if let Some(topic) = error.topic() {
@@ -80,6 +80,12 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         raised.setattr("partition", error.partition())?;
     }
     Ok(PyErr::from_value(raised))
+}
+
+/// Returns the `BrokerAddress` of an error, if it names a broker.
+fn address<'py>(py: Python<'py>, error: &Error) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some(broker) = error.broker() else { return Ok(None) };
+    errors(py)?.getattr("BrokerAddress")?.call1((broker, error.node())).map(Some)
 }
 
 /// Returns an exception of a class of `klamm.errors`, for errors of the Python edge itself.

@@ -28,6 +28,7 @@ mod error;
 mod event_loop;
 mod legacy;
 mod login_mailbox;
+mod logs;
 mod loop_future;
 mod metrics;
 mod pending;
@@ -75,6 +76,8 @@ mod _klamm {
     };
     #[pymodule_export]
     use super::login_mailbox::{LoginMailbox, LoginQuestion};
+    #[pymodule_export]
+    use super::logs::{ErrorQueue, LogLine, LogQueue, LogTarget, log_components, set_log_level};
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]

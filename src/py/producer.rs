@@ -12,6 +12,7 @@ use super::deadline::{Deadline, wait_for};
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
 use super::login_mailbox;
+use super::logs::LogTarget;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::wait_source::BufferRoom;
@@ -35,6 +36,8 @@ pub(super) struct ProducerCore {
     close_timeout: f64,
     /// Failures of records without a Delivery that `flush` has not raised yet.
     failures: Mutex<Vec<Failure>>,
+    #[pyo3(get, name = "_log_target")]
+    log_target: Py<LogTarget>,
 }
 
 impl ProducerCore {
@@ -126,11 +129,18 @@ impl ProducerCore {
         if let Some(on_error) = &on_error {
             arguments::function("on_error", on_error.bind(py))?;
         }
-        let (config, servers, login) = config::parse(py, ClientType::Producer, bootstrap_servers, config)?;
+        let config = config.cloned().unwrap_or_else(|| PyDict::new(py));
+        let has_own = bootstrap_servers.is_some_and(|servers| servers.contains(ERROR_CB).unwrap_or(false));
+        if let (Some(on_error), false) = (&on_error, has_own || config.contains(ERROR_CB)?) {
+            config.set_item(ERROR_CB, on_error)?;
+        }
+        let (config, servers, login, log_target) =
+            config::parse(py, ClientType::Producer, bootstrap_servers, Some(&config))?;
         let client = client::Producer::new(&config)?;
         login_mailbox::start(py, client.login_mailbox(), login)?;
         let close_timeout = config.close_timeout().as_secs_f64();
-        Ok(Self { client: Arc::new(client), servers, on_error, close_timeout, failures: Mutex::default() })
+        let failures = Mutex::default();
+        Ok(Self { client: Arc::new(client), servers, on_error, close_timeout, failures, log_target })
     }
 
     /// Sends a record.
@@ -666,6 +676,9 @@ fn record<'a>(
     let (key, value) = (key.as_ref().map(BytesLike::as_bytes), value.as_ref().map(BytesLike::as_bytes));
     NewRecord { partition, timestamp: timestamp.unwrap_or(NOW), is_timed: false, key, value, headers }
 }
+
+/// The key of the callback for problems of the client.
+const ERROR_CB: &str = "error_cb";
 
 /// Records that are appended under one lock: enough to make the lock cheap, and few enough that the I/O thread waits only
 /// about 15 microseconds and that the references fit the L1 cache.

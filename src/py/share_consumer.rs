@@ -8,6 +8,7 @@ use super::deadline::{Cutoff, Deadline, LEAST_CLOSE, wait_for};
 use super::error::{exception, no_pickle};
 use super::event_loop;
 use super::login_mailbox;
+use super::logs::LogTarget;
 use super::loop_future::LoopFuture;
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
@@ -82,6 +83,8 @@ pub(super) struct ShareConsumerCore {
     buffer: Mutex<AcquiredRecords>,
     /// The callback `on_acknowledged`.
     listener: Mutex<Option<Py<PyAny>>>,
+    #[pyo3(get, name = "_log_target")]
+    log_target: Py<LogTarget>,
 }
 
 impl ShareConsumerCore {
@@ -220,7 +223,7 @@ impl ShareConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let (config, servers, login) =
+        let (config, servers, login, log_target) =
             config::parse(py, ClientType::ShareConsumer, bootstrap_servers, Some(&keywords))?;
         let client = client::ShareConsumer::new(&config)?;
         login_mailbox::start(py, client.login_mailbox(), login)?;
@@ -233,6 +236,7 @@ impl ShareConsumerCore {
             cutoff: Cutoff::default(),
             buffer: Mutex::default(),
             listener: Mutex::default(),
+            log_target,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
             this.subscribe(topics)?;

@@ -26,6 +26,7 @@ const fn pure(name: &'static str, uses: &'static [&'static str]) -> Layer {
 
 const LAYERS: &[Layer] = &[
     pure("random", &[]),
+    layer("logging", &[]),
     pure("wire", &[]),
     pure("compress", &[]),
     pure("otlp", &[]),
@@ -33,9 +34,9 @@ const LAYERS: &[Layer] = &[
     pure("api", &["wire"]),
     pure("record", &["wire", "compress"]),
     pure("legacy", &["wire", "compress", "frame", "record"]),
-    pure("engine", &["random", "wire", "compress", "otlp", "frame", "api", "record", "legacy"]),
+    pure("engine", &["random", "logging", "wire", "compress", "otlp", "frame", "api", "record", "legacy"]),
     layer("net", &[]),
-    layer("client", &["wire", "compress", "frame", "api", "record", "legacy", "engine", "net"]),
+    layer("client", &["logging", "wire", "compress", "frame", "api", "record", "legacy", "engine", "net"]),
     // Never engine or client: both ends of a connection must not share one misunderstanding.
     layer("broker", &["random", "wire", "compress", "otlp", "frame", "api", "record", "legacy", "net"]),
     pure("arrow", &["record"]),
@@ -43,7 +44,10 @@ const LAYERS: &[Layer] = &[
     // The codec layers are exposed as they are (`klamm.protocol`); engine and net only through the client.
     layer(
         "py",
-        &["wire", "compress", "otlp", "frame", "api", "record", "legacy", "client", "broker", "arrow", "registry"],
+        &[
+            "logging", "wire", "compress", "otlp", "frame", "api", "record", "legacy", "client", "broker", "arrow",
+            "registry",
+        ],
     ),
 ];
 

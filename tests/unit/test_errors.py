@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import pickle
 from pathlib import Path
 
@@ -84,3 +85,19 @@ def test_a_pickle_keeps_everything(error):
 def test_there_is_no_class_for_a_name_that_is_no_code():
     with pytest.raises(AttributeError, match="NoSuchThingError"):
         errors.NoSuchThingError  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("h:1", "h", 1),
+        ("[::1]:9092", "::1", 9092),
+        ("h:1, i:2", None, None),
+        ("id 3", None, None),
+        ("", None, None),
+    ],
+)
+def test_the_address_of_a_broker_is_text_with_host_and_port(text, host, port):
+    address = errors.BrokerAddress(text, 4)
+    for each in address, pickle.loads(pickle.dumps(address)), copy.copy(address):  # noqa: S301 - our own bytes
+        assert (each, each.host, each.port, each.node_id) == (text, host, port, 4)

@@ -90,6 +90,9 @@ class Admin(
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
         stats_cb: As for `klamm.Producer`.
+        on_error: Function that is called with the error when the client has a problem that it keeps retrying: no broker is
+            reachable, or a broker refuses the credentials. It runs in a thread of its own. It is called at once, and less
+            and less often while the problem lasts.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
     Raises:

@@ -112,6 +112,7 @@ const PARTITIONER: &str = "partitioner";
 const RESET: &str = "auto.offset.reset";
 const PRODUCER: &[ClientType] = &[ClientType::Producer];
 const CONSUMER: &[ClientType] = &[ClientType::Consumer];
+const SHARE: &[ClientType] = &[ClientType::ShareConsumer];
 const READERS: &[ClientType] = &[ClientType::Consumer, ClientType::ShareConsumer];
 const ALL: &[ClientType] = &[ClientType::Producer, ClientType::Consumer, ClientType::ShareConsumer, ClientType::Admin];
 
@@ -159,8 +160,8 @@ alias! {
     "queued.max.messages.kbytes": CONSUMER, "use {queued.max.bytes}, which is in bytes: multiply by 1024";
     "queued.min.messages": CONSUMER, "klamm limits the bytes that it fetches ahead, not the records: use {queued.max.bytes}";
     "key.deserializer" "value.deserializer": READERS, "klamm runs no Java classes: pass functions as `key_deserializer` and `value_deserializer`";
-    "interceptor.classes": READERS, "klamm has no consumer interceptors: do it where you handle records";
-    "error.cb": ALL, "remove it: calls raise their errors, and a producer reports failures of send_nowait to `on_error`";
+    "interceptor.classes": CONSUMER, "klamm runs no Java classes: pass objects with on_consume or on_commit as `interceptors`";
+    "interceptor.classes": SHARE, "klamm runs no Java classes: pass objects with on_consume or on_acknowledge as `interceptors`";
     "enable.ssl.certificate.verification": ALL, "klamm always checks certificates: set {ssl.ca.location} to their authority";
     "sasl.kerberos.kinit.cmd": ALL, "klamm runs no kinit: use {sasl.kerberos.keytab}";
     "metadata.recovery.rebootstrap.trigger.ms": ALL, "remove it: klamm returns to {bootstrap.servers} as soon as no broker of the cluster answers";

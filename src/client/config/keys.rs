@@ -37,6 +37,8 @@ pub enum Kind {
     Secret,
     /// A function, which only Python callers can pass.
     Function,
+    /// An object that writes log lines, which only Python callers can pass.
+    Logger,
     /// A list of texts, or one text with commas.
     List,
     /// An integer within bounds.
@@ -77,6 +79,7 @@ impl Key {
             Kind::Text => "text".to_owned(),
             Kind::Secret => "text, which is never shown".to_owned(),
             Kind::Function => "a function".to_owned(),
+            Kind::Logger => "a logger of Python's `logging`".to_owned(),
             Kind::List => "a list, or text with commas".to_owned(),
             Kind::Int(min, i64::MAX) => format!("a whole number from {min}"),
             Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
@@ -120,6 +123,24 @@ keys! {
          them. The default port is 9092.";
     "client.id": Kind::Text, "klamm", ALL,
         "The name of the client in the brokers' logs, metrics and quotas.";
+    "logger": Kind::Logger, "", ALL,
+        "The logger for the client's log lines. By default, they go to children of the logger `klamm`, such as \
+         `klamm.network` and `klamm.group`.";
+    "error.cb" or "error_cb" or "on.error": Kind::Function, "", ALL,
+        "A function that is called with the error of a problem that the client keeps retrying. Examples are that no \
+         broker is reachable, that a topic is missing, or that a group cannot be joined. It is called at once and then, while the problem lasts, after 1, 2, 4 and finally every 60 seconds, in a thread of its own.";
+    "log.level" or "log_level": Kind::Int(0, 7), "7", ALL,
+        "The least severe log lines of the client, as a syslog severity: `3` errors, `4` warnings, `6` information, `7` \
+         everything. The level of the logger applies as well.";
+    "debug": Kind::List, "", ALL,
+        "The parts of the client whose debug lines are wanted, whatever the level of the logger. The names are \
+         librdkafka's, such as `broker`, `cgrp`, `security`, `fetch`, `msg` and `all`.";
+    "flight.recorder.bytes": Kind::Int(0, 1 << 30), "1048576", ALL,
+        "The memory, in bytes, for the last requests, responses and changes of state, which `dump_flight()` writes to a \
+         file. Keys, values and credentials are not recorded. `0` turns the recorder off.";
+    "flight.recorder.path": Kind::Text, "", ALL,
+        "The file to which the client writes its flight recorder if it stops because of an internal error. By default, it \
+         writes none.";
     "security.protocol": Kind::Choice(PROTOCOLS), "PLAINTEXT", ALL,
         "How connections are protected. `SSL` encrypts with TLS, `SASL_PLAINTEXT` logs in, and `SASL_SSL` does \
          both.";

@@ -3,6 +3,7 @@
 mod addresses;
 pub(super) mod aliases;
 pub(super) mod keys;
+mod log_levels;
 mod security;
 mod values;
 
@@ -23,10 +24,13 @@ use crate::engine::share::ShareConfig;
 use crate::engine::telemetry::TelemetryConfig;
 use crate::engine::version_probe::SAYS_VERSIONS;
 use crate::frame::DEFAULT_MAX_FRAME;
+use crate::logging::flight::Flight;
+use crate::logging::{Levels, LogIdentity, Sink};
 use crate::net::tls;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use values::{BY_DURATION, Values, age, invalid};
@@ -36,6 +40,7 @@ pub(super) struct Connecting {
     pub network: NetworkConfig,
     pub tls: Option<Arc<tls::Client>>,
     pub telemetry: TelemetryConfig,
+    pub log: Arc<LogIdentity>,
 }
 
 /// A checked configuration.
@@ -43,6 +48,7 @@ pub(super) struct Connecting {
 pub struct Config {
     values: Values,
     assignors: Vec<Arc<dyn CustomAssignor>>,
+    sink: Option<Arc<dyn Sink>>,
 }
 
 impl fmt::Debug for Config {
@@ -63,7 +69,7 @@ impl Config {
         pairs: impl IntoIterator<Item = (String, Value)>,
         assignors: Vec<Arc<dyn CustomAssignor>>,
     ) -> Result<Self, Error> {
-        let this = Self { values: Values::parse(client, pairs)?, assignors };
+        let this = Self { values: Values::parse(client, pairs)?, assignors, sink: None };
         security::check_effect(&this.values)?;
         this.connecting()?;
         match client {
@@ -85,6 +91,24 @@ impl Config {
             format!("this is the configuration of a {}", own.name()),
             format!("parse it for a {}", client.name()),
         ))
+    }
+
+    /// Sets where log lines go, instead of to the crate `log`.
+    pub fn log_to(&mut self, sink: Arc<dyn Sink>) {
+        self.sink = Some(sink);
+    }
+
+    /// Returns whether the configuration asks for lines of level debug.
+    pub fn debugs(&self) -> bool {
+        self.log_levels().is_ok_and(|levels| !levels.demanded.is_empty())
+    }
+
+    fn log_levels(&self) -> Result<Levels, Error> {
+        let contexts = match self.values.get("debug") {
+            Some(Value::List(contexts)) => contexts.as_slice(),
+            _ => &[],
+        };
+        log_levels::levels(self.values.int("log.level"), contexts)
     }
 
     /// Returns whether a full buffer is an error at once.
@@ -145,7 +169,11 @@ impl Config {
             request_timeout: self.values.ms("request.timeout.ms"),
             seed: seed(),
         };
-        Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)?, telemetry })
+        let (client_id, limit) = (self.values.text("client.id"), self.values.size("flight.recorder.bytes"));
+        let path = self.values.optional("flight.recorder.path").map(PathBuf::from);
+        let flight = (limit > 0).then(|| Flight::new(&client_id, limit, path));
+        let log = Arc::new(LogIdentity::new(&client_id, self.log_levels()?, self.sink.clone(), flight));
+        Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)?, telemetry, log })
     }
 
     /// Returns the labels of the client in its telemetry, as in Java.

@@ -185,7 +185,7 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
     let wrong = || invalid(format!("{} cannot be {shown}", key.name), format!("allowed: {}", key.allowed()));
     match (key.kind, value) {
         (Kind::Text | Kind::Secret, Value::String(s)) => Ok(Value::String(s)),
-        (Kind::Function, Value::Function) => Ok(Value::Function),
+        (Kind::Function | Kind::Logger, Value::Function) => Ok(Value::Function),
         (Kind::List, Value::String(s)) => {
             let items = s.split(',').map(|i| i.trim().to_owned()).filter(|i| !i.is_empty());
             Ok(Value::List(items.collect()))

@@ -1,8 +1,9 @@
 //! Requests and responses beyond the limits of the broker and of the client.
 
-use super::{BadLength, Connection, InFlight, LARGE_REQUEST, Owner};
+use super::{Connection, InFlight, LARGE_REQUEST, Owner};
 use crate::api::{ErrorCode, fetch, share_fetch};
 use crate::engine::{Error, ErrorKind};
+use crate::frame::BadLength;
 
 impl<T> Connection<T> {
     /// Completes the first request in flight with an error, if its response is larger than the limit. Other requests fail

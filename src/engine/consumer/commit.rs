@@ -8,6 +8,7 @@ use super::{Consumer, Group, OpPurpose};
 use crate::api::ErrorCode;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
 use crate::engine::{Error, ErrorKind, Time, TopicPartition};
+use crate::logging;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +55,15 @@ pub fn is_stale_member(error: &Error) -> bool {
                 | ErrorCode::GROUP_ID_NOT_FOUND
         )
     )
+}
+
+/// The result of a commit, which the consumer reports to the sink of its log.
+#[derive(Clone, Debug)]
+pub struct CommitResult {
+    /// The offsets.
+    pub offsets: Vec<CommittedOffset>,
+    /// Why they were not committed.
+    pub error: Option<Error>,
 }
 
 /// What caused a commit.
@@ -171,6 +181,13 @@ impl<T: Send> Consumer<T> {
             self.commit_at = at;
             return self.start_commit(now);
         }
+        if let Err(error) = result
+            && error.kind() != ErrorKind::Closed
+        {
+            event!(Warn, Consumer, error.place(), "commit failed: {}{}", error.message(), error.advice());
+        }
+        let (offsets, error) = (commit.offsets.values().cloned().collect(), result.as_ref().err().cloned());
+        logging::report(&CommitResult { offsets, error });
         if result.is_ok() {
             for (place, offset) in &commit.offsets {
                 if let Ok(p) = self.at(&place.topic, place.partition) {

@@ -9,7 +9,10 @@ use super::partition::{Doubt, Partition};
 use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::call::MAX_MALFORMED;
-use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, TopicPartition, wait_after};
+use crate::engine::{
+    Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, TopicPartition, log_throttle, wait_after,
+};
+use crate::logging::Component;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -290,6 +293,7 @@ impl<T: Send> Consumer<T> {
                 self.measured.note_fetch(now, &all);
                 let FetchedAll { session, throttle, partitions } = all;
                 known.quiet_until = now + throttle;
+                log_throttle(Component::Consumer, &self.cluster, node, throttle);
                 (known.malformed, known.forgotten) = (0, 0);
                 // At this speed, a response of twice the size takes half of the timeout. An empty response proves nothing.
                 let is_quick = now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait;

@@ -30,7 +30,7 @@ use crate::record::{Record, TimestampType};
 use assignment::{Changing, FirstKnown, Wanted};
 use bytes::Bytes;
 use commit::PendingCommit;
-pub use commit::is_stale_member;
+pub use commit::{CommitResult, is_stale_member};
 use fetch::Node;
 pub(super) use fetch::is_gone;
 use fetched::{Asked, Checks, FetchedAll};

@@ -10,6 +10,7 @@ use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::ops::{Committed, ListOffsets, Output};
 use crate::engine::{Error, ErrorKind, Time, TopicPartition};
+use crate::logging::Place;
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
@@ -177,6 +178,7 @@ impl<T: Send> Consumer<T> {
                     p.back_off(now, self.config.retry_backoff);
                 }
                 (Some((offset, epoch)), _) => {
+                    p.log_reset(offset, asked);
                     p.start_at(offset);
                     (p.fetch_epoch, p.position_epoch) = (epoch, epoch);
                 }
@@ -213,6 +215,24 @@ impl Partition {
     /// Returns whether a reset found an offset after the last one to read, so that every record of the read is gone.
     fn is_past_end(&self, found: i64) -> bool {
         self.lost_at.is_some() && self.end.is_some_and(|end| found >= end)
+    }
+
+    /// Logs that `auto.offset.reset` decided where to read.
+    fn log_reset(&self, found: i64, asked: Position) {
+        let place = Place::partition(&self.topic, self.partition);
+        match (self.lost_at, asked) {
+            (Some(lost), _) => {
+                let skipped = (found - lost).max(0);
+                event!(
+                    Info,
+                    Consumer,
+                    place,
+                    "the offset was reset from {lost} to {found}, which skips {skipped} records"
+                );
+            }
+            (None, Position::At(_)) => event!(Info, Consumer, place, "reading starts at offset {found}"),
+            (None, _) => event!(Info, Consumer, place, "reading continues at the committed offset {found}"),
+        }
     }
 
     /// Stays at the lost position with an error: otherwise the read would look complete.

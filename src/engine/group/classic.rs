@@ -23,6 +23,7 @@ use crate::engine::{
     Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition,
     coordinator,
 };
+use crate::logging::Component;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,6 +203,7 @@ impl ClassicMember {
         if matches!(self.state, ClassicState::Leaving { .. }) {
             return self.leave_done();
         }
+        error.log_warning(Component::Group);
         self.changes.lose_all();
         self.leave(now, "an error ended the membership");
         if self.has_left() {
@@ -290,6 +292,10 @@ impl ClassicMember {
         match &mut self.state {
             ClassicState::Joining { asked } if !*asked && self.changes.is_settled() => {
                 *asked = true;
+                if self.coordinator.rebalancing_since.is_none() {
+                    self.coordinator.rebalancing_since = Some(now);
+                    self.coordinator.log_joining(&self.reason);
+                }
                 self.join(now, node);
             }
             ClassicState::Syncing { asked, assignment } if !*asked => {
@@ -592,6 +598,10 @@ impl ClassicMember {
             t.partitions.iter().map(move |p| TopicPartition::new(topic.clone(), *p))
         });
         let target: BTreeSet<TopicPartition> = partitions.collect();
+        let since = self.coordinator.rebalancing_since.take().unwrap_or(now);
+        let role = if self.watched.is_some() { "leader" } else { "member" };
+        let (generation, count) = (self.generation, target.len());
+        self.coordinator.log_joined(now, since, format_args!("{role} in generation {generation}, {count} partitions"));
         self.coordinator.succeeded();
         self.coordinator.forget_trouble();
         self.coordinator.demand.topics.extend(target.iter().map(|p| p.topic.clone()));

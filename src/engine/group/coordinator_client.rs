@@ -4,10 +4,12 @@
 
 use crate::api::{self, Info, find_coordinator};
 use crate::engine::call::MAX_MALFORMED;
+use crate::engine::reminder::Reminder;
 use crate::engine::timers::Timers;
 use crate::engine::{
     Backoff, Call, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, coordinator,
 };
+use crate::logging::Component;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +74,7 @@ pub(super) struct CoordinatorClient {
     /// How long joining may fail before the application gets an error.
     patience: Duration,
     trouble: Option<Trouble>,
+    trouble_log: Reminder,
     /// How many responses in a row were malformed, by API key.
     malformed: BTreeMap<i16, u32>,
     /// When the last request was sent.
@@ -79,6 +82,8 @@ pub(super) struct CoordinatorClient {
     /// No request is sent before this time.
     pub retry_at: Time,
     pub timers: Timers<GroupTimer>,
+    /// When the rebalance began that has not ended.
+    pub rebalancing_since: Option<Time>,
     pub cluster: Arc<Cluster>,
     pub demand: MetadataDemand,
     outbox: VecDeque<Outgoing<GroupToken>>,
@@ -97,6 +102,7 @@ impl CoordinatorClient {
             repeats: 0,
             patience,
             trouble: None,
+            trouble_log: Reminder::default(),
             first_wait: retry_backoff.0,
             longest_wait: retry_backoff.1,
             backoff: Backoff::new(retry_backoff.0, retry_backoff.1, seed),
@@ -107,6 +113,7 @@ impl CoordinatorClient {
             asked_at: Time(0),
             retry_at: Time(0),
             timers: Timers::default(),
+            rebalancing_since: None,
             cluster: Arc::default(),
             demand: MetadataDemand::default(),
             outbox: VecDeque::new(),
@@ -159,6 +166,9 @@ impl CoordinatorClient {
     pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let found = coordinator::read(reply, format_args!("group {:?}", self.group));
         let node = self.check_malformed(&find_coordinator::API, found)?;
+        if self.node != Some(node) {
+            self.log_found(node);
+        }
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.demand.refresh = true;
@@ -241,6 +251,9 @@ impl CoordinatorClient {
     /// Notes that the member could not join since `since`. Java's consumer only logs this. Here `poll()` raises the
     /// error when joining has failed for as long as other calls try, and again each time that much time passes.
     pub fn failed_to_join(&mut self, now: Time, since: Time, error: &Error) {
+        if self.trouble_log.is_due(now) {
+            error.report(Component::Group);
+        }
         let trouble = self.trouble.get_or_insert_with(|| Trouble { since, last: error.clone(), due: None });
         trouble.last = error.clone();
         if now.since(trouble.since) < self.patience {
@@ -268,6 +281,7 @@ impl CoordinatorClient {
     /// Notes that the member has joined, or does not want to join any more.
     pub fn forget_trouble(&mut self) {
         self.trouble = None;
+        self.trouble_log.end();
     }
 
     /// Returns why the last attempt to join failed.

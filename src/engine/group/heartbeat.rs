@@ -13,6 +13,7 @@ use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE
 use crate::api::{self, ErrorCode};
 use crate::engine::call::AtLeast;
 use crate::engine::{ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time};
+use crate::logging::Component;
 use crate::random::Random;
 use crate::wire::Uuid;
 use std::collections::BTreeMap;
@@ -179,6 +180,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.epoch = JOIN;
         self.protocol.unassign();
         self.state = MemberState::Joining;
+        self.coordinator.rebalancing_since = Some(now);
         self.heartbeat_at = now;
         self.coordinator.retry_at = now;
     }
@@ -348,6 +350,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 
     /// Joins again, because the coordinator has dropped this member.
     fn lose_membership(&mut self, now: Time) {
+        self.coordinator.log_joining("the coordinator has dropped this member");
         self.protocol.lose_all();
         self.start_over(now);
         self.coordinator.ask_again(now);
@@ -367,6 +370,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         // The coordinator knows another member of this instance ID.
         let is_others = matches!(error.code(), Some(ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID));
         self.may_be_known &= !is_others;
+        error.log_warning(Component::Group);
         self.protocol.lose_all();
         self.leave_group(now);
         self.error = Some(error);
@@ -390,10 +394,15 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.heartbeat_at = now + self.interval;
         self.state = MemberState::Member;
         self.epoch = response.member_epoch;
+        if let Some(since) = self.coordinator.rebalancing_since.take() {
+            self.coordinator.log_joined(now, since, format_args!("epoch {}", response.member_epoch));
+        }
         if let Some(id) = response.member_id.filter(|id| !id.is_empty()) {
             self.member_id = id;
         }
         if let Some(assignment) = response.assignment {
+            let count = assignment.values().map(Vec::len).sum::<usize>();
+            self.coordinator.log_assigned(self.epoch, count);
             self.protocol.assign(assignment);
             self.names_at = now;
             self.reconcile(now);

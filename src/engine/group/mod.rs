@@ -15,6 +15,7 @@ mod classic;
 mod config;
 mod consumer;
 mod coordinator_client;
+mod events;
 mod heartbeat;
 mod held;
 mod share;
@@ -47,6 +48,8 @@ pub struct Group {
     /// When the application last polled.
     active: Time,
     expired: bool,
+    /// Whether the member was warned that it is about to expire.
+    is_warned: bool,
 }
 
 macro_rules! each {
@@ -66,7 +69,7 @@ impl Group {
             Protocol::Classic(_) => Membership::Classic(Box::new(ClassicMember::new(config.clone()))),
             Protocol::Consumer(_) => Membership::Consumer(Box::new(ConsumerMember::new(config.clone()))),
         };
-        Self { membership, active: Time(0), expired: false, config }
+        Self { membership, active: Time(0), expired: false, is_warned: false, config }
     }
 
     /// Joins the group, or changes the subscription.
@@ -84,6 +87,7 @@ impl Group {
     /// Notes that the application polls or waits for records.
     pub fn note_activity(&mut self, now: Time) {
         self.active = now;
+        self.is_warned = false;
         // A member that is still leaving joins again at a later poll.
         if self.expired && self.has_left() {
             self.expired = false;
@@ -151,7 +155,9 @@ impl Group {
 
     /// Returns the next change, once. [`Group::handled`] has to follow.
     pub fn take_change(&mut self) -> Option<Change> {
-        each!(self, m => m.changes_mut().take())
+        let change = each!(self, m => m.changes_mut().take())?;
+        self.log_change(&change);
+        Some(change)
     }
 
     /// Notes that the consumer has handled the change that it took.
@@ -270,17 +276,30 @@ impl Group {
             Membership::Classic(m) => m.next_timeout(),
             Membership::Consumer(m) => m.next_timeout(),
         };
-        let expiry = (!self.expired && !self.has_left()).then(|| self.active + self.config.max_poll_interval);
+        let limit = self.config.max_poll_interval;
+        let limit = if self.is_warned { limit } else { warn_after(limit) };
+        let expiry = (!self.expired && !self.has_left()).then(|| self.active + limit);
         super::earliest(next, expiry).map(|t| t.max(now + Duration::from_micros(1)))
     }
 
     /// Leaves the group if the application has not polled in time.
     pub fn handle_timeout(&mut self, now: Time) {
-        if !self.expired && now.since(self.active) >= self.config.max_poll_interval {
+        let (idle, limit) = (now.since(self.active), self.config.max_poll_interval);
+        let is_idle = idle >= if self.is_warned { limit } else { warn_after(limit) };
+        if is_idle && !self.expired && !self.has_left() {
+            self.is_warned = true;
+            self.log_idle(idle);
+        }
+        if !self.expired && idle >= limit {
             self.expired = true;
             each!(self, m => m.expire(now));
         }
     }
+}
+
+/// Returns after how much of `max.poll.interval.ms` the member is warned.
+fn warn_after(limit: Duration) -> Duration {
+    limit * 4 / 5
 }
 
 #[cfg(test)]

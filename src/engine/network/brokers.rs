@@ -79,6 +79,7 @@ impl Network {
         self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
         let left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
         let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
+        self.log_cluster(now, &cluster);
         self.cluster = Arc::new(cluster);
         self.cluster_changed = true;
         self.update_peers(now);
@@ -127,10 +128,12 @@ impl Network {
         let Some((_, bootstrap)) = ready else { return };
         let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
         let connects = std::mem::take(&mut bootstrap.connects);
+        let is_announced = std::mem::take(&mut bootstrap.attempt.is_announced);
         if let (Link::Up(connection, _), Some(peer)) = (&link, self.peers.get_mut(&id)) {
             self.connections.insert(*connection, id);
             peer.link = link;
             peer.connects += connects;
+            peer.attempt.is_announced = is_announced;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Builds metadata requests from what the role demands, and sends them one at a time, to the nearest broker.
 
 use super::Network;
+use super::events::log_leaders;
 use super::peer::PeerToken;
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
@@ -16,7 +17,9 @@ impl Network {
         let mut due = demand.refresh || demand.all || starts_watching;
         self.all_topics |= demand.all;
         if !demand.leader_changes.is_empty() {
-            self.cluster = Arc::new(self.cluster.with_leader_changes(&demand.leader_changes));
+            let cluster = self.cluster.with_leader_changes(&demand.leader_changes);
+            log_leaders(&self.cluster, &cluster);
+            self.cluster = Arc::new(cluster);
             self.cluster_changed = true;
             self.update_peers(now);
         }

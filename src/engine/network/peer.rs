@@ -78,6 +78,8 @@ pub struct Attempt {
     pub address: Option<String>,
     /// Whether the host has another address that has not failed.
     pub has_other: bool,
+    /// Whether the connection was logged.
+    pub is_announced: bool,
 }
 
 impl Attempt {

@@ -178,13 +178,16 @@ impl Network {
         for error in &errors {
             let broker = error.broker().unwrap_or_default();
             match list.iter_mut().find(|(message, _)| *message == error.message()) {
+                Some((_, brokers)) if brokers.contains(&broker) => {}
                 Some((_, brokers)) => brokers.push(broker),
                 None => list.push((error.message(), vec![broker])),
             }
         }
         let error = match &list[..] {
             [(why, brokers)] => {
-                Error::new(first.kind(), format!("no broker can be reached: {why}")).from_broker(brokers.join(", "))
+                let error = Error::new(first.kind(), format!("no broker can be reached: {why}"));
+                let node = first.node().filter(|_| brokers.len() == 1).unwrap_or(-1);
+                error.from_broker(brokers.join(", ")).of_node(node)
             }
             _ => {
                 let each = list.iter().map(|(why, brokers)| format!("{why} ({})", brokers.join(", ")));

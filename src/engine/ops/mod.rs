@@ -279,7 +279,7 @@ impl<T> Ops<T> {
         let error = match (node.filter(|node| self.cluster.brokers.contains_key(node)), &self.unreachable) {
             (Some(node), _) => {
                 let message = format!("broker {node} has not responded to {} yet", asked.api);
-                Error::new(ErrorKind::Timeout, message).from_broker(self.cluster.address(node))
+                Error::new(ErrorKind::Timeout, message).from_broker(self.cluster.address(node)).of_node(node)
             }
             (None, Some(error)) => return error.clone(),
             (None, None) => Error::new(ErrorKind::Timeout, format!("no broker has responded to {} yet", asked.api)),
@@ -346,7 +346,7 @@ impl<T> Ops<T> {
     /// Makes an error about a malformed response retriable, until there were several. Adds the broker to the error.
     fn doubt(&mut self, id: u64, node: i32, error: Error) -> Error {
         let is_placed = error.broker().is_some() || !self.cluster.brokers.contains_key(&node);
-        let error = if is_placed { error } else { error.from_broker(self.cluster.address(node)) };
+        let error = if is_placed { error } else { error.from_broker(self.cluster.address(node)).of_node(node) };
         let Some(running) = self.running.get_mut(&id).filter(|_| error.kind() == ErrorKind::Decode) else {
             return error;
         };

@@ -9,7 +9,8 @@ use super::transaction::{MARKERS_WAIT, Step};
 use super::{Flight, Producer, Sent};
 use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::{UNKNOWN_TOPIC_DENIALS, UNKNOWN_TOPIC_GRACE};
-use crate::engine::{Broker, Error, ErrorKind, LARGE_REQUEST, LeaderChange, Reply, Time, wait_after};
+use crate::engine::{Broker, Error, ErrorKind, LARGE_REQUEST, LeaderChange, Reply, Time, log_throttle, wait_after};
+use crate::logging::Component;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -48,6 +49,10 @@ impl<D> Producer<D> {
     }
 
     fn note_failure(&mut self, batch: &Batch<D>, error: &Error) {
+        // A timeout is logged where it is made, and a close is no failure.
+        if !matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Closed) {
+            error.log_warning(Component::Producer);
+        }
         if batch.producer.is_some() {
             self.producer_id.drain();
         }
@@ -164,6 +169,7 @@ impl<D> Producer<D> {
             *until = (*until).max(now + wait);
             self.brokers.entry(node).or_default().throttled += wait;
             self.measured.note_throttle(now, wait);
+            log_throttle(Component::Producer, &self.cluster, node, wait);
         }
         let mut moved = Vec::new();
         for t in &response.responses {
@@ -464,28 +470,6 @@ impl<D> Producer<D> {
         }
         if self.producer_id.finish_draining(self.in_flight.values().sum()) {
             self.restart_sequences();
-        }
-    }
-
-    /// Returns the error of a record that timed out: in its partition, or while its topic had no metadata.
-    fn timed_out(&self, topic: usize, partition: Option<usize>, limit: Duration, why: Option<Error>) -> Error {
-        let bound = if partition.is_some() { "delivery.timeout.ms" } else { "max.block.ms" };
-        let place = match (self.topics.get(topic), partition) {
-            (Some(t), Some(partition)) => format!(" of {}-{partition}", t.name),
-            (Some(t), None) => format!(" of {}", t.name),
-            (None, _) => String::new(),
-        };
-        let message = format!("record{place} was not acknowledged within {bound} ({} ms)", limit.as_millis());
-        let hint = "check the brokers and the network";
-        // Without a token, nothing was tried since the last error.
-        let missing = self.unreachable.as_ref().filter(|e| e.kind() == ErrorKind::NoToken).cloned();
-        let error = match missing.or(why).or_else(|| self.unreachable.clone()) {
-            Some(why) => Error::because(ErrorKind::Timeout, message, &why).with_hint(why.hint().unwrap_or(hint)),
-            None => Error::new(ErrorKind::Timeout, message).with_hint(hint),
-        };
-        match self.topics.get(topic) {
-            Some(t) => error.at(&t.name, partition.and_then(|p| i32::try_from(p).ok())),
-            None => error,
         }
     }
 

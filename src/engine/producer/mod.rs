@@ -27,6 +27,7 @@ mod partitioner;
 mod pending;
 mod producer_id;
 mod send;
+mod timed_out;
 mod transaction;
 
 pub use accumulate::{NewRecord, TopicIndex};

@@ -13,6 +13,7 @@ mod families;
 mod measured;
 mod requests;
 mod results;
+mod subscription;
 
 use super::call::MAX_MALFORMED;
 use super::consumer::{Slice, is_gone, is_temporary};
@@ -21,10 +22,11 @@ use super::outage::Outage;
 use super::topic_errors::TopicErrors;
 use super::{
     ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicIdPartition, TopicPartition,
-    earliest, wait_after,
+    earliest, log_throttle, wait_after,
 };
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
+use crate::logging::Component;
 use acks::Acks;
 use acquired::{Checks, LeaderResponse, Names, PartitionResult};
 use measured::Measured;
@@ -188,6 +190,8 @@ pub struct ShareConsumer<T> {
     /// The same state, but topics whose error may pass are as they were before.
     bridged: Arc<Cluster>,
     topic_errors: TopicErrors,
+    /// When the application last got an error about a topic that does not exist.
+    missing_at: Time,
     refresh_at: Time,
     demand: MetadataDemand,
 }
@@ -207,6 +211,7 @@ impl<T: Send> ShareConsumer<T> {
             measured: Measured::default(),
             bridged: Arc::default(),
             topic_errors: TopicErrors::default(),
+            missing_at: Time(0),
             config,
             nodes: BTreeMap::new(),
             buffer: VecDeque::new(),
@@ -226,26 +231,6 @@ impl<T: Send> ShareConsumer<T> {
         }
     }
 
-    /// Subscribes to these topics as a member of the group.
-    pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
-        (self.error, self.ended) = (None, None);
-        self.unknown_since.clear();
-        self.release_buffered(|topic| topics.contains(topic));
-        self.member.subscribe(now, topics);
-    }
-
-    /// Ends the subscription and leaves the group.
-    pub fn unsubscribe(&mut self, now: Time) {
-        self.ended = None;
-        self.release_buffered(|_| false);
-        self.member.leave(now);
-    }
-
-    /// Returns the subscribed topics.
-    pub fn subscription(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.member.subscription().iter()
-    }
-
     /// Returns the member ID.
     pub fn member_id(&self) -> &str {
         self.member.id()
@@ -254,18 +239,6 @@ impl<T: Send> ShareConsumer<T> {
     /// Returns how long the lock of acquired records lasts, once a broker has said it.
     pub fn lock(&self) -> Option<Duration> {
         self.lock
-    }
-
-    /// Releases buffered records of topics that are no longer subscribed.
-    fn release_buffered(&mut self, is_kept: impl Fn(&Arc<str>) -> bool) {
-        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut self.buffer).into_iter().partition(|b| is_kept(&b.topic_partition.topic));
-        self.buffer = kept;
-        for b in dropped {
-            let node = self.nodes.entry(b.node).or_default();
-            node.flush = true;
-            b.slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&b.topic_partition, r.offset, RELEASE));
-        }
     }
 
     /// Returns whether [`ShareConsumer::poll_records`] has records or an error.
@@ -407,6 +380,7 @@ impl<T: Send> ShareConsumer<T> {
                 node.partitions = std::mem::take(&mut node.next_partitions);
                 node.retry_at = now + all.throttle;
                 self.measured.note_fetch(now, &all);
+                log_throttle(Component::Share, &self.cluster, id, all.throttle);
                 self.take_answer(now, id, all);
             }
             Err(error) => {
@@ -592,6 +566,7 @@ impl<T: Send> Role for ShareConsumer<T> {
         self.cluster = cluster.clone();
         self.bridged = self.topic_errors.bridge(now, &self.bridged, cluster);
         self.member.handle_cluster(&self.bridged);
+        self.report_missing(now);
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {

@@ -1,0 +1,88 @@
+//! Log lines about the membership of a group.
+
+use super::Group;
+use super::changes::Change;
+use super::coordinator_client::CoordinatorClient;
+use crate::engine::{Cluster, Time, TopicPartition};
+use crate::logging::Place;
+use std::time::Duration;
+
+/// The most partitions that one line names.
+const MOST_NAMED: usize = 20;
+
+impl Group {
+    /// Logs a change of the assignment that the application takes.
+    pub(super) fn log_change(&self, change: &Change) {
+        let (what, partitions) = match change {
+            Change::Assigned(partitions) => ("got", partitions),
+            Change::Revoked(partitions) => ("gives up", partitions),
+            Change::Lost(partitions) => ("lost", partitions),
+        };
+        let (count, group) = (partitions.len(), &self.config.group);
+        event!(
+            Info,
+            Group,
+            Place::default(),
+            "the client {what} {count} partitions in group {group:?}: {}",
+            named(partitions)
+        );
+    }
+
+    /// Logs that the application has not polled for most of `max.poll.interval.ms`, or for all of it.
+    pub(super) fn log_idle(&self, idle: Duration) {
+        let (seconds, limit) = (idle.as_secs_f64(), self.config.max_poll_interval.as_millis());
+        let group = &self.config.group;
+        let then = if idle < self.config.max_poll_interval { "is about to leave" } else { "leaves" };
+        event!(
+            Warn,
+            Group,
+            Place::default(),
+            "the consumer {then} group {group:?}: it has not been polled for {seconds:.1} s, and max.poll.interval.ms is {limit}; \
+             hint: poll more often, handle fewer records per poll (max.poll.records), or increase max.poll.interval.ms"
+        );
+    }
+}
+
+impl CoordinatorClient {
+    /// Returns the coordinator's address.
+    fn shown(&self, cluster: &Cluster) -> Option<String> {
+        self.node().map(|node| cluster.address(node))
+    }
+
+    /// Logs that the member found its coordinator.
+    pub(super) fn log_found(&self, node: i32) {
+        let (group, address) = (&self.group, self.cluster.address(node));
+        event!(Info, Group, Place::broker(&address), "the coordinator of group {group:?} is broker {node}");
+    }
+
+    /// Logs that the member begins to join.
+    pub(super) fn log_joining(&self, reason: &str) {
+        let (group, broker) = (&self.group, self.shown(&self.cluster));
+        let place = Place { broker: broker.as_deref(), ..Place::default() };
+        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        event!(Info, Group, place, "the client joins group {group:?}{why}");
+    }
+
+    /// Logs the end of a rebalance.
+    pub(super) fn log_joined(&self, now: Time, since: Time, what: std::fmt::Arguments<'_>) {
+        let (group, seconds) = (&self.group, now.since(since).as_secs_f64());
+        let broker = self.shown(&self.cluster);
+        let place = Place { broker: broker.as_deref(), ..Place::default() };
+        event!(Info, Group, place, "the client is a member of group {group:?} after {seconds:.3} s: {what}");
+    }
+
+    /// Logs an assignment of the coordinator.
+    pub(super) fn log_assigned(&self, epoch: i32, count: usize) {
+        let (group, broker) = (&self.group, self.shown(&self.cluster));
+        let place = Place { broker: broker.as_deref(), ..Place::default() };
+        event!(Info, Group, place, "the coordinator of group {group:?} assigned {count} partitions in epoch {epoch}");
+    }
+}
+
+/// Returns the names of partitions for a line.
+pub(super) fn named(partitions: &[TopicPartition]) -> String {
+    let names: Vec<String> =
+        partitions.iter().take(MOST_NAMED).map(|p| format!("{}-{}", p.topic, p.partition)).collect();
+    let more = if partitions.len() > MOST_NAMED { ", …" } else { "" };
+    names.join(", ") + more
+}

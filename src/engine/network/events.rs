@@ -1,0 +1,130 @@
+//! Log lines about connections, leaders and missing topics.
+
+use super::peer::{Peer, PeerId};
+use super::{Link, Network};
+use crate::api::ErrorCode;
+use crate::engine::reminder::Reminder;
+use crate::engine::sasl::Credentials;
+use crate::engine::{Cluster, Error, ErrorKind, Time};
+use crate::logging::{Component, Place, may_be_wanted};
+use log::Level;
+use std::time::Duration;
+
+/// How long a topic may be unknown before that is logged. Creating a topic takes brokers a moment.
+const MAY_BE_NEW: Duration = Duration::from_millis(400);
+/// The most leader changes that one line names.
+const MOST_NAMED: usize = 10;
+
+impl PeerId {
+    /// Returns what the connection is for.
+    fn shown(self) -> String {
+        match self {
+            Self::Broker(node) => format!("broker {node}"),
+            Self::Bootstrap(_) => "a broker of bootstrap.servers".to_owned(),
+            Self::Fetch(node) => format!("broker {node} for fetches"),
+            Self::Group(node) => format!("broker {node} for group membership"),
+        }
+    }
+}
+
+impl Network {
+    /// Logs a new connection, once.
+    pub(super) fn log_ready(peer: &mut Peer, id: PeerId, credentials: Option<&Credentials>) {
+        if std::mem::replace(&mut peer.attempt.is_announced, true) {
+            return;
+        }
+        let how = credentials.map_or_else(String::new, |c| format!(", authenticated with {}", c.mechanism()));
+        event!(Info, Network, Place::broker(&peer.address()), "connected to {}{how}", id.shown());
+    }
+
+    /// Logs the end of a connection or of an attempt. Attempts in a row that fail are logged once, and then at level debug.
+    pub(super) fn log_end(peer: &mut Peer, id: PeerId, error: &Error) {
+        let address = peer.address();
+        let place = Place::broker(&address);
+        let was_connected = std::mem::take(&mut peer.attempt.is_announced);
+        let (what, advice) = (error.message(), error.advice());
+        if matches!(error.kind(), ErrorKind::Authentication | ErrorKind::NoToken) {
+            event!(Warn, Auth, place, "authentication with {} failed: {what}{advice}", id.shown());
+        } else if error.is_refusal() {
+            event!(Warn, Network, place, "refused {}: {what}{advice}", id.shown());
+        } else if was_connected {
+            event!(Info, Network, place, "lost the connection to {}: {what}{advice}", id.shown());
+        } else if peer.error.is_none() {
+            event!(Info, Network, place, "cannot reach {}: {what}{advice}", id.shown());
+        } else {
+            event!(Debug, Network, place, "still cannot reach {}: {what}", id.shown());
+        }
+    }
+
+    /// Logs the close of an idle connection.
+    pub(super) fn log_idle(peer: &mut Peer, id: PeerId) {
+        peer.attempt.is_announced = false;
+        event!(Info, Network, Place::broker(&peer.address()), "closed the idle connection to {}", id.shown());
+    }
+
+    /// Logs what differs in new metadata: leaders that changed, and topics with an error.
+    pub(super) fn log_cluster(&mut self, now: Time, cluster: &Cluster) {
+        log_leaders(&self.cluster, cluster);
+        self.missing.retain(|name, _| self.topics.contains(name));
+        for name in &self.topics {
+            let error = cluster.topics.get(name).map_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, |topic| topic.error);
+            if !error.is_error() {
+                if self.missing.remove(name).is_some_and(|reminder| reminder.was_logged()) {
+                    event!(Info, Network, Place::topic(name), "the topic is available now");
+                }
+                continue;
+            }
+            let first = || Reminder::from(if error.is_retriable() { now + MAY_BE_NEW } else { now });
+            if self.missing.entry(name.clone()).or_insert_with(first).is_due(now) {
+                let error = Error::refused(error, "the topic is not available").at(name, None::<i32>);
+                error.report(Component::Network);
+            }
+        }
+    }
+
+    /// Logs that no broker can be reached, at once and then less and less often, and that one can be again.
+    pub fn log_reachability(&mut self, now: Time, unreachable: Option<&Error>) {
+        match unreachable {
+            Some(error) if self.unreachable_log.is_due(now) => error.report(match error.kind() {
+                ErrorKind::Authentication | ErrorKind::NoToken => Component::Auth,
+                _ => Component::Network,
+            }),
+            Some(_) => {}
+            None if !self.unreachable_log.was_logged() => {}
+            None => {
+                let is_up = |peer: &Peer| matches!(&peer.link, Link::Up(_, c) if c.is_ready());
+                if self.peers.values().any(is_up) {
+                    self.unreachable_log.end();
+                    event!(Info, Network, Place::default(), "brokers can be reached again");
+                }
+            }
+        }
+    }
+}
+
+/// Logs the leaders that differ between two states of the cluster.
+pub(super) fn log_leaders(old: &Cluster, new: &Cluster) {
+    if !may_be_wanted(Level::Info) {
+        return;
+    }
+    let mut changes = Vec::new();
+    for (name, topic) in &new.topics {
+        let Some(before) = old.topics.get(name).filter(|before| before.id == topic.id) else { continue };
+        for (number, (old, new)) in before.partitions.iter().zip(&topic.partitions).enumerate() {
+            if old.leader != new.leader {
+                changes.push((name, number, old.leader, new.leader));
+            }
+        }
+    }
+    let shown = |leader: i32| if leader < 0 { "none".to_owned() } else { leader.to_string() };
+    if let [(topic, number, old, new)] = changes[..] {
+        let place = Place::partition(topic, i32::try_from(number).unwrap_or(-1));
+        event!(Info, Network, place, "the leader changed from {} to {}", shown(old), shown(new));
+    } else if !changes.is_empty() {
+        let named = changes.iter().take(MOST_NAMED);
+        let named = named.map(|(topic, n, old, new)| format!("{topic}-{n} from {} to {}", shown(*old), shown(*new)));
+        let (named, count) = (named.collect::<Vec<_>>().join(", "), changes.len());
+        let more = if count > MOST_NAMED { ", …" } else { "" };
+        event!(Info, Network, Place::default(), "the leaders of {count} partitions changed: {named}{more}");
+    }
+}

@@ -1,0 +1,38 @@
+//! The error of records that expired, with what is known of the cause.
+
+use super::Producer;
+use crate::engine::{Error, ErrorKind};
+use crate::logging::Component;
+use std::time::Duration;
+
+impl<D> Producer<D> {
+    /// Logs and returns the error of a record that timed out: in its partition, or while its topic had no metadata.
+    pub(super) fn timed_out(
+        &self,
+        topic: usize,
+        partition: Option<usize>,
+        limit: Duration,
+        why: Option<Error>,
+    ) -> Error {
+        let bound = if partition.is_some() { "delivery.timeout.ms" } else { "max.block.ms" };
+        let place = match (self.topics.get(topic), partition) {
+            (Some(t), Some(partition)) => format!(" of {}-{partition}", t.name),
+            (Some(t), None) => format!(" of {}", t.name),
+            (None, _) => String::new(),
+        };
+        let message = format!("record{place} was not acknowledged within {bound} ({} ms)", limit.as_millis());
+        let hint = "check the brokers and the network";
+        // Without a token, nothing was tried since the last error.
+        let missing = self.unreachable.as_ref().filter(|e| e.kind() == ErrorKind::NoToken).cloned();
+        let error = match missing.or(why).or_else(|| self.unreachable.clone()) {
+            Some(why) => Error::because(ErrorKind::Timeout, message, &why).with_hint(why.hint().unwrap_or(hint)),
+            None => Error::new(ErrorKind::Timeout, message).with_hint(hint),
+        };
+        let error = match self.topics.get(topic) {
+            Some(t) => error.at(&t.name, partition.and_then(|p| i32::try_from(p).ok())),
+            None => error,
+        };
+        error.log_warning(Component::Producer);
+        error
+    }
+}

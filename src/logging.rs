@@ -1,0 +1,345 @@
+//! Log lines of clients. They go to the crate `log`, or to the [`Sink`] of the client if it has one.
+//!
+//! A state machine does not know which client it belongs to. The client enters its [`LogIdentity`] in the thread that works
+//! for it, and the lines of that thread carry its ID. `event!` checks the level before it formats anything.
+
+pub mod flight;
+
+use flight::{Flight, Frame};
+use log::{Level, LevelFilter};
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+/// The part of a client that writes a line. Each has a logger of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// Connections, requests and metadata.
+    Network,
+    /// Authentication.
+    Auth,
+    /// Membership of a group.
+    Group,
+    /// Sending records.
+    Producer,
+    /// Reading records.
+    Consumer,
+    /// Reading records of a share group.
+    Share,
+}
+
+impl Component {
+    /// Every component, in the order of its numbers.
+    pub const ALL: [Self; 6] = [Self::Network, Self::Auth, Self::Group, Self::Producer, Self::Consumer, Self::Share];
+
+    /// Returns the last part of its logger's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Auth => "auth",
+            Self::Group => "group",
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+            Self::Share => "share",
+        }
+    }
+
+    /// Returns the target of its lines in the crate `log`.
+    const fn target(self) -> &'static str {
+        match self {
+            Self::Network => "klamm::network",
+            Self::Auth => "klamm::auth",
+            Self::Group => "klamm::group",
+            Self::Producer => "klamm::producer",
+            Self::Consumer => "klamm::consumer",
+            Self::Share => "klamm::share",
+        }
+    }
+}
+
+/// Where something happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'a> {
+    /// The address of the broker.
+    pub broker: Option<&'a str>,
+    /// The topic.
+    pub topic: Option<&'a str>,
+    /// The partition.
+    pub partition: Option<i32>,
+}
+
+impl<'a> Place<'a> {
+    /// Returns the place of a broker.
+    pub fn broker(address: &'a str) -> Self {
+        Self { broker: Some(address), ..Self::default() }
+    }
+
+    /// Returns the place of a topic.
+    pub fn topic(topic: &'a str) -> Self {
+        Self { topic: Some(topic), ..Self::default() }
+    }
+
+    /// Returns the place of a partition.
+    pub fn partition(topic: &'a str, partition: i32) -> Self {
+        Self { topic: Some(topic), partition: Some(partition), ..Self::default() }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = " (";
+        let mut part = |name: &str, value: &dyn fmt::Display| {
+            let result = write!(f, "{before}{name} {value}");
+            before = ", ";
+            result
+        };
+        if let Some(broker) = self.broker {
+            part("broker", &broker)?;
+        }
+        if let Some(topic) = self.topic {
+            part("topic", &topic)?;
+        }
+        if let Some(partition) = self.partition {
+            part("partition", &partition)?;
+        }
+        if before == ", " { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+/// A line for a sink.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The level.
+    pub level: Level,
+    /// Who wrote it.
+    pub component: Component,
+    /// Whether the client's configuration asks for the line, whatever the level of the logger.
+    pub is_demanded: bool,
+    /// The client ID.
+    pub client_id: Arc<str>,
+    /// The text, which also names the client ID and the place.
+    pub text: String,
+    /// The address of the broker.
+    pub broker: Option<String>,
+    /// The topic.
+    pub topic: Option<String>,
+    /// The partition.
+    pub partition: Option<i32>,
+}
+
+/// Takes the lines of a client. Its methods must not block, because the client waits for them.
+pub trait Sink: Send + Sync {
+    /// Runs before the client's first work, in the thread of a caller that holds no lock of the client.
+    fn start(&self, flight: Option<&Arc<Flight>>);
+    /// Runs when the client is closed.
+    fn end(&self) {}
+    /// Returns whether lines of this level and component are wanted.
+    fn is_enabled(&self, level: Level, component: Component) -> bool;
+    /// Takes a line.
+    fn write(&self, line: Line);
+    /// Takes an event of the client: the error of a problem that it keeps retrying, or the result of a commit.
+    fn report(&self, _event: &(dyn Any + Send + Sync)) {}
+}
+
+/// The levels that a client's configuration asks for.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    /// The most verbose level of the client.
+    pub most: LevelFilter,
+    /// The components whose lines are wanted at [`Levels::most`], whatever the level of their loggers.
+    pub demanded: Vec<Component>,
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        Self { most: LevelFilter::Trace, demanded: Vec::new() }
+    }
+}
+
+/// What log lines say about their client, and where they go.
+pub struct LogIdentity {
+    client_id: Arc<str>,
+    levels: Levels,
+    sink: Option<Arc<dyn Sink>>,
+    flight: Option<Arc<Flight>>,
+}
+
+impl LogIdentity {
+    /// Creates the identity of a client.
+    pub fn new(client_id: &str, levels: Levels, sink: Option<Arc<dyn Sink>>, flight: Option<Flight>) -> Self {
+        Self { client_id: client_id.into(), levels, sink, flight: flight.map(Arc::new) }
+    }
+
+    /// Returns the flight recorder, if it is on.
+    pub fn flight(&self) -> Option<&Arc<Flight>> {
+        self.flight.as_ref()
+    }
+
+    /// Runs before the client's first work.
+    pub fn start(&self) {
+        if let Some(sink) = &self.sink {
+            sink.start(self.flight());
+        }
+    }
+
+    /// Runs when the client is closed.
+    pub fn end(&self) {
+        if let Some(sink) = &self.sink {
+            sink.end();
+        }
+    }
+
+    fn is_enabled(&self, level: Level, component: Component) -> bool {
+        level <= self.levels.most
+            && (self.levels.demanded.contains(&component)
+                || self.sink.as_ref().is_none_or(|sink| sink.is_enabled(level, component)))
+    }
+}
+
+thread_local! {
+    /// The client that this thread works for.
+    static CURRENT: RefCell<Option<Arc<LogIdentity>>> = const { RefCell::new(None) };
+}
+
+/// Makes the lines of this thread those of a client, until it is dropped.
+#[must_use = "the identity is left when it is dropped"]
+pub struct Entered(Option<Arc<LogIdentity>>);
+
+/// Enters the identity of a client.
+pub fn enter(identity: &Arc<LogIdentity>) -> Entered {
+    Entered(CURRENT.replace(Some(identity.clone())))
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Returns whether lines of a level may be wanted by some client. Flight recorders take lines up to level info. Costs one
+/// atomic load.
+#[inline]
+pub fn may_be_wanted(level: Level) -> bool {
+    level <= Level::Info || level <= log::max_level()
+}
+
+/// Records a frame of the client that this thread works for, if its flight recorder is on.
+pub fn record(frame: impl FnOnce() -> Frame) {
+    CURRENT.with_borrow(|current| {
+        if let Some(flight) = current.as_ref().and_then(|identity| identity.flight()) {
+            flight.frame(frame());
+        }
+    });
+}
+
+/// Writes a line of the client that this thread works for, if its level is wanted.
+pub fn write(level: Level, component: Component, place: Place<'_>, message: fmt::Arguments<'_>) {
+    // Nothing here formats while the cell is borrowed: a sink may work for another client.
+    let Some(identity) = CURRENT.with_borrow(Clone::clone) else { return };
+    if let Some(flight) = identity.flight().filter(|_| level <= Level::Info) {
+        flight.event(level, component.name(), format!("{message}{place}"));
+    }
+    if level > log::max_level() || !identity.is_enabled(level, component) {
+        return;
+    }
+    let text = format!("[{}] {message}{place}", identity.client_id);
+    let Place { broker, topic, partition } = place;
+    if let Some(sink) = &identity.sink {
+        return sink.write(Line {
+            level,
+            component,
+            is_demanded: identity.levels.demanded.contains(&component),
+            client_id: identity.client_id.clone(),
+            text,
+            broker: broker.map(str::to_owned),
+            topic: topic.map(str::to_owned),
+            partition,
+        });
+    }
+    let pairs = [
+        ("client_id", log::kv::Value::from(&*identity.client_id)),
+        ("broker", log::kv::Value::from(broker.unwrap_or_default())),
+        ("topic", log::kv::Value::from(topic.unwrap_or_default())),
+        ("partition", log::kv::Value::from(partition.unwrap_or(-1))),
+    ];
+    log::logger().log(
+        &log::Record::builder()
+            .level(level)
+            .target(component.target())
+            .key_values(&pairs)
+            .args(format_args!("{text}"))
+            .build(),
+    );
+}
+
+/// Reports an event to the sink of the client that this thread works for.
+pub fn report(event: &(dyn Any + Send + Sync)) {
+    let identity = CURRENT.with_borrow(Clone::clone);
+    if let Some(sink) = identity.as_ref().and_then(|identity| identity.sink.as_ref()) {
+        sink.report(event);
+    }
+}
+
+/// Writes a log line: the level, the component, the place, and what `format!` takes. Formats only if the level is wanted.
+macro_rules! event {
+    ($level:ident, $component:ident, $place:expr, $($message:tt)+) => {
+        if $crate::logging::may_be_wanted(::log::Level::$level) {
+            $crate::logging::write(
+                ::log::Level::$level,
+                $crate::logging::Component::$component,
+                $place,
+                ::std::format_args!($($message)+),
+            );
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    struct Lines(Sender<(Level, String)>);
+
+    impl Sink for Lines {
+        fn start(&self, _flight: Option<&Arc<Flight>>) {}
+
+        fn is_enabled(&self, level: Level, component: Component) -> bool {
+            level <= Level::Info || component == Component::Group
+        }
+
+        fn write(&self, line: Line) {
+            self.0.send((line.level, line.text)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_line_names_its_client_and_its_place_and_is_written_if_its_level_is_wanted() {
+        log::set_max_level(LevelFilter::Trace);
+        let (sender, lines) = channel();
+        let sink = Arc::new(Lines(sender));
+        let identity = |id: &str, levels| Arc::new(LogIdentity::new(id, levels, Some(sink.clone() as _), None));
+        event!(Error, Network, Place::default(), "without a client");
+        let outer = enter(&identity("a", Levels::default()));
+        event!(Info, Network, Place { broker: Some("h:1"), ..Place::partition("t", 3) }, "found {}", 1 + 1);
+        event!(Debug, Network, Place::default(), "not wanted");
+        event!(Debug, Group, Place::topic("t"), "wanted");
+        {
+            let levels = Levels { most: LevelFilter::Debug, demanded: vec![Component::Network] };
+            let _inner = enter(&identity("b", levels));
+            event!(Debug, Network, Place::default(), "demanded");
+            event!(Trace, Network, Place::default(), "beyond the client's level");
+        }
+        event!(Warn, Network, Place::broker("h:1"), "again");
+        drop(outer);
+        let expected = [
+            (Level::Info, "[a] found 2 (broker h:1, topic t, partition 3)"),
+            (Level::Debug, "[a] wanted (topic t)"),
+            (Level::Debug, "[b] demanded"),
+            (Level::Warn, "[a] again (broker h:1)"),
+        ];
+        let written: Vec<_> = lines.try_iter().collect();
+        assert_eq!(written, expected.map(|(level, text)| (level, text.to_owned())));
+    }
+}
