@@ -17,8 +17,9 @@ from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutErr
 from klamm.foreign import CONSUMER
 from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
+from klamm.interceptors import OF_CONSUMER, Interceptors, with_error_callback
 from klamm.rebalance import partitions
-from klamm.record import TopicPartition, at_all, committable, timed
+from klamm.record import TopicPartition, at_all, committable, committed_offsets, known_offsets, timed, with_metadata
 from klamm.statistics import take
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.transaction import group_metadata
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Deserializers, Record
     from klamm.batches import Batches, ValueFormat
     from klamm.config import Bootstrap, ConsumerConfig
+    from klamm.interceptors import ConsumerInterceptor
     from klamm.metrics import ConsumerMetrics
     from klamm.rebalance import RebalanceListener
     from klamm.record import OffsetAndMetadata, OffsetToCommit
@@ -66,13 +68,18 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         *,
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        on_error: Callable[[Exception], object] | None = None,
         stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ConsumerConfig],
     ) -> Self:
         bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
         made_by = deserializers(key_deserializer, value_deserializer)
-        kind: type[Self] = cls if made_by is None else hooked(cls)
+        hooks = Interceptors(interceptors, OF_CONSUMER)
+        kind: type[Self] = hooks.kind(cls if made_by is None else hooked(cls))
+        config = with_error_callback(config, on_error)
         self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
+        hooks.attach(self)
         if made_by is not None:
             self._deserializers = made_by
         if stats is not None:
@@ -231,6 +238,11 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         topics: Topics to subscribe to, as by `subscribe`.
         key_deserializer: Function that turns the bytes of a key into an object. It is not called for `None`.
         value_deserializer: Function that turns the bytes of a value into an object. It is not called for `None`.
+        interceptors: Objects with `on_consume(records)`, which can leave out records, or `on_commit(offsets, error)`, or both; see
+            `klamm.interceptors`.
+        on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
+            broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
+            own. It is called at once, and less and less often while the problem lasts.
         stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
@@ -364,7 +376,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             ConfigError: The consumer has no group.
             KafkaTimeoutError: The coordinator did not answer in time.
         """
-        return _offsets(self.committed_metadata(partitions, timeout))
+        return committed_offsets(self.committed_metadata(partitions, timeout))
 
     def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -374,7 +386,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         The arguments and errors are those of `committed`.
         """
         partitions = list_of("partitions", partitions)
-        return _with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
+        return with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: float | None = None
@@ -407,7 +419,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
     def _ends(self, end: int, partitions: Iterable[TopicPartition], timeout: float | None) -> dict[TopicPartition, int]:
         partitions = list_of("partitions", partitions)
-        return _known(partitions, self._list_offsets(at_all(partitions, end), timeout).result())
+        return known_offsets(partitions, self._list_offsets(at_all(partitions, end), timeout).result())
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partition numbers of a topic.
@@ -582,13 +594,13 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        return _offsets(await self.committed_metadata(partitions, timeout))
+        return committed_offsets(await self.committed_metadata(partitions, timeout))
 
     async def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         partitions = list_of("partitions", partitions)
-        return _with_metadata(partitions, await self._committed(checked_partitions(partitions), timeout))
+        return with_metadata(partitions, await self._committed(checked_partitions(partitions), timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: float | None = None
@@ -609,7 +621,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         self, end: int, partitions: Iterable[TopicPartition], timeout: float | None
     ) -> dict[TopicPartition, int]:
         partitions = list_of("partitions", partitions)
-        return _known(partitions, await self._list_offsets(at_all(partitions, end), timeout))
+        return known_offsets(partitions, await self._list_offsets(at_all(partitions, end), timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         return await self._partitions_for(topic, timeout)
@@ -692,20 +704,6 @@ def _given(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
 ) -> list[OffsetToCommit] | None:
     return None if offsets is None else committable(offsets)
-
-
-def _with_metadata(
-    partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
-) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    return dict(zip(partitions, found, strict=True))
-
-
-def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
-    return {tp: None if each is None else each.offset for tp, each in found.items()}
-
-
-def _known(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}
 
 
 _NO_RECORDS: Records[Any, Any] = Records()

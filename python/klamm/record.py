@@ -160,3 +160,20 @@ def first_ms_of(moment: datetime) -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def with_metadata(
+    partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Return the committed offset of each partition."""
+    return dict(zip(partitions, found, strict=True))
+
+
+def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
+    """Return committed offsets without their metadata."""
+    return {tp: None if each is None else each.offset for tp, each in found.items()}
+
+
+def known_offsets(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
+    """Return the offsets that were found."""
+    return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}

@@ -15,6 +15,7 @@ from klamm.arguments import boolean, seconds
 from klamm.foreign import CONSUMER
 from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
+from klamm.interceptors import OF_SHARE, Interceptors, with_error_callback
 from klamm.statistics import take
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Deserializers, Record, Records
     from klamm.config import Bootstrap, ShareConsumerConfig
     from klamm.errors import KafkaError
+    from klamm.interceptors import ShareInterceptor
     from klamm.metrics import ShareConsumerMetrics
     from klamm.record import TopicPartition
 
@@ -52,15 +54,20 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
         on_acknowledged: Callable[[Outcomes], object] | None = None,
+        interceptors: Sequence[ShareInterceptor] = (),
+        on_error: Callable[[Exception], object] | None = None,
         stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ShareConsumerConfig],
     ) -> Self:
         bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
         made_by = deserializers(key_deserializer, value_deserializer)
-        kind: type[Self] = cls if made_by is None else hooked(cls)
+        hooks = Interceptors(interceptors, OF_SHARE)
+        kind: type[Self] = hooks.kind(cls if made_by is None else hooked(cls))
+        config = with_error_callback(config, on_error)
         self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
         if made_by is not None:
             self._deserializers = made_by
+        hooks.attach(self)
         self._listen(on_acknowledged)
         if stats is not None:
             stats.start(self, "consumer")
@@ -138,6 +145,11 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         value_deserializer: As for `klamm.Consumer`.
         on_acknowledged: Function that is called with the result of each partition for acknowledgements that no `commit`
             waits for. The thread that polls, iterates or closes calls it.
+        interceptors: Objects with `on_consume(records)`, which can leave out records, or `on_acknowledge(outcomes)`, or both; see
+            `klamm.interceptors`.
+        on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
+            broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
+            own. It is called at once, and less and less often while the problem lasts.
         stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ShareConsumerConfig`.
 

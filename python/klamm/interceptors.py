@@ -1,0 +1,263 @@
+"""Interceptors of consumers and share consumers: typed hooks for records, commits and acknowledgements.
+
+A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass with the
+methods below. Arrow columns have no Python objects, so `arrow()` bypasses the interceptors of records.
+
+As in the Java client, an exception in an interceptor is logged, and the records are delivered as they were: they would be lost
+to the program otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from klamm.arguments import check_function, list_of
+from klamm.errors import ArgumentError
+from klamm.record import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from klamm._klamm import Record, Records
+    from klamm.record import OffsetAndMetadata
+    from klamm.share import Outcomes
+
+__all__ = [
+    "AcknowledgeInterceptor",
+    "CommitInterceptor",
+    "ConsumeInterceptor",
+    "ConsumerInterceptor",
+    "ShareInterceptor",
+]
+
+LOGGER = logging.getLogger("klamm.consumer")
+
+OF_CONSUMER = ("on_consume", "on_commit")
+"""The methods of an interceptor of a consumer."""
+OF_SHARE = ("on_consume", "on_acknowledge")
+"""The methods of an interceptor of a share consumer."""
+
+
+class ConsumeInterceptor(Protocol):
+    """An interceptor that sees records before the program gets them."""
+
+    def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
+        """Return the records for the program: the same ones, or some of them.
+
+        Polling passes all records of the poll, and iteration one record at a time. Records that are left out count as
+        delivered, so that their offsets are committed.
+        """
+
+
+class CommitInterceptor(Protocol):
+    """An interceptor that sees the results of commits, also of those in the background."""
+
+    def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None) -> object:
+        """Handle a completed commit. The next poll, iteration, commit or close after the result calls it."""
+
+
+class AcknowledgeInterceptor(Protocol):
+    """An interceptor that sees the results of acknowledgements of a share consumer."""
+
+    def on_acknowledge(self, outcomes: Outcomes) -> object:
+        """Handle the result of each partition: None or the error."""
+
+
+ConsumerInterceptor: TypeAlias = "ConsumeInterceptor | CommitInterceptor"
+"""An object with `on_consume`, `on_commit` or both."""
+ShareInterceptor: TypeAlias = "ConsumeInterceptor | AcknowledgeInterceptor"
+"""An object with `on_consume`, `on_acknowledge` or both."""
+
+
+class Interceptors:
+    """The interceptors of one consumer, in their order."""
+
+    def __init__(self, interceptors: Sequence[object], methods: tuple[str, str]) -> None:
+        self._methods = methods
+        given = list_of("interceptors", interceptors)
+        for each in given:
+            if not any(hasattr(each, name) for name in methods):
+                raise ArgumentError(
+                    f"an interceptor has to have {methods[0]} or {methods[1]}, and {each!r} has neither"
+                )
+        self._consume = [each.on_consume for each in given if hasattr(each, "on_consume")]
+        self._results = [getattr(each, methods[1]) for each in given if hasattr(each, methods[1])]
+
+    def __bool__(self) -> bool:
+        return bool(self._consume or self._results)
+
+    def kind(self, cls: Any) -> Any:
+        """Return the class of a consumer with these interceptors: the given one if there are none."""
+        return intercepted(cls, self._methods) if self else cls
+
+    def attach(self, consumer: Any) -> None:
+        """Add the interceptors to a consumer of that class."""
+        if self:
+            consumer._interceptors, consumer._kept = self, deque()  # noqa: SLF001
+            consumer._log_target.keep_commits()  # noqa: SLF001
+
+    def consumed(self, records: Any) -> Any:
+        """Return the records for the program."""
+        for on_consume in self._consume:
+            try:
+                kept = on_consume(records)
+                len(kept)
+            except Exception:
+                LOGGER.warning(
+                    "the interceptor %r raised; its records are delivered as they were", on_consume, exc_info=True
+                )
+            else:
+                records = kept
+        return records
+
+    def completed(self, *result: object) -> None:
+        """Pass the result of a commit or of acknowledgements on."""
+        for on_result in self._results:
+            try:
+                on_result(*result)
+            except Exception:
+                LOGGER.warning("the interceptor %r raised", on_result, exc_info=True)
+
+
+class _Intercepted:
+    """What all consumers with interceptors have in common."""
+
+    _interceptors: Interceptors
+    _kept: deque[Record[Any, Any]]
+    """Records of an interceptor that returned more than one for an iteration."""
+
+    def _next_kept(self, record: Record[Any, Any]) -> bool:
+        """Pass one record through the interceptors. Return whether one is left."""
+        self._kept.extend(self._interceptors.consumed([record]))
+        return bool(self._kept)
+
+    def _report_results(self) -> None:
+        """Pass results that have arrived to the interceptors."""
+
+
+class _Records:
+    """The iterator of a blocking consumer with interceptors."""
+
+    def __init__(self, consumer: _Intercepted, records: Iterator[Record[Any, Any]]) -> None:
+        self._consumer, self._records = consumer, records
+
+    def __iter__(self) -> _Records:
+        return self
+
+    def __next__(self) -> Record[Any, Any]:
+        consumer = self._consumer
+        while not consumer._kept:  # noqa: SLF001 - the two are one
+            record = next(self._records)
+            consumer._report_results()  # noqa: SLF001
+            consumer._next_kept(record)  # noqa: SLF001
+        return consumer._kept.popleft()  # noqa: SLF001
+
+
+class _InterceptedBlocking(_Intercepted):
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
+        return _Records(self, super().__iter__())  # type: ignore[misc]
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[Any, Any]:
+        """Return the next records; see `Consumer.poll`."""
+        try:
+            records = super().poll(timeout, max_records)  # type: ignore[misc]
+        finally:
+            self._report_results()
+        return self._interceptors.consumed(records) if records else records  # type: ignore[no-any-return]
+
+
+class _InterceptedAsyncio(_Intercepted):
+    async def __anext__(self) -> Record[Any, Any]:
+        while not self._kept:
+            record = await super().__anext__()  # type: ignore[misc]
+            self._report_results()
+            self._next_kept(record)
+        return self._kept.popleft()
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[Any, Any]:
+        """Return the next records; see `AsyncConsumer.poll`."""
+        try:
+            records = await super().poll(timeout, max_records)  # type: ignore[misc]
+        finally:
+            self._report_results()
+        return self._interceptors.consumed(records) if records else records  # type: ignore[no-any-return]
+
+
+class _Commits:
+    """The part of a consumer that passes the results of commits to interceptors."""
+
+    _interceptors: Interceptors
+
+    def _report_results(self) -> None:
+        for offsets, error in self._log_target.take_commits():  # type: ignore[attr-defined]
+            by_partition = {TopicPartition(topic, partition): offset for topic, partition, offset in offsets}
+            self._interceptors.completed(by_partition, error)
+
+    def _run_commit_callbacks(self) -> None:
+        super()._run_commit_callbacks()  # type: ignore[misc]
+        self._report_results()
+
+    async def _commit_and_notify(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None, timeout: float | None
+    ) -> None:
+        try:
+            await super()._commit_and_notify(offsets, timeout)  # type: ignore[misc]
+        finally:
+            self._report_results()
+
+
+class _Acknowledgements:
+    """The part of a share consumer that passes the results of acknowledgements to interceptors."""
+
+    _interceptors: Interceptors
+
+    def _listen(self, listener: Callable[[Outcomes], object] | None) -> None:
+        def both(outcomes: Outcomes) -> None:
+            self._interceptors.completed(outcomes)
+            if listener is not None:
+                listener(outcomes)
+
+        super()._listen(both)  # type: ignore[misc]
+
+    def _acknowledge(self, records: Any, what: str) -> None:
+        for each in records if isinstance(records, list) else [records]:
+            super()._acknowledge(each, what)  # type: ignore[misc]
+
+
+class _BlockingAcknowledgements(_Acknowledgements):
+    def commit(self, timeout: float | None = None) -> Outcomes:
+        """Send the acknowledgements, and wait for their results; see `ShareConsumer.commit`."""
+        outcomes: Outcomes = super().commit(timeout)  # type: ignore[misc]
+        self._interceptors.completed(outcomes)
+        return outcomes
+
+
+class _AsyncioAcknowledgements(_Acknowledgements):
+    async def commit(self, timeout: float | None = None) -> Outcomes:
+        """Send the acknowledgements, and wait for their results; see `AsyncShareConsumer.commit`."""
+        outcomes: Outcomes = await super().commit(timeout)  # type: ignore[misc]
+        self._interceptors.completed(outcomes)
+        return outcomes
+
+
+@cache
+def intercepted(cls: Any, methods: tuple[str, str]) -> Any:
+    """Return the subclass of a consumer class that has interceptors. It has the same name."""
+    is_async = hasattr(cls, "__aenter__")
+    parts: tuple[type, ...]
+    if methods[1] == "on_commit":
+        parts = (_Commits,)
+    else:
+        parts = (_AsyncioAcknowledgements if is_async else _BlockingAcknowledgements,)
+    parts = (*parts, _InterceptedAsyncio if is_async else _InterceptedBlocking, cls)
+    return type(cls.__name__, parts, {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+
+
+def with_error_callback(config: Any, on_error: Callable[[Exception], object] | None) -> Any:
+    """Return a configuration with the callback for problems, if there is one."""
+    check_function("on_error", on_error)
+    return config if on_error is None else {**config, "error_cb": on_error}

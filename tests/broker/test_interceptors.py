@@ -1,0 +1,105 @@
+"""Interceptors of consumers and share consumers."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import klamm
+from klamm.errors import ArgumentError
+
+
+class Odd:
+    """Leaves out records with an even offset, and remembers commits."""
+
+    def __init__(self):
+        self.seen, self.commits = [], []
+
+    def on_consume(self, records):
+        self.seen.append([record.offset for record in records])
+        return [record for record in records if record.offset % 2]
+
+    def on_commit(self, offsets, error):
+        self.commits.append(({partition: each.offset for partition, each in offsets.items()}, error))
+
+
+@pytest.fixture
+def filled(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for number in range(4):
+            producer.send(topic, b"%d" % number).result(20)
+    return topic
+
+
+def test_polls_return_what_interceptors_leave_and_commits_are_seen(broker, filled, style):
+    odd = Odd()
+    consumer = style.consumer(
+        broker.bootstrap_servers, f"g-{filled}", [filled], interceptors=[odd], auto_offset_reset="earliest"
+    )
+    found = []
+    while sum(map(len, odd.seen)) < 4:
+        found += consumer.poll(5)
+    assert [record.value for record in found] == [b"1", b"3"]
+    consumer.commit()
+    assert odd.commits[-1] == ({klamm.TopicPartition(filled, 0): 4}, None)
+    consumer.close()
+
+
+def test_iteration_passes_one_record_at_a_time_and_the_close_commits(broker, filled):
+    odd = Odd()
+    options = {"auto_offset_reset": "earliest", "key_deserializer": bytes, "interceptors": (odd,)}
+    with klamm.Consumer(broker.bootstrap_servers, f"g-{filled}", [filled], **options) as consumer:
+        for record in consumer:
+            if record.offset == 3:
+                break
+    assert odd.seen == [[0], [1], [2], [3]]
+    assert odd.commits[-1] == ({klamm.TopicPartition(filled, 0): 4}, None)
+
+
+def test_an_interceptor_that_raises_loses_no_record(broker, filled, caplog):
+    class Broken:
+        def on_consume(self, _):
+            raise RuntimeError("broken")
+
+    with klamm.Consumer(
+        broker.bootstrap_servers, topics=[filled], auto_offset_reset="earliest", interceptors=[Broken()]
+    ) as consumer:
+        found = []
+        with caplog.at_level(logging.WARNING, "klamm"):
+            while len(found) < 4:
+                found += consumer.poll(5)
+    assert [record.value for record in found] == [b"0", b"1", b"2", b"3"]
+    assert "its records are delivered as they were" in caplog.text
+
+
+def test_an_interceptor_needs_one_of_its_methods(broker):
+    for make in (klamm.Consumer, klamm.AsyncConsumer, klamm.ShareConsumer):
+        with pytest.raises(ArgumentError, match="an interceptor has to have on_consume or"):
+            make(broker.bootstrap_servers, "g", interceptors=[object()])
+
+
+def test_a_share_consumer_passes_records_and_acknowledgements(dev_broker, topic):
+    class Shared(Odd):
+        def __init__(self):
+            super().__init__()
+            self.outcomes = []
+
+        def on_acknowledge(self, outcomes):
+            self.outcomes.append(outcomes)
+
+    shared = Shared()
+    with klamm.Admin(dev_broker.bootstrap_servers) as admin, klamm.Producer(dev_broker.bootstrap_servers) as producer:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+        admin.alter_configs("group", f"g-{topic}", {"share.auto.offset.reset": "earliest"})
+        for number in range(4):
+            producer.send(topic, b"%d" % number).result(20)
+    with klamm.ShareConsumer(dev_broker.bootstrap_servers, f"g-{topic}", [topic], interceptors=[shared]) as consumer:
+        found = []
+        while sum(map(len, shared.seen)) < 4:
+            records = consumer.poll(5)
+            consumer.acknowledge(records) if records else None
+            found += records
+        consumer.commit(20)
+    assert [record.value for record in found] == [b"1", b"3"]
+    assert {klamm.TopicPartition(topic, 0): None} in shared.outcomes
