@@ -11,19 +11,21 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from klamm.errors import KafkaError
+from klamm.errors import ConfigError, KafkaError
 from klamm.hints import ClientType
 from klamm.threads import sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from os import PathLike
     from types import TracebackType
 
     from typing_extensions import Self
 
-    from klamm._klamm import Pending
+    from klamm._klamm import LogTarget, Pending
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -80,6 +82,31 @@ class Waiting(metaclass=ClientType):
 
     _close_timeout: float
     """How long the close after an exception waits, in seconds."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def _log_target(self) -> LogTarget:
+            """Where the client writes its log lines and its flight recorder."""
+
+    def dump_flight(self, path: str | PathLike[str]) -> None:
+        """Write the last requests, responses and changes of state of this client to a file.
+
+        The file has sizes and checksums, but no keys, values or credentials. `klamm decode --flight FILE` prints it.
+
+        Args:
+            path: File to write.
+
+        Raises:
+            ConfigError: `flight_recorder_bytes` is 0, or the client has not been used yet.
+        """
+        dump = self._log_target.flight()
+        if dump is None:
+            raise ConfigError(
+                "the flight recorder has nothing: it is off, or the client has not been used yet",
+                hint="use the client first, and leave out flight_recorder_bytes=0",
+            )
+        Path(path).write_text(dump, encoding="utf-8")
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         """Return the result of a call of the core. Without a timeout in seconds, wait without limit."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klamm import protocol
+from klamm.cli.flight import story
 from klamm.cli.options import natural
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import header_fields, text_field
@@ -41,6 +42,7 @@ examples:
   klamm decode --as records 00000000000000000000.log  # a log segment of a broker
   klamm decode --as request 0012000000000001000561646d696e
   klamm decode --as response --api ApiVersions --version 0 response.b64
+  klamm decode --flight shop.flight                   # what a client did last
 
 In a stream of frames, each response must come after its request. Otherwise pass --api and --version.
 Brokers answer an unsupported ApiVersions version with a response of version 0, which is decoded as such.
@@ -83,6 +85,9 @@ def add(commands: Commands) -> None:
         "--version", dest="api_version", metavar="N", type=natural, help="with --api, decode this version of the API"
     )
     add_decoding(parser)
+    parser.add_argument(
+        "--flight", action="store_true", help="print the dump of a client's flight recorder, which dump_flight() wrote"
+    )
     parser.add_argument("--plain-records", action="store_true", help="print the records of messages as base64")
     parser.set_defaults(run=run)
 
@@ -95,6 +100,11 @@ def run(args: argparse.Namespace, _: Output) -> int:
         form = args.form or detect_form(whole)
         lines = [whole] if form == RAW else [line for line in whole.splitlines() if line.strip()]
         return decode_values(args, [from_text(line, form) for line in lines])
+    if args.flight:
+        with open_input(args.input, RAW) as dump:
+            for line in story(line.decode("utf-8", "replace") for line in dump):
+                print(line)
+        return 0
     if (args.api is None) != (args.api_version is None):
         raise CommandError("--api and --version belong together", "pass both, or neither")
     api_version = None if args.api is None else (args.api, args.api_version)

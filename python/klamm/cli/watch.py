@@ -2,11 +2,12 @@
 
 Clients retry in silence until their timeout. A thread tries plain connections to the bootstrap addresses meanwhile, and prints the
 first failure. On a terminal, it shows a spinner until an address accepts a connection. It stops then, because errors after that
-point are the clients' errors.
+point are the clients' errors. From then on, the warnings that the clients log are printed.
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import threading
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from itertools import cycle
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from klamm.cli.output import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,17 +27,40 @@ CONNECT_SECONDS = 0.3
 PAUSE = 1.0
 DEFAULT_PORT = 9092
 FRAME = 0.1
+SHOWN = {"klamm.network", "klamm.group", "klamm.consumer", "klamm.share"}
+"""The loggers whose warnings are printed. Those of other loggers end the command with the same error."""
+FLUSH_SECONDS = 0.5
+"""Longest wait at the end for warnings that are not printed yet."""
+
+
+class Warnings(logging.Handler):
+    """Prints what the clients warn of and keep retrying, except what the thread prints itself."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        super().__init__()
+        self.thread = thread
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        said_by_thread = record.name == "klamm.network" and self.thread.is_alive()
+        if record.name in SHOWN and not said_by_thread:
+            print(f"klamm: {record.levelname.lower()}: {one_line(record.getMessage())}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def watching(bootstrap: str) -> Iterator[None]:
-    """Watch the addresses until the end of the block."""
+    """Watch the addresses until the end of the block, and print what the clients warn of."""
     stop = threading.Event()
     thread = threading.Thread(target=watch, args=(bootstrap, stop), daemon=True, name="klamm-connection-watch")
+    warnings = Warnings(thread)
+    logging.getLogger("klamm").addHandler(warnings)
     thread.start()
     try:
         yield
     finally:
+        if (logs := sys.modules.get("klamm.logs")) is not None:
+            logs.flush(FLUSH_SECONDS)
+        logging.getLogger("klamm").removeHandler(warnings)
         stop.set()
         # The thread may be in the middle of a spinner's frame.
         thread.join(FRAME)

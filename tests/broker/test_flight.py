@@ -1,0 +1,107 @@
+"""The flight recorder: the last frames and events of a client, without secrets and values."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import klamm
+import klamm.logs
+from klamm.cli import main
+from klamm.errors import ConfigError
+from klamm.testing import DevBroker
+
+VALUE, KEY, PASSWORD = b"a value of a record", b"a key of a record", "Tr0ub4dor&3"
+
+
+def dumped(path):
+    head, *entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return head, entries
+
+
+def test_a_dump_has_requests_responses_and_events(broker, topic, tmp_path, capsys):
+    path = tmp_path / "shop.flight"
+    with klamm.Producer(broker.bootstrap_servers, client_id="shop") as producer:
+        producer.send(topic, VALUE, key=KEY).result(20)
+        producer.dump_flight(path)
+    head, entries = dumped(path)
+    assert (head["client_id"], head["dropped"]) == ("shop", 0)
+    produce = [entry for entry in entries if entry.get("api") == "Produce"]
+    assert [entry["kind"] for entry in produce] == ["request", "response"]
+    assert produce[0]["correlation_id"] == produce[1]["correlation_id"]
+    assert produce[0]["broker"] in broker.bootstrap_servers
+    assert produce[0]["size"] > len(VALUE)
+    assert any("connected to" in entry.get("text", "") for entry in entries)
+    assert main(["decode", "--flight", str(path)]) == 0
+    story = capsys.readouterr().out
+    assert "client 'shop'" in story
+    assert "-> " in story
+    assert "Produce version" in story
+    assert " ms" in story
+
+
+def test_a_dump_has_no_secret_and_no_value(tmp_path):
+    path = tmp_path / "dump"
+    with (
+        DevBroker(sasl={"PLAIN": {"alice": PASSWORD}}) as broker,
+        klamm.Producer(broker.client_config("alice")) as producer,
+    ):
+        producer.send("t", VALUE, key=KEY).result(20)
+        producer.dump_flight(path)
+    content = path.read_bytes()
+    assert b"SaslAuthenticate" in content
+    for secret in VALUE, KEY, PASSWORD.encode():
+        assert secret not in content
+
+
+def test_the_ring_is_bounded_and_can_be_off(dev_broker, tmp_path):
+    path = tmp_path / "dump"
+    with klamm.Admin(dev_broker.bootstrap_servers, flight_recorder_bytes=2000) as admin:
+        for _ in range(50):
+            admin.describe_cluster()
+        admin.dump_flight(path)
+    head, entries = dumped(path)
+    assert head["dropped"] > 50
+    assert 1 <= len(entries) <= 40
+    with klamm.Admin(dev_broker.bootstrap_servers, flight_recorder_bytes=0) as admin:
+        admin.describe_cluster()
+        with pytest.raises(ConfigError, match="flight recorder has nothing"):
+            admin.dump_flight(path)
+
+
+@pytest.mark.parametrize("make", [klamm.Consumer, klamm.ShareConsumer, klamm.AsyncConsumer, klamm.AsyncAdmin])
+def test_a_client_that_was_not_used_has_nothing_to_dump(make, tmp_path):
+    args = () if make is klamm.AsyncAdmin else ("g",)
+    with pytest.raises(ConfigError, match="has not been used"):
+        make("127.0.0.1:1", *args).dump_flight(tmp_path / "dump")
+
+
+ON_SIGNAL = """
+import os, signal, sys, klamm, klamm.logs
+klamm.logs.dump_flights_on(signal.SIGUSR2, sys.argv[2])
+with klamm.Admin(sys.argv[1]) as admin:
+    admin.describe_cluster()
+    os.kill(os.getpid(), signal.SIGUSR2)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="this system has no such signal")
+def test_a_signal_dumps_all_clients(dev_broker, tmp_path):
+    options = [sys.executable, "-c", ON_SIGNAL, dev_broker.bootstrap_servers, str(tmp_path)]
+    subprocess.run(options, timeout=60, check=True)
+    (path,) = tmp_path.glob("*.flight")
+    assert any(entry.get("api") == "Metadata" for entry in dumped(path)[1])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"flight":2}', "no json", '{"flight":1,"started_us":1e99}'])
+def test_a_file_that_is_no_dump_is_an_error_with_a_hint(tmp_path, text, capsys):
+    path = tmp_path / "dump"
+    path.write_text(text)
+    assert main(["decode", "--flight", str(path)]) == 1
+    error = capsys.readouterr().err
+    assert "dump" in error
+    assert "hint" in error
