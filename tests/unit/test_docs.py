@@ -121,6 +121,17 @@ def test_an_example_prints_what_its_page_says(capsys, name):
     assert capsys.readouterr().out == printed
 
 
+def test_the_examples_of_the_operations_page_run_and_print_what_it_says(tmp_path):
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("## Logs")[2]
+    example = re.compile(r"^```python\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+    examples = example.findall(page)
+    assert len(examples) >= 3
+    for code, printed in examples:
+        program = [sys.executable, "-c", code]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
+        assert not printed or done.stdout == printed
+
+
 def anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -149,7 +160,7 @@ def test_the_page_of_administration_names_every_call():
     rows = re.findall(r"^\|.*\| (`[a-z_`, ]+`) \|$", page, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     calls = {name for name in dir(klamm.AsyncAdmin) if not name.startswith("_")}
-    assert named == calls - {"close"}
+    assert named == calls - {"close", "dump_flight"}
 
 
 def test_the_site_has_every_page_once():
