@@ -175,6 +175,8 @@ def test_a_segment_is_printed(tmp_path):
     assert (first["position"], first["size"], first["base_offset"], first["count"]) == (0, len(good), 10, 2)
     assert (second["position"], "error" in second) == (len(good), True)
     assert third["error"] == "the last batch is incomplete"
+    path.write_bytes(good + good[:11])
+    assert run(f"dump {path}", code=1)[1]["error"] == "the last batch is incomplete"
     path.write_bytes(good + bytes(100))
     _, *found = run(f"dump {path} --records")
     assert [(each["offset"], each["value"], each["value_encoding"]) for each in found] == [

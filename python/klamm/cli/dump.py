@@ -76,8 +76,11 @@ def segment(path: Path, file: BinaryIO, args: argparse.Namespace) -> Iterator[di
     decode = decoder_of(kind) if kind is not None else None
     position = 0
     while start := file.read(HEADER.size):
-        if len(start) < HEADER.size or not any(start):
+        if not any(start):
             return  # the rest of a segment that was allocated in advance
+        if len(start) < HEADER.size:
+            yield {"file": str(path), "position": position, "error": "the last batch is incomplete"}
+            return
         _, length = HEADER.unpack(start)
         if not 0 <= length <= LARGEST_BATCH:
             yield {"file": str(path), "position": position, "error": f"a batch cannot have {length} bytes"}
