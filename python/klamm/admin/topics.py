@@ -185,15 +185,14 @@ class TopicCalls(Calls):
         collect(results.items())
 
     async def _ask_deletion(self, part: str, wanted: list[str], left: float) -> Fields:
-        if part == "name":
-            try:
-                # The first versions have the names in another field.
-                request = {"topicNames": wanted, "timeoutMs": CHANGE_MS}
-                return await self._ask("DeleteTopics", request, left, "controller")
-            except UnsupportedVersionError:
-                pass
-        request = {"topics": [{part: each} for each in wanted], "timeoutMs": CHANGE_MS}
-        return await self._ask("DeleteTopics", request, left, "controller")
+        try:
+            request: Fields = {"topics": [{part: each} for each in wanted], "timeoutMs": CHANGE_MS}
+            return await self._ask("DeleteTopics", request, left, "controller")
+        except UnsupportedVersionError:
+            if part != "name":
+                raise
+        # The first versions have the names in another field.
+        return await self._ask("DeleteTopics", {"topicNames": wanted, "timeoutMs": CHANGE_MS}, left, "controller")
 
     async def _usable(
         self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
