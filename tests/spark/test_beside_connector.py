@@ -109,6 +109,15 @@ ALONE = {
     "maxbytesperpartition",
     "failontimestamprange",
     "delivery",
+    "value.format",
+    "key.format",
+    "value.schema",
+    "key.schema",
+    "subject.name.strategy",
+    "flatten",
+    "onerror",
+    "txnappid",
+    "txnversion",
 }
 ELSEWHERE = {"failondataloss", "topic"}
 

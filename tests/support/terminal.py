@@ -32,12 +32,14 @@ class Terminal:
         self.raw = b""
         self._master, slave = pty.openpty()
         self._size(rows, columns)
+        # pytest-xdist sets these for its workers. They would hide the size of this terminal.
+        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             [*KLAMM, *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", **(env or {})},
+            env={**inherited, "TERM": "xterm-256color", **(env or {})},
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - one system call, no locks
         )

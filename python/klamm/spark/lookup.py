@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import klamm
 from klamm.errors import (
     BrokerError,
+    CombinedError,
     ConfigError,
     KafkaError,
     NetworkError,
@@ -217,27 +218,35 @@ class Lookup:
 
     def _existing(self, topics: set[str]) -> tuple[list[Partition], UnknownTopicOrPartitionError | None]:
         """Return the partitions of the topics that exist, without waiting, and the error of one that does not exist."""
-        described: dict[str, klamm.TopicDescription] = {}
-        missing: dict[str, UnknownTopicOrPartitionError] = {}
-        while left := topics - missing.keys():
-            try:
-                described = self._described(left)
-                break
-            except UnknownTopicOrPartitionError as error:
-                if error.topic not in left:
-                    raise
-                missing[error.topic] = error
+        described, missing = self._described(topics)
         # A broker may have rejected a topic because of another one in the same request.
         for topic in sorted(missing) if len(topics) > 1 else ():
-            with suppress(UnknownTopicOrPartitionError):
-                described |= self._described({topic})
+            found, denied = self._described({topic})
+            described |= found
+            if not denied:
                 del missing[topic]
         self.topic_ids = {name: one.topic_id for name, one in described.items() if one.topic_id is not None}
         partitions = [(topic, one.partition) for topic in sorted(described) for one in described[topic].partitions]
         return partitions, next(iter(missing.values()), None)
 
-    def _described(self, topics: set[str]) -> dict[str, klamm.TopicDescription]:
-        return self._retried(partial(self._opened_admin().describe_topics, topics))
+    def _described(
+        self, topics: set[str]
+    ) -> tuple[dict[str, klamm.TopicDescription], dict[str, UnknownTopicOrPartitionError]]:
+        """Return the topics that exist, and the errors of the others."""
+
+        def describe() -> tuple[dict[str, klamm.TopicDescription], dict[str, UnknownTopicOrPartitionError]]:
+            try:
+                return self._opened_admin().describe_topics(topics), {}
+            except (UnknownTopicOrPartitionError, CombinedError) as error:
+                errors = error.exceptions if isinstance(error, CombinedError) else (error,)
+                missing = {}
+                for each in errors:
+                    if not isinstance(each, UnknownTopicOrPartitionError) or each.topic not in topics:
+                        raise each from None
+                    missing[each.topic] = each
+                return dict(error.results), missing
+
+        return self._retried(describe)
 
     def _opened_admin(self) -> klamm.Admin:
         if self._admin is None:
