@@ -78,7 +78,7 @@ class KlammDataSource(DataSource):
             return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
-    @short_errors
+    # Not `short_errors`: if this raises, Spark's process fails in its own clean-up, and only the traceback has this error.
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Create the reader of a streaming query."""
         options = with_schemas(read_options(Settings(self.options), streaming=True))
