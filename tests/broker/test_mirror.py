@@ -115,7 +115,7 @@ def test_options_of_no_client_are_refused(option, reason):
         old.fill([b"v"], 0)
         ends = ["--from", f"0.7://{old.bootstrap_servers}/old", "--to", "127.0.0.1:1/t"]
         result = command("mirror", *ends, "-X", option)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert reason in result.stderr
 
 

@@ -223,5 +223,5 @@ def test_without_credentials_it_is_said_where_they_may_come_from(monkeypatch):
 
 def test_without_botocore_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "botocore.session", None)
-    with pytest.raises(ConfigError, match=r"pip install klamm\[aws\]"):
+    with pytest.raises(ConfigError, match=r"pip install 'klamm\[aws\]'"):
         klamm.Producer(config("127.0.0.1:1", sasl_oauthbearer_aws_region=REGION))

@@ -268,7 +268,7 @@ def test_offsets_of_groups_of_0_8_are_by_partition(zookeeper, tree, group):
 
 def test_without_kazoo_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
-    with pytest.raises(ConfigError, match=r"pip install klamm\[zookeeper\]"):
+    with pytest.raises(ConfigError, match=r"pip install 'klamm\[zookeeper\]'"):
         legacy.Producer07(zookeeper="127.0.0.1:1")
 
 
