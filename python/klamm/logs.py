@@ -182,7 +182,7 @@ def _guarded(logger: Any, call: Any, *args: Any, **named: Any) -> None:
     """Call a logger. Its first exception is reported, and no exception ends the drain."""
     try:
         call(*args, **named)
-    except BaseException as error:  # noqa: BLE001 - a logger may raise anything, and the client goes on
+    except BaseException as error:  # noqa: BLE001 - a logger may raise anything, and the client continues
         if id(logger) not in _process.refused:
             _process.refused.add(id(logger))
             _say(f"klamm: {logger!r} raised {error!r}; the client continues and does not report this again")
@@ -208,7 +208,7 @@ def _end() -> None:
 
 
 def _after_fork() -> None:
-    """Start anew in a child. The parent's queue may be locked for ever, and its thread does not exist here."""
+    """Start again in a forked child: the queue of the parent may stay locked, and its thread does not exist in the child."""
     global _process  # noqa: PLW0603
     _process = _Process()
 
