@@ -8,6 +8,7 @@ use super::measured::Sending;
 use super::partitioner::{Chosen, Sticky};
 use super::{Event, Producer, TopicMetrics};
 use crate::api::ErrorCode;
+use crate::engine::reminder::Reminder;
 use crate::engine::{Error, ErrorKind, Time};
 use crate::record::{BatchBuilder, HEADER_SIZE, first_record_size, max_record_size};
 use crate::wire::Uuid;
@@ -77,6 +78,8 @@ pub struct Topic<D> {
     pub count: usize,
     /// How many metadata updates in a row said that the topic does not exist.
     pub denials: u32,
+    /// The log lines about records that failed.
+    pub failure_log: Reminder,
     pub metrics: TopicMetrics,
     pub sending: Sending,
     sticky: Sticky,
@@ -104,6 +107,7 @@ impl<D> Topic<D> {
             partitions: Vec::new(),
             count: 0,
             denials: 0,
+            failure_log: Reminder::default(),
             metrics: TopicMetrics::default(),
             sending: Sending::default(),
             sticky: Sticky::new(seed),

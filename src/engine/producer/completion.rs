@@ -42,16 +42,16 @@ const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEM
 
 impl<D> Producer<D> {
     /// Fails a batch for good. If it had a sequence number, that leaves a gap and the producer needs a new epoch.
-    fn fail(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
-        self.note_failure(&batch, &error);
+    fn fail(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
+        self.note_failure(now, topic, &batch, &error);
         self.complete(topic, partition, batch, Err(error));
         self.apply_transaction_effects();
     }
 
-    fn note_failure(&mut self, batch: &Batch<D>, error: &Error) {
+    fn note_failure(&mut self, now: Time, topic: usize, batch: &Batch<D>, error: &Error) {
         // A timeout is logged where it is made, and a close is no failure.
         if !matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Closed) {
-            error.log_warning(Component::Producer);
+            self.log_failure(now, topic, error);
         }
         if batch.producer.is_some() {
             self.producer_id.drain();
@@ -63,12 +63,20 @@ impl<D> Producer<D> {
 
     /// Fails the records that the broker blamed (KIP-467), and retries the rest of the batch without them. The whole batch
     /// fails if an earlier attempt may have written it.
-    fn fail_records(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error, bad: BadRecords) {
+    fn fail_records(
+        &mut self,
+        now: Time,
+        topic: usize,
+        partition: usize,
+        batch: Batch<D>,
+        error: Error,
+        bad: BadRecords,
+    ) {
         let is_bad = |index: i32| bad.contains_key(&index);
         let mut refused = if (0..batch.count).all(is_bad) {
             batch
         } else if batch.may_be_written {
-            return self.fail(topic, partition, batch, error);
+            return self.fail(now, topic, partition, batch, error);
         } else {
             match batch.divide(|index| !is_bad(index)) {
                 Ok((rest, refused)) => {
@@ -79,10 +87,10 @@ impl<D> Producer<D> {
                     }
                     refused
                 }
-                Err(batch) => return self.fail(topic, partition, *batch, error),
+                Err(batch) => return self.fail(now, topic, partition, *batch, error),
             }
         };
-        self.note_failure(&refused, &error);
+        self.note_failure(now, topic, &refused, &error);
         self.note_result(topic, &refused, false);
         let mut deliveries = std::mem::take(&mut refused.deliveries);
         for (index, error) in (0..).zip(bad.into_values()) {
@@ -242,8 +250,8 @@ impl<D> Producer<D> {
         if too_large && batch.count > 1 && is_wanted {
             // If the whole batch may be in the log, the broker would not recognize its halves as duplicates.
             return match batch.may_be_written && batch.producer.is_some() {
-                true => self.fail(topic, partition, batch, error),
-                false => self.split(topic, partition, batch, &error),
+                true => self.fail(now, topic, partition, batch, error),
+                false => self.split(now, topic, partition, batch, &error),
             };
         }
         // After a batch that failed or may still fail, this error is expected. For the first batch of a partition it
@@ -286,7 +294,7 @@ impl<D> Producer<D> {
             }
         }
         if !again && is_wanted && !bad.is_empty() {
-            return self.fail_records(topic, partition, batch, error, bad);
+            return self.fail_records(now, topic, partition, batch, error, bad);
         }
         batch.attempts += 1;
         batch.may_be_written |= matches!(
@@ -298,7 +306,7 @@ impl<D> Producer<D> {
         // The records after it must not wait for a batch that no broker will take.
         let again = again && batch.closings < MAX_CLOSINGS;
         if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
-            return self.fail(topic, partition, batch, error);
+            return self.fail(now, topic, partition, batch, error);
         }
         // The seed depends on the time, so that batches which fail together are retried together.
         let wait = wait_after(batch.attempts, self.config.retry_backoff, self.config.seed ^ now.0);
@@ -333,7 +341,7 @@ impl<D> Producer<D> {
     }
 
     /// Splits a batch that is too large for the broker; its records may not be.
-    fn split(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
+    fn split(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
         match batch.split() {
             Ok((first, second)) => {
                 self.measured.note_split();
@@ -345,7 +353,7 @@ impl<D> Producer<D> {
                 p.requeue(first);
                 self.note_unsent(topic, partition, created);
             }
-            Err(batch) => self.fail(topic, partition, *batch, error.clone()),
+            Err(batch) => self.fail(now, topic, partition, *batch, error.clone()),
         }
     }
 
@@ -400,7 +408,7 @@ impl<D> Producer<D> {
             // The response still tells whether the broker wrote it. Until then the batch keeps its sequence number and
             // memory.
             let ((_, topic, partition, _), reports) = first.remove_entry();
-            let error = self.timed_out(topic, Some(partition), limit, reports.error);
+            let error = self.timed_out(now, topic, Some(partition), limit, reports.error);
             if let Some(t) = self.topics.get_mut(topic) {
                 t.metrics.errors += u64::from(reports.count.unsigned_abs());
             }
@@ -437,8 +445,8 @@ impl<D> Producer<D> {
                 let Some(batch) = p.queue.pop_front_if(|b| b.created + limit <= now) else {
                     break;
                 };
-                let error = self.timed_out(topic, Some(partition), limit, batch.error.clone());
-                self.fail(topic, partition, batch, error);
+                let error = self.timed_out(now, topic, Some(partition), limit, batch.error.clone());
+                self.fail(now, topic, partition, batch, error);
             }
             let Some(p) = self.partition(topic, partition) else {
                 continue;
@@ -452,7 +460,7 @@ impl<D> Producer<D> {
     }
 
     /// Fails everything unsent, because no broker accepts the client's credentials.
-    pub(super) fn handle_refusal(&mut self, error: &Error) {
+    pub(super) fn handle_refusal(&mut self, now: Time, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
             transactions.handle_refusal(error);
             self.apply_transaction_effects();
@@ -465,7 +473,7 @@ impl<D> Producer<D> {
                 p.close_open();
             }
             while let Some(batch) = self.partition(topic, partition).and_then(|p| p.queue.pop_front()) {
-                self.fail(topic, partition, batch, error.clone());
+                self.fail(now, topic, partition, batch, error.clone());
             }
         }
         if self.producer_id.finish_draining(self.in_flight.values().sum()) {
@@ -496,7 +504,7 @@ impl<D> Producer<D> {
                 has_failed = true;
             } else if now >= since + limit {
                 let why = Some(code).filter(|c| c.is_error()).map(|c| Error::refused(c, format!("topic {:?}", t.name)));
-                let error = self.timed_out(topic, None, limit, why);
+                let error = self.timed_out(now, topic, None, limit, why);
                 self.fail_waiting(topic, &error);
                 has_failed = true;
             }

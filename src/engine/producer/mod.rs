@@ -581,7 +581,7 @@ impl<D: Send> Role for Producer<D> {
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
         if error.is_refusal() {
-            self.handle_refusal(error);
+            self.handle_refusal(now, error);
         }
         self.unreachable = Some(error.clone());
         self.ops.handle_unreachable(now, error);

@@ -1,14 +1,15 @@
-//! The error of records that expired, with what is known of the cause.
+//! The error of records that expired, with what is known of the cause, and the log lines of records that fail.
 
 use super::Producer;
-use crate::engine::{Error, ErrorKind};
+use crate::engine::{Error, ErrorKind, Time};
 use crate::logging::Component;
 use std::time::Duration;
 
 impl<D> Producer<D> {
     /// Logs and returns the error of a record that timed out: in its partition, or while its topic had no metadata.
     pub(super) fn timed_out(
-        &self,
+        &mut self,
+        now: Time,
         topic: usize,
         partition: Option<usize>,
         limit: Duration,
@@ -32,7 +33,14 @@ impl<D> Producer<D> {
             Some(t) => error.at(&t.name, partition.and_then(|p| i32::try_from(p).ok())),
             None => error,
         };
-        error.log_warning(Component::Producer);
+        self.log_failure(now, topic, &error);
         error
+    }
+
+    /// Logs that records of a topic failed: at once, and then less and less often. An outage may fail thousands of batches.
+    pub(super) fn log_failure(&mut self, now: Time, topic: usize, error: &Error) {
+        if self.topics.get_mut(topic).is_none_or(|t| t.failure_log.is_due(now)) {
+            error.log_warning(Component::Producer);
+        }
     }
 }
