@@ -323,6 +323,20 @@ def test_records_that_expire_are_a_warning(lines):
         assert (record.name, record.topic) == ("klamm.producer", "t")
 
 
+def test_many_batches_that_fail_are_a_few_warnings(lines):
+    with DevBroker() as broker, klamm.Producer(broker.bootstrap_servers, batch_size=200) as producer:
+        producer.send("t", b"x", partition=0).result(20)
+        broker.fault("Produce", "error", error="TOPIC_AUTHORIZATION_FAILED", times=None)
+        deliveries = [producer.send("t", b"x" * 150, partition=0) for _ in range(300)]
+        for delivery in deliveries:
+            with pytest.raises(KafkaError):
+                delivery.result(20)
+    klamm.logs.flush()
+    warnings = [record for record in lines.records if record.name == "klamm.producer"]
+    assert 1 <= len(warnings) <= 10, lines.texts()
+    assert warnings[0].topic == "t"
+
+
 def test_a_member_that_does_not_poll_is_warned_before_it_leaves(dev_broker, lines, topic):
     with klamm.Producer(dev_broker.bootstrap_servers) as producer:
         producer.send(topic, b"x").result(20)

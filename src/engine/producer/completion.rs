@@ -43,15 +43,15 @@ const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEM
 impl<D> Producer<D> {
     /// Fails a batch for good. If it had a sequence number, that leaves a gap and the producer needs a new epoch.
     fn fail(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
-        self.note_failure(now, topic, &batch, &error);
+        self.note_failure(now, topic, partition, &batch, &error);
         self.complete(topic, partition, batch, Err(error));
         self.apply_transaction_effects();
     }
 
-    fn note_failure(&mut self, now: Time, topic: usize, batch: &Batch<D>, error: &Error) {
+    fn note_failure(&mut self, now: Time, topic: usize, partition: usize, batch: &Batch<D>, error: &Error) {
         // A timeout is logged where it is made, and a close is no failure.
         if !matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Closed) {
-            self.log_failure(now, topic, error);
+            self.log_failure(now, topic, Some(partition), error);
         }
         if batch.producer.is_some() {
             self.producer_id.drain();
@@ -90,7 +90,7 @@ impl<D> Producer<D> {
                 Err(batch) => return self.fail(now, topic, partition, *batch, error),
             }
         };
-        self.note_failure(now, topic, &refused, &error);
+        self.note_failure(now, topic, partition, &refused, &error);
         self.note_result(topic, &refused, false);
         let mut deliveries = std::mem::take(&mut refused.deliveries);
         for (index, error) in (0..).zip(bad.into_values()) {

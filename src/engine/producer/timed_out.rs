@@ -33,14 +33,18 @@ impl<D> Producer<D> {
             Some(t) => error.at(&t.name, partition.and_then(|p| i32::try_from(p).ok())),
             None => error,
         };
-        self.log_failure(now, topic, &error);
+        self.log_failure(now, topic, partition, &error);
         error
     }
 
     /// Logs that records of a topic failed: at once, and then less and less often. An outage may fail thousands of batches.
-    pub(super) fn log_failure(&mut self, now: Time, topic: usize, error: &Error) {
-        if self.topics.get_mut(topic).is_none_or(|t| t.failure_log.is_due(now)) {
-            error.log_warning(Component::Producer);
+    pub(super) fn log_failure(&mut self, now: Time, topic: usize, partition: Option<usize>, error: &Error) {
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
+        if t.failure_log.is_due(now) {
+            let partition = partition.and_then(|p| i32::try_from(p).ok());
+            error.clone().at(&t.name, partition).log_warning(Component::Producer);
         }
     }
 }
