@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from klamm._klamm import Pending
-    from klamm.consumer import AsyncConsumer, Consumer, _Consumer
+    from klamm.consumer import AsyncConsumer, Consumer
+    from klamm.consumer_base import _Consumer
     from klamm.producer import AsyncProducer, Producer
     from klamm.record import OffsetAndMetadata, TopicPartition
 

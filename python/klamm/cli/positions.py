@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from klamm.cli.options import duration
 from klamm.cli.output import CommandError
-from klamm.consumer import BEGINNING
+from klamm.consumer_base import BEGINNING
 from klamm.record import at_all
 
 if TYPE_CHECKING:
