@@ -4,10 +4,14 @@
 //! [`DeliveryBuffer`] holds the records that the program has not consumed yet. A record counts as processed when the program
 //! asks for the next one: so auto-commit never passes a record whose processing failed. `rebalance.rs` has the listeners.
 
+mod fetching;
+
+use fetching::{CHUNK_BYTES, Fetched, POLL_BYTES};
+
 use super::commits::{Commits, OffsetToCommit, offset_and_metadata, offset_to_commit};
 use super::construct::{construct, list};
-use super::deadline::{Cutoff, Deadline, wait_for};
-use super::delivery_buffer::{Chunk, DeliveryBuffer, Processed};
+use super::deadline::{Cutoff, Deadline};
+use super::delivery_buffer::{DeliveryBuffer, Processed};
 use super::error::{exception, no_pickle};
 use super::event_loop;
 use super::login_mailbox;
@@ -17,7 +21,7 @@ use super::pending::{Pending, int_list};
 use super::record::Record;
 use super::records::Records;
 use super::{arguments, assignors, config, metrics};
-use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Number, Slice, TopicPartition};
+use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Number, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -55,15 +59,6 @@ impl Drop for ConsumerCore {
             Python::try_attach(|py| py.detach(|| self.client.end()));
         }
     }
-}
-
-/// The result of waiting for records.
-#[derive(PartialEq)]
-enum Fetched {
-    Records,
-    /// Every partition with an end has reached it.
-    End,
-    Nothing,
 }
 
 impl ConsumerCore {
@@ -104,64 +99,6 @@ impl ConsumerCore {
         *self.buffer() = DeliveryBuffer::default();
     }
 
-    /// Fails if an endless wait for records could never end.
-    fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.client.reads_nothing() {
-            return Ok(());
-        }
-        let message = "the consumer has neither topics nor partitions to read, so it would wait for ever";
-        Err(exception(py, "ConfigError", message, Some("call subscribe() or assign() first")))
-    }
-
-    /// Moves records that the client has fetched into the delivery buffer, without waiting.
-    fn try_fetch(&self, most: usize, bytes: usize) -> PyResult<Fetched> {
-        let slices = self.client.try_poll(most, bytes)?;
-        if slices.is_empty() {
-            return Ok(if self.client.is_finished() { Fetched::End } else { Fetched::Nothing });
-        }
-        Ok(if self.keep(slices) { Fetched::Records } else { Fetched::Nothing })
-    }
-
-    /// Appends slices to the delivery buffer. Returns whether it holds a record.
-    fn keep(&self, slices: Vec<Slice>) -> bool {
-        let mut buffer = self.buffer();
-        buffer.chunks.extend(slices.into_iter().filter(|s| !s.records.is_empty()).map(Chunk::new));
-        !buffer.chunks.is_empty()
-    }
-
-    /// Waits until the deadline for records, and moves them into the delivery buffer.
-    fn fetch(&self, py: Python<'_>, end: Deadline, most: usize, bytes: usize) -> PyResult<Fetched> {
-        loop {
-            self.follow(py)?;
-            let fetched = self.try_fetch(most, bytes)?;
-            if fetched != Fetched::Nothing || end.left().is_zero() {
-                return Ok(fetched);
-            }
-            let _waiting = self.client.may_wait()?;
-            if end.is_never() {
-                self.refuse_to_wait_for_nothing(py)?;
-            }
-            py.check_signals()?;
-            wait_for(py, end, |slice| self.client.wait_for_records(slice) || self.commits.is_due())?;
-        }
-    }
-
-    #[inline]
-    fn next_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        self.client.note_progress();
-        loop {
-            self.follow(py)?;
-            let next = self.buffer().next(&self.client);
-            if next.is_some() {
-                return Ok(next);
-            }
-            self.check()?;
-            if self.fetch(py, Deadline::after(None), usize::MAX, CHUNK_BYTES)? == Fetched::End {
-                return Ok(None);
-            }
-        }
-    }
-
     /// Returns the given offsets, or the offsets after the delivered records.
     fn to_commit(&self, given: Option<Vec<OffsetToCommit>>) -> Result<Vec<CommittedOffset>, Error> {
         if let Some(given) = given {
@@ -187,29 +124,6 @@ impl ConsumerCore {
             (o.topic.clone(), o.partition, offset)
         };
         self.client.with_epochs(offsets.iter().map(position).collect())
-    }
-
-    /// Collects up to `most` records from the delivery buffer and from the client, without waiting.
-    fn gather(&self, most: usize, bytes: usize) -> PyResult<Records> {
-        let (mut parts, mut rows, mut size) = (Vec::new(), 0, 0);
-        loop {
-            for part in self.buffer().take(most - rows, bytes - size) {
-                rows += part.range.len();
-                size += part.size();
-                parts.push(part);
-            }
-            if rows >= most || size >= bytes {
-                return Ok(Records::new(parts));
-            }
-            let more = if parts.is_empty() {
-                self.try_fetch(most, bytes)? == Fetched::Records
-            } else {
-                self.keep(self.client.try_more(most - rows, bytes - size))
-            };
-            if !more {
-                return Ok(Records::new(parts));
-            }
-        }
     }
 }
 
@@ -728,9 +642,3 @@ impl RecordIterator {
 pub(super) fn owned(TopicPartition { topic, partition }: TopicPartition) -> PartitionTuple {
     (topic.to_string(), partition)
 }
-
-/// Bytes that iteration takes from the client at a time. They no longer count towards the limit of the prefetch.
-const CHUNK_BYTES: usize = 4 << 20;
-
-/// Most bytes that one call collects, so that an Arrow column stays far below its limit of 2 GiB.
-const POLL_BYTES: usize = 64 << 20;

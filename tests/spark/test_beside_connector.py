@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import klamm
 import klamm.spark
 from klamm.spark.lookup import MISMATCHES
-from klamm.spark.options import OPTIONS
+from klamm.spark.option_names import OPTIONS
 from klamm.spark.progress import source_metrics
 
 pytestmark = pytest.mark.spark

@@ -17,6 +17,7 @@ from klamm.errors import ConfigError
 from klamm.spark import positions
 from klamm.spark.client_options import EXACTLY_ONCE_DEFAULTS, READ_DEFAULTS, WRITE_DEFAULTS, client_config
 from klamm.spark.offsets import EARLIEST, LATEST
+from klamm.spark.option_names import OPTIONS, REGISTRY, SPARK_OPTIONS, TYPED
 from klamm.spark.settings import MAX_INT, MAX_LONG, Settings, shortened, whole_number
 
 if TYPE_CHECKING:
@@ -331,57 +332,6 @@ def _boolean(given: Settings, option: str, default: bool) -> bool:
         raise ConfigError(f"option '{option}' must be true or false, got '{text}'")
     return text == "true"
 
-
-OPTIONS = {
-    name.lower(): name
-    for name in (
-        "subscribe",
-        "subscribePattern",
-        "assign",
-        "startingOffsets",
-        "startingTimestamp",
-        "startingOffsetsByTimestamp",
-        "startingOffsetsByTimestampStrategy",
-        "endingOffsets",
-        "endingTimestamp",
-        "endingOffsetsByTimestamp",
-        "failOnDataLoss",
-        "failOnTimestampRange",
-        "minPartitions",
-        "maxRecordsPerPartition",
-        "maxBytesPerPartition",
-        "maxOffsetsPerTrigger",
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        "maxBytesPerTrigger",
-        "includeHeaders",
-        "columns",
-        "filterPushdown",
-        "commitGroup",
-        "groupIdPrefix",
-        "kafkaConsumer.pollTimeoutMs",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-        "topic",
-        "delivery",
-        "txnAppId",
-        "txnVersion",
-        "value.format",
-        "key.format",
-        "value.schema",
-        "key.schema",
-        "flatten",
-        "onError",
-        "subject.name.strategy",
-    )
-}
-
-# Options of columns whose types come from a schema registry, and the prefix of its client's configuration.
-TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror"})
-REGISTRY = "schema.registry."
-
-# Options of Spark's own writer, which it also passes to the sink.
-SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
 
 SECONDS = {
     "": 0.001,

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from klamm.errors import ConfigError
 from klamm.spark.columns import KLAMM_NAMES, Columns
-from klamm.spark.options import OPTIONS, REGISTRY, TYPED
+from klamm.spark.option_names import OPTIONS, REGISTRY, TYPED
 from klamm.spark.schema import arrow_schema, source_schema
 from klamm.spark.settings import Settings
 
