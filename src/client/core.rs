@@ -473,14 +473,10 @@ impl<R: ClientRole> Core<R> {
     /// cannot be polled.
     fn sockets(self: &Arc<Self>) -> io::Result<Sockets> {
         let poller = self.shared.poller().ok_or(io::ErrorKind::NotConnected)?;
-        #[cfg(unix)]
         let descriptor = poller.descriptor()?;
         self.shared.external.join();
         let membership = Box::new(Membership(Arc::downgrade(self)));
-        #[cfg(unix)]
         let sockets = Sockets::new(descriptor, membership);
-        #[cfg(not(unix))]
-        let sockets = Sockets::new(membership);
         poller.wake().insist();
         Ok(sockets)
     }

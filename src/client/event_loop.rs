@@ -7,6 +7,7 @@
 //! The I/O thread resumes as soon as there is more than a little to do. It also looks for work now and then, since the loop
 //! or the reader may be busy or gone. If nothing happens for a while, it sleeps over the sockets again.
 
+use crate::net::Descriptor;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -105,29 +106,25 @@ impl ExternalPollers {
 
 /// A descriptor of a client's sockets for an event loop, which polls them until this is dropped.
 pub struct Sockets {
-    #[cfg(unix)]
-    descriptor: std::os::fd::OwnedFd,
+    descriptor: Descriptor,
     _membership: Box<dyn Send + Sync>,
 }
 
 impl Sockets {
     /// Wraps the poller's descriptor. Dropping `membership` removes the loop from the [`ExternalPollers`].
-    #[cfg(unix)]
-    pub(super) fn new(descriptor: std::os::fd::OwnedFd, membership: Box<dyn Send + Sync>) -> Self {
+    pub(super) fn new(descriptor: Descriptor, membership: Box<dyn Send + Sync>) -> Self {
         Self { descriptor, _membership: membership }
     }
 
-    /// Wraps nothing: there is no descriptor on this system.
-    #[cfg(not(unix))]
-    pub(super) fn new(membership: Box<dyn Send + Sync>) -> Self {
-        Self { _membership: membership }
+    /// Returns the number of a descriptor that is readable when something happened to a socket.
+    #[cfg(unix)]
+    pub fn number(&self) -> i32 {
+        std::os::fd::AsRawFd::as_raw_fd(&self.descriptor)
     }
-}
 
-#[cfg(unix)]
-impl std::os::fd::AsRawFd for Sockets {
-    /// Returns a descriptor that is readable when something happened to a socket.
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.descriptor.as_raw_fd()
+    /// Is never called: there are no descriptors on this system.
+    #[cfg(not(unix))]
+    pub fn number(&self) -> i32 {
+        match self.descriptor {}
     }
 }

@@ -18,6 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// A descriptor of a [`Poller`]. There is no value of this type on systems without descriptors.
+#[cfg(unix)]
+pub type Descriptor = std::os::fd::OwnedFd;
+/// A descriptor of a [`Poller`]. There is no value of this type on systems without descriptors.
+#[cfg(not(unix))]
+pub type Descriptor = std::convert::Infallible;
+
 const WAKE: Token = Token(usize::MAX);
 
 /// What happened to a socket.
@@ -144,13 +151,13 @@ impl Poller {
 
     /// Returns a descriptor for another poller. It is readable when there are events.
     #[cfg(target_os = "linux")]
-    pub fn descriptor(&self) -> io::Result<std::os::fd::OwnedFd> {
+    pub fn descriptor(&self) -> io::Result<Descriptor> {
         std::os::fd::AsFd::as_fd(&self.registry).try_clone_to_owned()
     }
 
-    /// Fails: nesting pollers is untested on this system.
-    #[cfg(all(unix, not(target_os = "linux")))]
-    pub fn descriptor(&self) -> io::Result<std::os::fd::OwnedFd> {
+    /// Fails: nesting pollers is untested on this system, and Windows has no descriptors of pollers.
+    #[cfg(not(target_os = "linux"))]
+    pub fn descriptor(&self) -> io::Result<Descriptor> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

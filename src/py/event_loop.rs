@@ -2,24 +2,22 @@
 //!
 //! Each loop has one waker: a socket pair that the loop watches like any connection, and a queue of numbers of waits. The
 //! I/O thread pushes the number of a wait and writes one byte if the queue was empty. The loop's callback takes the whole
-//! queue and completes those waits. So Python objects stay on the loop's side. A loop that cannot watch sockets (Windows'
-//! proactor) is woken by `call_soon_threadsafe` instead.
+//! queue and completes those waits. So Python objects stay on the loop's side. A loop that cannot watch sockets is woken by
+//! `call_soon_threadsafe` instead. So are all loops on Windows, whose default loop (proactor) watches none.
 //!
 //! A loop that awaits single records of a producer or a consumer also watches the sockets of that client, and then does the
 //! client's I/O itself: that needs no wake-up by the I/O thread.
 
 use super::loop_future::{LoopFuture, Waits};
+use super::loop_signal::LoopSignal;
 use super::wait_source::WaitSource;
 use crate::client::{AnyClient, Sockets};
-use pyo3::exceptions::{PyException, PyNotImplementedError};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
@@ -74,7 +72,6 @@ fn known_waker_of<'py>(running: &Bound<'py, PyAny>) -> Option<Bound<'py, LoopWak
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct LoopWaker {
     queue: Arc<Queue>,
-    reader: UnixStream,
     waits: Arc<Waits>,
     /// Clients whose records are awaited here, by their address.
     watches: Mutex<HashMap<usize, Watch>>,
@@ -94,29 +91,20 @@ struct Watch {
 impl LoopWaker {
     fn connect<'py>(running: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let py = running.py();
-        let (reader, writer) = UnixStream::pair()?;
-        reader.set_nonblocking(true)?;
-        writer.set_nonblocking(true)?;
-        let fd = reader.as_raw_fd();
-        let queue = Arc::new(Queue { woken: Mutex::default(), writer, call: OnceLock::new() });
-        let waker = Self { queue: queue.clone(), reader, waits: Arc::default(), watches: Mutex::default() };
+        let queue = Arc::<Queue>::default();
+        let waker = Self { queue: queue.clone(), waits: Arc::default(), watches: Mutex::default() };
         let waker = Bound::new(py, waker)?;
-        let drain = waker.getattr("drain")?;
-        if let Err(e) = running.call_method1("add_reader", (fd, &drain)) {
-            if !e.is_instance_of::<PyNotImplementedError>(py) {
-                return Err(e);
-            }
-            let call = Call { soon: running.getattr("call_soon_threadsafe")?.unbind(), drain: drain.unbind() };
-            // The cell is empty: no other thread has this queue yet.
-            let _ = queue.call.set(call);
-        }
+        let when_called = LoopDrain { queue: Arc::downgrade(&queue), waits: waker.get().waits.clone() };
+        let signal = LoopSignal::connect(running, &waker.getattr("drain")?, Bound::new(py, when_called)?.into_any())?;
+        // The cell is empty: no other thread has this queue yet.
+        let _ = queue.signal.set(signal);
         Ok(waker)
     }
 
     /// Counts a wait for a record, and watches the client's sockets if single records are awaited again and again.
     fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
         let this = slf.get();
-        if this.queue.call.get().is_some() {
+        if !this.queue.signal.get().is_some_and(LoopSignal::is_watched) {
             return Ok(());
         }
         let key = key_of(client);
@@ -135,7 +123,7 @@ impl LoopWaker {
         }
         this.forget_dead(running)?;
         let Ok(sockets) = client.sockets() else { return Ok(()) };
-        match running.call_method1("add_reader", (sockets.as_raw_fd(), slf.getattr("turn")?, key)) {
+        match running.call_method1("add_reader", (sockets.number(), slf.getattr("turn")?, key)) {
             // A loop that cannot watch a poller is woken by the I/O thread, as with several records in flight.
             Err(e) if e.is_instance_of::<PyException>(slf.py()) => return Ok(()),
             result => drop(result?),
@@ -159,7 +147,7 @@ impl LoopWaker {
             (watches, false) => watches.get_mut(&key).and_then(|watch| watch.sockets.take()),
         };
         if let Some(sockets) = sockets {
-            running.call_method1("remove_reader", (sockets.as_raw_fd(),))?;
+            running.call_method1("remove_reader", (sockets.number(),))?;
         }
         Ok(())
     }
@@ -180,11 +168,11 @@ pub(super) fn forget(py: Python<'_>, client: &Arc<dyn AnyClient>) -> PyResult<()
 impl LoopWaker {
     /// Completes the waits in the queue. The event loop calls it.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        // Read before taking the queue: a number that is pushed after this writes a byte again.
-        let mut bytes = [0; 64];
-        let _ = (&self.reader).read(&mut bytes);
-        let ids = std::mem::take(&mut lock(&self.queue.woken).ids);
-        self.waits.complete(py, ids)
+        // Clear it before taking the queue: a number that is pushed after this sends it again.
+        if let Some(signal) = self.queue.signal.get() {
+            signal.clear();
+        }
+        self.queue.complete(py, &self.waits)
     }
 
     /// Does the I/O of a client whose sockets the loop watches. The event loop calls it when a socket is ready.
@@ -211,16 +199,26 @@ impl LoopWaker {
     }
 }
 
-/// The side of a waker that the I/O threads use.
-struct Queue {
-    woken: Mutex<Woken>,
-    writer: UnixStream,
-    call: OnceLock<Call>,
+/// What a loop calls that does not watch sockets. It does not own the queue, whose [`LoopSignal`] owns it.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct LoopDrain {
+    queue: Weak<Queue>,
+    waits: Arc<Waits>,
 }
 
-struct Call {
-    soon: Py<PyAny>,
-    drain: Py<PyAny>,
+#[pymethods]
+impl LoopDrain {
+    /// Completes the waits in the queue.
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        self.queue.upgrade().map_or(Ok(()), |queue| queue.complete(py, &self.waits))
+    }
+}
+
+/// The side of a waker that the I/O threads use.
+#[derive(Default)]
+struct Queue {
+    woken: Mutex<Woken>,
+    signal: OnceLock<LoopSignal>,
 }
 
 #[derive(Default)]
@@ -231,20 +229,19 @@ struct Woken {
 }
 
 impl Queue {
+    fn complete(&self, py: Python<'_>, waits: &Waits) -> PyResult<()> {
+        let ids = std::mem::take(&mut lock(&self.woken).ids);
+        waits.complete(py, ids)
+    }
+
     fn push(&self, id: u64) {
         let must_wake = {
             let mut woken = lock(&self.woken);
             woken.ids.push(id);
             woken.ids.len() == 1 && !woken.in_turn
         };
-        if !must_wake {
-            return;
-        }
-        match self.call.get() {
-            // A full pipe holds bytes already, and one is enough. A broken pipe means that the loop is gone.
-            None => drop((&self.writer).write(&[1])),
-            // This fails only if the loop is closed.
-            Some(call) => Python::attach(|py| drop(call.soon.call1(py, (&call.drain,)))),
+        if let Some(signal) = self.signal.get().filter(|_| must_wake) {
+            signal.send();
         }
     }
 }

@@ -30,6 +30,7 @@ mod legacy;
 mod login_mailbox;
 mod logs;
 mod loop_future;
+mod loop_signal;
 mod metrics;
 mod pending;
 mod producer;

@@ -6,7 +6,9 @@ A loop that raises NotImplementedError is called by `call_soon_threadsafe`, as t
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -124,3 +126,20 @@ def test_one_client_on_loops_of_two_threads(broker, topic):
         thread.join(60)
     run(producer.close())
     assert sorted(offsets) == list(range(40))
+
+
+def test_a_closed_loop_does_not_stay_in_memory(broker, topic):
+    async def send(producer):
+        await producer.send(topic, b"v")
+
+    ended = []
+    producer = klamm.AsyncProducer(broker.bootstrap_servers)
+    for _ in range(3):
+        loop = ProactorLike()
+        loop.run_until_complete(send(producer))
+        loop.close()
+        ended.append(weakref.ref(loop))
+    run(producer.close())
+    del loop
+    gc.collect()
+    assert [loop() for loop in ended] == [None, None, None]
