@@ -119,7 +119,7 @@ check-clippy: needs-build $(VENV)/.installed
 	@cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	@cargo clippy $(CARGO_FLAGS) --all-targets --features python -- -D warnings
 	@echo '==> clippy, what the codec bench shares and the fuzz targets'
-	@cargo clippy $(CARGO_FLAGS) -p klamm-bench-codec --all-targets -- -D warnings
+	@cargo clippy $(CARGO_FLAGS) --manifest-path benches/codec/Cargo.toml --target-dir target --all-targets -- -D warnings
 	@$(FUZZ_CHECK) cargo clippy $(CARGO_FLAGS) --manifest-path tests/fuzz/Cargo.toml --target-dir target -- -D warnings
 
 check-features: needs-build ## each feature of the crate alone compiles

@@ -77,6 +77,12 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
     return done.stdout
 
 
+def bench_command(*arguments: str, **variables: str) -> None:
+    """Run `cargo bench` of this folder, with results below the target folder of klamm."""
+    folder = ROOT / "benches" / "codec"
+    cargo("bench", "--locked", "-q", *arguments, folder=folder, CARGO_TARGET_DIR=str(TARGET), **variables)
+
+
 def measured(file: Path, part: str) -> Any:
     """Return the results that a part of the run has written."""
     if not file.exists():
@@ -92,7 +98,7 @@ def run_time() -> None:
     for number in range(ROUNDS):
         for bench in ("records", "messages", "compress", "parts", "legacy"):
             options = ("--noplot", "--save-baseline", f"round-{number}", *SECONDS)
-            cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", *options)
+            bench_command("--bench", bench, "--", *options)
 
 
 def rounds(*path: str) -> list[float]:
@@ -186,7 +192,7 @@ def report_python() -> list[Row]:
 
 def run_instructions() -> None:
     """Run the benches under callgrind."""
-    cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", "instructions", GUNGRAUN_SAVE_SUMMARY="json")
+    bench_command("--bench", "instructions", GUNGRAUN_SAVE_SUMMARY="json")
 
 
 def instructions(function: str, case: str) -> float:
