@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The base class of the admin clients.
-#[pyclass(subclass, frozen, module = "klamm._klamm")]
+#[pyclass(subclass, frozen, name = "Admin", module = "klamm")]
 pub(super) struct AdminCore {
     client: Arc<client::Admin>,
     servers: String,

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A Kafka cluster in this process, in a thread of its own.
-#[pyclass(subclass, frozen, module = "klamm._klamm")]
+#[pyclass(subclass, frozen, name = "DevBroker", module = "klamm.testing")]
 pub(super) struct DevBrokerCore {
     options: Options,
     running: Mutex<Option<Broker>>,

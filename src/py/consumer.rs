@@ -33,7 +33,7 @@ use std::time::Duration;
 pub(super) type PartitionTuple = (String, i32);
 
 /// The base class of the consumers.
-#[pyclass(subclass, frozen, generic, module = "klamm._klamm")]
+#[pyclass(subclass, frozen, generic, name = "Consumer", module = "klamm")]
 pub(super) struct ConsumerCore {
     pub(super) client: Arc<client::Consumer>,
     servers: String,

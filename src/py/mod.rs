@@ -49,15 +49,11 @@ mod _klamm {
     use pyo3::types::{PyDict, PyModule};
 
     #[pymodule_export]
-    use super::admin::AdminCore;
-    #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
     #[pymodule_export]
     use super::assignors::{assign, user_data};
     #[pymodule_export]
     use super::batches::{OpenRecords, PackedRecords, crc32c, decode_records, encode_batch};
-    #[pymodule_export]
-    use super::broker::DevBrokerCore;
     #[pymodule_export]
     use super::certificates::CertificateAuthority;
     #[pymodule_export]
@@ -65,7 +61,7 @@ mod _klamm {
     #[pymodule_export]
     use super::config::{config_keys, foreign_keys, foreign_values};
     #[pymodule_export]
-    use super::consumer::{ConsumerCore, RecordIterator};
+    use super::consumer::RecordIterator;
     #[pymodule_export]
     use super::deserializers::Deserializers;
     #[pymodule_export]
@@ -90,7 +86,7 @@ mod _klamm {
     #[pymodule_export]
     use super::scram::ScramClient;
     #[pymodule_export]
-    use super::share_consumer::{ShareConsumerCore, ShareRecordIterator};
+    use super::share_consumer::ShareRecordIterator;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
@@ -98,12 +94,17 @@ mod _klamm {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Its own name is Producer, because Python's errors for wrong arguments of `send` show that name.
-        module.add("ProducerCore", module.py().get_type::<super::producer::ProducerCore>())?;
-        let os = module.py().import("os")?;
+        // Their own names are those of the public subclasses, because help() and Python's errors show them.
+        let py = module.py();
+        module.add("AdminCore", py.get_type::<super::admin::AdminCore>())?;
+        module.add("ConsumerCore", py.get_type::<super::consumer::ConsumerCore>())?;
+        module.add("DevBrokerCore", py.get_type::<super::broker::DevBrokerCore>())?;
+        module.add("ProducerCore", py.get_type::<super::producer::ProducerCore>())?;
+        module.add("ShareConsumerCore", py.get_type::<super::share_consumer::ShareConsumerCore>())?;
+        let os = py.import("os")?;
         // Windows has no fork.
         if os.hasattr("register_at_fork")? {
-            let hook = PyDict::new(module.py());
+            let hook = PyDict::new(py);
             hook.set_item("after_in_child", wrap_pyfunction!(super::error::after_fork_in_child, module)?)?;
             os.call_method("register_at_fork", (), Some(&hook))?;
         }

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The base class of the producers.
-#[pyclass(subclass, frozen, generic, name = "Producer", module = "klamm._klamm")]
+#[pyclass(subclass, frozen, generic, name = "Producer", module = "klamm")]
 pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
     servers: String,
@@ -170,7 +170,10 @@ impl ProducerCore {
     /// Example:
     ///     delivery = producer.send("greetings", b"hello", key=b"world", headers={"lang": b"en"})
     ///     print(delivery.result(timeout=5).offset)
-    #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
+    #[pyo3(
+        signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None, **unknown),
+        text_signature = "($self, /, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None)"
+    )]
     fn send(
         &self,
         py: Python<'_>,
@@ -180,7 +183,11 @@ impl ProducerCore {
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
+        unknown: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Pending> {
+        if let Some(unknown) = unknown {
+            return Err(arguments::unknown_keywords("send", unknown));
+        }
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
@@ -212,7 +219,10 @@ impl ProducerCore {
     ///     for line in lines:
     ///         producer.send_nowait("lines", line)
     ///     producer.flush()
-    #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
+    #[pyo3(
+        signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None, **unknown),
+        text_signature = "($self, /, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None)"
+    )]
     fn send_nowait(
         &self,
         py: Python<'_>,
@@ -222,7 +232,11 @@ impl ProducerCore {
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
+        unknown: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
+        if let Some(unknown) = unknown {
+            return Err(arguments::unknown_keywords("send_nowait", unknown));
+        }
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);

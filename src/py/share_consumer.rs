@@ -72,7 +72,7 @@ impl AcquiredRecords {
 }
 
 /// The base class of the share consumers.
-#[pyclass(subclass, frozen, generic, module = "klamm._klamm")]
+#[pyclass(subclass, frozen, generic, name = "ShareConsumer", module = "klamm")]
 pub(super) struct ShareConsumerCore {
     client: Arc<client::ShareConsumer>,
     servers: String,

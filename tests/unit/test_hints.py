@@ -99,6 +99,17 @@ def test_names_of_the_module_in_hints_exist():
 
 
 WRONG = [
+    (lambda on: on.producer.send("t", val=b"v"), "Producer.send() has no argument val", "did you mean value?"),
+    (
+        lambda on: on.producer.send("t", timestamp=1),
+        "Producer.send() has no argument timestamp",
+        "klamm calls it timestamp_ms",
+    ),
+    (
+        lambda on: on.producer.send_nowait("t", keys=b"k"),
+        "Producer.send_nowait() has no argument keys",
+        "did you mean key?",
+    ),
     (
         lambda on: on.producer.flush(timeout_ms=1),
         "Producer.flush() has no argument timeout_ms",
@@ -175,9 +186,11 @@ def test_an_error_from_inside_a_call_is_left_alone(consumer):
 
 
 @pytest.mark.parametrize("cls", [cls for cls, _ in CLASSES])
-def test_help_does_not_show_names_of_other_clients(cls):
+def test_help_shows_neither_classes_of_the_core_nor_names_of_other_clients(cls):
     text = pydoc.plain(pydoc.render_doc(cls))
+    assert "Core" not in text
     assert "ForeignName" not in text
+    assert "klamm._klamm." not in text
 
 
 def test_a_traceback_names_public_classes(consumer):
