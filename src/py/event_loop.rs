@@ -2,8 +2,8 @@
 //!
 //! Each loop has one waker: a socket pair that the loop watches like any connection, and a queue of numbers of waits. The
 //! I/O thread pushes the number of a wait and writes one byte if the queue was empty. The loop's callback takes the whole
-//! queue and completes those waits. So Python objects stay on the loop's side. A loop that cannot watch sockets is woken by
-//! `call_soon_threadsafe` instead. So are all loops on Windows, whose default loop (proactor) watches none.
+//! queue and completes those waits. So Python objects stay on the loop's side. `loop_signal.rs` has the other way, for loops
+//! that cannot watch sockets, as the default loop of Windows (proactor).
 //!
 //! A loop that awaits single records of a producer or a consumer also watches the sockets of that client, and then does the
 //! client's I/O itself: that needs no wake-up by the I/O thread.

@@ -1,18 +1,21 @@
-//! [`LoopSignal`]: makes an asyncio event loop call a function, from a thread that does not hold the interpreter.
+//! [`LoopSignal`]: makes an asyncio event loop call a function, from a thread that must not wait for the interpreter.
 //!
-//! Unix loops watch a socket pair, which costs one write. Loops that cannot watch sockets, and all loops on Windows, are
-//! called by `call_soon_threadsafe`, for which the thread attaches to the interpreter.
+//! The sender may hold locks of a client. A thread that holds the interpreter may wait for those locks, so a sender that
+//! waited for the interpreter would stop both for ever. Unix loops watch a socket pair, which costs one write. Loops that
+//! cannot watch sockets, and all loops on Windows, are called by `call_soon_threadsafe` from a thread of their own.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
 
 /// How to wake one event loop.
 pub(super) enum LoopSignal {
     /// A socket pair that the loop watches.
     #[cfg(unix)]
     Pair(pair::Pair),
-    /// The loop, and what it calls. The reference is weak, because a loop that ended must not live on in here.
-    Call(Py<PyWeakrefReference>, Py<PyAny>),
+    /// Asks the thread that calls the loop. The thread ends when this is dropped.
+    Thread(SyncSender<()>),
 }
 
 impl LoopSignal {
@@ -29,13 +32,16 @@ impl LoopSignal {
         }
         #[cfg(not(unix))]
         let _ = when_watched;
-        let weak = PyWeakrefReference::new(running)?;
-        Ok(Self::Call(weak.unbind(), when_called.unbind()))
+        let (sender, asked) = sync_channel(1);
+        // Weak, because a loop that ended must not stay in memory until the thread ends.
+        let (running, function) = (PyWeakrefReference::new(running)?.unbind(), when_called.unbind());
+        Builder::new().name("klamm-loop".to_owned()).spawn(move || call(&asked, running, function))?;
+        Ok(Self::Thread(sender))
     }
 
     /// Returns whether the loop can watch sockets.
     pub fn is_watched(&self) -> bool {
-        !matches!(self, Self::Call(..))
+        !matches!(self, Self::Thread(_))
     }
 
     /// Wakes the loop. Any thread may call it.
@@ -43,12 +49,8 @@ impl LoopSignal {
         match self {
             #[cfg(unix)]
             Self::Pair(pair) => pair.send(),
-            // This fails only if the loop is closed.
-            Self::Call(running, function) => Python::attach(|py| {
-                if let Some(running) = running.bind(py).upgrade() {
-                    let _ = running.call_method1("call_soon_threadsafe", (function,));
-                }
-            }),
+            // A full channel holds a request already, and one is enough.
+            Self::Thread(sender) => drop(sender.try_send(())),
         }
     }
 
@@ -57,6 +59,23 @@ impl LoopSignal {
         #[cfg(unix)]
         if let Self::Pair(pair) = self {
             pair.clear();
+        }
+    }
+}
+
+/// Calls the function on the loop after each request, until the signal is dropped or the interpreter ends.
+fn call(asked: &Receiver<()>, running: Py<PyWeakrefReference>, function: Py<PyAny>) {
+    while asked.recv().is_ok() {
+        let called = Python::try_attach(|py| {
+            if let Some(running) = running.bind(py).upgrade() {
+                // This fails only if the loop is closed.
+                let _ = running.call_method1("call_soon_threadsafe", (&function,));
+            }
+        });
+        if called.is_none() {
+            // Without an interpreter there is nothing to release.
+            std::mem::forget((running, function));
+            return;
         }
     }
 }

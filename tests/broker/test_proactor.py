@@ -143,3 +143,23 @@ def test_a_closed_loop_does_not_stay_in_memory(broker, topic):
     del loop
     gc.collect()
     assert [loop() for loop in ended] == [None, None, None]
+
+
+def test_the_io_thread_never_waits_for_the_interpreter(broker, topic):
+    # A thread that holds the interpreter waits for the locks that the I/O thread holds while it wakes a loop.
+    values = [b"%d" % number for number in range(3000)]
+
+    async def write():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            for start in range(0, len(values), 10):
+                await asyncio.gather(*(producer.send(topic, value, partition=0) for value in values[start : start + 10]))
+
+    async def read():
+        consumer = klamm.AsyncConsumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest")
+        async with consumer:
+            return [(await consumer.__anext__()).value for _ in values]
+
+    async def both():
+        return (await asyncio.gather(write(), read()))[1]
+
+    assert run(both()) == values
