@@ -44,8 +44,9 @@ def receiving(tmp_path_factory):
 
 def pushes(received, client):
     """Return what a client pushed: whether each push was the last, and its message."""
-    lines = received.read_text().splitlines() if received.exists() else []
-    fields = [line.split(" ") for line in lines if line.startswith(f"{client} ")]
+    # The receiver may be writing its last line.
+    whole, _, _ = (received.read_text() if received.exists() else "").rpartition("\n")
+    fields = [line.split(" ") for line in whole.splitlines() if line.startswith(f"{client} ")]
     return [(last == "true", MetricsData.FromString(base64.b64decode(data))) for _, last, data in fields]
 
 

@@ -257,6 +257,9 @@ def main():
             os._exit(1)  # whoever started this is gone
         stop.set()
 
+    # The first client of a process starts the thread that writes log lines, and that thread stays.
+    with klamm.Admin(settings["servers"], **QUICK) as admin:
+        admin.list_topics()
     before = held()
     threading.Thread(target=listen, daemon=True).start()
     plain, packed, transactional = settings["topics"]

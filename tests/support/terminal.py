@@ -31,6 +31,9 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
         self._master, slave = pty.openpty()
+        # A poller has no limit on the numbers of descriptors, unlike `select.select`.
+        self._ready = select.poll()
+        self._ready.register(self._master, select.POLLIN)
         self._size(rows, columns)
         # pytest-xdist sets these for its workers. They would hide the size of this terminal.
         inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
@@ -98,7 +101,7 @@ class Terminal:
         self.process.send_signal(number)
 
     def _read(self, seconds: float) -> bool:
-        if not select.select([self._master], [], [], seconds)[0]:
+        if not self._ready.poll(seconds * 1000):
             return False
         try:
             data = os.read(self._master, 1 << 16)
