@@ -103,6 +103,7 @@ check: check-format check-prose check-loops check-clippy check-features check-py
 check-format: $(VENV)/.installed
 	@echo '==> rustfmt and ruff format'
 	@cargo fmt --check
+	@for package in benches/codec tests/fuzz; do cargo fmt --check --manifest-path $$package/Cargo.toml || exit 1; done
 	@$(BIN)/ruff format --check
 
 check-prose:
@@ -140,6 +141,7 @@ check-docs: needs-build $(VENV)/.installed
 
 fmt: $(VENV)/.installed ## format, and fix what can be fixed
 	@cargo fmt
+	@for package in benches/codec tests/fuzz; do cargo fmt --manifest-path $$package/Cargo.toml || exit 1; done
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 

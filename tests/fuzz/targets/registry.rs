@@ -10,7 +10,8 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 
 /// A column with all that decoders distinguish, and a plan for each format that fills it.
-static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| [AVRO, PROTOBUF, "[\"json\"]"].iter().filter_map(|p| Plan::parse(p)).collect());
+static PLANS: LazyLock<Vec<Plan>> =
+    LazyLock::new(|| [AVRO, PROTOBUF, "[\"json\"]"].iter().filter_map(|p| Plan::parse(p)).collect());
 
 const AVRO: &str = r#"["avro", ["record", [
     ["read", 0, "n", ["union", [["null"], ["long"]]]], ["read", 1, "s", ["bytes"]],
