@@ -152,7 +152,9 @@ def test_the_io_thread_never_waits_for_the_interpreter(broker, topic):
     async def write():
         async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
             for start in range(0, len(values), 10):
-                await asyncio.gather(*(producer.send(topic, value, partition=0) for value in values[start : start + 10]))
+                await asyncio.gather(
+                    *(producer.send(topic, value, partition=0) for value in values[start : start + 10])
+                )
 
     async def read():
         consumer = klamm.AsyncConsumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest")
