@@ -436,14 +436,21 @@ impl ClassicMember {
     }
 
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
-        self.note_failure(now, now, error);
+        if self.wants_to_join() {
+            self.coordinator.failed_to_join(now, now, error);
+        }
     }
 
-    /// Notes why a member that wants to join could not.
+    /// Notes and reports why a member that wants to join could not.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
-        if matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. }) {
+        if self.wants_to_join() {
+            self.coordinator.report_failure(now, error);
             self.coordinator.failed_to_join(now, since, error);
         }
+    }
+
+    fn wants_to_join(&self) -> bool {
+        matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. })
     }
 
     /// Handles a missing response, or an error that says nothing about the membership.

@@ -251,9 +251,6 @@ impl CoordinatorClient {
     /// Notes that the member could not join since `since`. Java's consumer only logs this. Here `poll()` raises the
     /// error when joining has failed for as long as other calls try, and again each time that much time passes.
     pub fn failed_to_join(&mut self, now: Time, since: Time, error: &Error) {
-        if self.trouble_log.is_due(now) {
-            error.report(Component::Group);
-        }
         let trouble = self.trouble.get_or_insert_with(|| Trouble { since, last: error.clone(), due: None });
         trouble.last = error.clone();
         if now.since(trouble.since) < self.patience {
@@ -263,6 +260,14 @@ impl CoordinatorClient {
         let time = self.patience.max(Duration::from_secs(now.since(since).as_secs()));
         let what = format_args!("joining group {:?}", self.group);
         trouble.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
+    }
+
+    /// Reports why the member could not join, at once and then less and less often. The network reports by itself that it
+    /// reaches no broker, so that error must not come here.
+    pub fn report_failure(&mut self, now: Time, error: &Error) {
+        if self.trouble_log.is_due(now) {
+            error.report(Component::Group);
+        }
     }
 
     /// Returns since when the last request has been failing: since it was sent if it timed out, otherwise since now.

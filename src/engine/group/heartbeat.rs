@@ -317,12 +317,15 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 
     /// Takes in that no broker can be reached.
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
-        self.note_failure(now, now, error);
+        if self.state == MemberState::Joining {
+            self.coordinator.failed_to_join(now, now, error);
+        }
     }
 
-    /// Notes why a member that wants to join could not.
+    /// Notes and reports why a member that wants to join could not.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == MemberState::Joining {
+            self.coordinator.report_failure(now, error);
             self.coordinator.failed_to_join(now, since, error);
         }
     }
