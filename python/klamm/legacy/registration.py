@@ -43,10 +43,7 @@ class Registration:
         self._register()
 
     def remove(self, node: int) -> None:
-        """Remove a node that was killed.
-
-        If ZooKeeper is unreachable, the node is removed when the connection is restored.
-        """
+        """Remove a node that was killed. If ZooKeeper is away, it is removed when ZooKeeper is back."""
         with self._lock:
             self._down.add(node)
             with suppress(KafkaTimeoutError, NetworkError):
@@ -80,10 +77,7 @@ class Registration:
             del self._registered[path]
 
     def _register(self) -> None:
-        """Register the nodes and topics that are not registered.
-
-        If ZooKeeper is unreachable, the next check registers them.
-        """
+        """Register what is not registered. If ZooKeeper is away, the next check does."""
         from kazoo.exceptions import NodeExistsError
 
         with self._lock, suppress(KafkaTimeoutError, NetworkError):

@@ -190,7 +190,15 @@ impl<T: Send> Consumer<T> {
             let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(-1, |(_, epoch)| epoch);
             let (topic, partition, generation, offset) = (p.topic.clone(), p.partition, p.generation, p.fetch_offset);
             let max_bytes = self.config.max_partition_bytes.saturating_mul(p.growth);
-            let max_bytes = slow(if p.growth > 1 { max_bytes.min(self.config.max_bytes) } else { max_bytes });
+            let max_bytes = slow(match p.end {
+                _ if p.growth > 1 => max_bytes.min(self.config.max_bytes),
+                Some(end) => {
+                    let offsets = usize::try_from(end.saturating_sub(offset)).unwrap_or(0);
+                    let limit = self.densities.limit(&p.topic_partition(), offsets);
+                    max_bytes.min(i32::try_from(limit).unwrap_or(i32::MAX))
+                }
+                None => max_bytes,
+            });
             let doubts = p.doubt != Doubt::Never && p.doubt != Doubt::At(offset);
             asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes, doubts });
         }
@@ -368,7 +376,9 @@ impl<T: Send> Consumer<T> {
     }
 
     fn handle_fetched(&mut self, now: Time, node: i32, fetched: Fetched) {
-        let Fetched { asked, code, readable, log_start, replica, chunks, mut error, doubtful, cut_off, .. } = fetched;
+        let Fetched {
+            asked, code, readable, log_start, replica, chunks, density, mut error, doubtful, cut_off, ..
+        } = fetched;
         let max_age = self.config.replica_max_age;
         let reset = self.reset_position(now);
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
@@ -407,6 +417,9 @@ impl<T: Send> Consumer<T> {
                     p.follower_failures = 0;
                 }
                 p.oversized = 0;
+                if p.end.is_some() {
+                    self.densities.note(p.topic_partition(), density);
+                }
                 p.buffer(chunks, error);
                 p.doubt = match (doubtful, asked.doubts) {
                     (true, true) => Doubt::At(p.fetch_offset),
@@ -574,6 +587,25 @@ mod tests {
             assert!(consumer.next_fetch(Time(40)).is_some());
             assert_eq!(consumer.nodes.get(&1).map(|node| node.expected), Some(answer));
         }
+    }
+
+    #[test]
+    fn a_read_up_to_an_end_offset_requests_about_what_remains() {
+        let mut consumer = three_partitions();
+        for (p, end) in consumer.partitions.values_mut().zip([None, Some(1_000), Some(1 << 20)]) {
+            p.end = end;
+        }
+        let requested = |consumer: &mut Consumer<u32>, now| match consumer.next_fetch(now).map(|o| o.token) {
+            Some(ConsumerToken::Fetch(asked, ..)) => asked.iter().map(|a| a.max_bytes).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        };
+        assert_eq!(requested(&mut consumer, Time(40)), [1 << 20, 128_000, 1 << 20]);
+        // A message larger than that doubles the configured size, because old brokers return a part of it.
+        for p in consumer.partitions.values_mut() {
+            (p.fetching, p.growth) = (false, 2);
+        }
+        consumer.nodes.clear();
+        assert_eq!(requested(&mut consumer, Time(50)), [1 << 20; 3]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! decompress to more than the prefetch limit stay compressed until the application reaches them. `partition.rs`
 //! buffers the result.
 
+use super::density::Density;
 use super::frame::{Frame, FrameSlice, Leftover};
 use crate::api::{ErrorCode, fetch};
 use crate::compress::Compression;
@@ -106,6 +107,8 @@ pub struct Fetched {
     /// A nearer follower to fetch from, instead of records (KIP-392).
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
+    /// The size of their batches.
+    pub density: Density,
     /// Why reading stopped before the end of the data.
     pub error: Option<Error>,
     /// Whether a batch has an implausible offset or epoch.
@@ -170,6 +173,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, mut reply: Re
                 log_start: -1,
                 replica: None,
                 chunks: Vec::new(),
+                density: Density::default(),
                 error: None,
                 doubtful: false,
                 cut_off: false,
@@ -201,12 +205,14 @@ fn read_partition(
         log_start: p.log_start_offset,
         replica,
         chunks: Vec::new(),
+        density: Density::default(),
         error: None,
         doubtful: false,
         cut_off: false,
         asked,
     };
     let mut before = fetched.asked.offset;
+    let mut first_offset = None;
     for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
         let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
@@ -238,7 +244,7 @@ fn read_partition(
         let dropped = batch.header.is_transactional() && aborting.contains(&batch.header.producer_id);
         let is_packed = batch.header.compression() != Some(Compression::None);
         let (timestamp_type, leader_epoch) = (batch.header.timestamp_type(), batch.header.partition_leader_epoch);
-        let size = batch.data.len();
+        let (size, base_offset) = (batch.data.len(), batch.header.base_offset);
         let (contents, bytes, in_frame) = if batch.header.is_control() {
             if checks.read_committed && is_abort(&batch, checks.limit) {
                 aborting.remove(&batch.header.producer_id);
@@ -260,6 +266,12 @@ fn read_partition(
                     break;
                 }
             }
+        };
+        let first = *first_offset.get_or_insert(base_offset);
+        fetched.density = Density {
+            bytes: fetched.density.bytes + size,
+            batches: fetched.density.batches + 1,
+            offsets: usize::try_from(next_offset.saturating_sub(first)).unwrap_or(0),
         };
         let slice = in_frame.then(|| FrameSlice::new(frame, size));
         fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes, slice });

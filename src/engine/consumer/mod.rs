@@ -4,6 +4,7 @@
 //! assignment   which partitions              start        their first offsets
 //! fetch        requests and sessions         fetched      reads responses       frame   counts their memory
 //! partition    buffer and position           truncation   validates positions   commit  commits offsets
+//! density      sizes of bounded reads
 //! ```
 //!
 //! One fetch per broker is in flight at a time. While some partitions of a broker have full buffers, the fetch for the
@@ -12,6 +13,7 @@
 
 mod assignment;
 mod commit;
+mod density;
 mod families;
 mod fetch;
 mod fetched;
@@ -31,6 +33,7 @@ use assignment::{Changing, FirstKnown, Wanted};
 use bytes::Bytes;
 use commit::PendingCommit;
 pub use commit::{CommitResult, is_stale_member};
+use density::Densities;
 use fetch::Node;
 pub(super) use fetch::is_gone;
 use fetched::{Asked, Checks, FetchedAll};
@@ -199,6 +202,7 @@ pub struct Consumer<T> {
     changing: Option<Changing>,
     nodes: BTreeMap<i32, Node>,
     leftover: Leftover,
+    densities: Densities,
     /// The partition where the next poll starts, so that partitions take turns.
     turn: usize,
     next_commit: Option<Time>,
@@ -245,6 +249,7 @@ impl<T: Send> Consumer<T> {
             changing: None,
             nodes: BTreeMap::new(),
             leftover: Leftover::default(),
+            densities: Densities::default(),
             turn: 0,
             next_commit: None,
             committing: false,
