@@ -270,7 +270,7 @@ _MODULES = {
 
 
 def _check_interpreter() -> None:
-    """Raise ImportError in a sub-interpreter: classes of the core belong to one interpreter of the process."""
+    """Raise ImportError in a sub-interpreter. Classes of the core belong to one interpreter of the process."""
     try:
         if sys.version_info >= (3, 13):
             import _interpreters as interpreters

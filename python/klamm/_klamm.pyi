@@ -2,8 +2,8 @@
 
 Names with an underscore are for the package only. Other names are public if `klamm` exports them.
 
-This file has no docstrings. Their only source is the Rust code, so that `help()` and the documentation show them and two
-copies cannot differ.
+This file has no docstrings. The docstrings are in the Rust code. `help()` and the documentation show them, and there is
+no second copy.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence

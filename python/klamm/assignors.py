@@ -8,10 +8,11 @@
 
 | name | what it does |
 | --- | --- |
-| `range` | gives each member a range of each topic, the same for topics with equally many partitions; prefers the own rack (KIP-881) |
+| `range` | gives each member a range of the partitions of each topic; prefers the member's rack (KIP-881) |
 | `roundrobin` | gives the members one partition after the other, in turn |
 | `sticky` | balances the partitions, and moves as few as possible (KIP-54, KIP-341) |
-| `cooperative-sticky` | as `sticky`, in two rounds: the first one only revokes the partitions that move (KIP-429, KIP-792) |
+| `cooperative-sticky` | like `sticky`, but in two rounds: the first round only revokes the partitions that move
+(KIP-429, KIP-792) |
 
 Static members (KIP-345) are sorted first, by instance ID. `assign` needs no broker, so tests can use it to predict an
 assignment. To use an `Assignor` of your own, add it to a consumer's `partition_assignment_strategy`.
@@ -53,10 +54,10 @@ class Member:
         id: ID of the member.
         topics: Topics that the member subscribes to.
         owned: Partitions that the member had before.
-        generation: Generation of the group in which it got them.
+        generation: Generation of the group in which the member got them.
         instance_id: Instance ID of a static member (KIP-345).
         rack: Rack of the member.
-        user_data: User data of its subscription. The default is `user_data(name, owned, generation)`.
+        user_data: User data of the member's subscription. The default is `user_data(name, owned, generation)`.
     """
 
     id: str
@@ -89,7 +90,7 @@ class Assignor:
     cooperative: bool = False
     """Whether members keep their partitions during a rebalance until an assignment revokes them (KIP-429)."""
     user_data: bytes | None = None
-    """Data that this member sends to the leader with its subscription."""
+    """Return data that this member sends to the leader with its subscription."""
 
     def assign(
         self, topics: Mapping[str, list[list[str]]], members: list[Member]
@@ -101,7 +102,7 @@ class Assignor:
             members: The members of the group.
 
         Returns:
-            For the ID of each member, its partitions. A member that is missing gets none.
+            For the ID of each member, its partitions. A member that is not in the dict gets no partition.
         """
         raise NotImplementedError
 
@@ -126,8 +127,8 @@ def assign(
 
     Args:
         name: `range`, `roundrobin`, `sticky` or `cooperative-sticky`.
-        topics: For each topic, a list with the broker IDs of the replicas of each partition. A topic that is missing is not
-            assigned.
+        topics: For each topic, a list with the broker IDs of the replicas of each partition. Topics that are not in the
+            dict are not assigned.
         members: The members of the group.
         nodes: For each broker ID, its rack.
 
@@ -161,7 +162,7 @@ def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int |
     Args:
         name: Name of the assignor.
         owned: Partitions that the member had before.
-        generation: Generation of the group in which it got them.
+        generation: Generation of the group in which the member got them.
     """
     generation = optional_integer("generation", generation, -INT32 - 1, INT32)
     return _klamm.user_data(string("name", name), checked_partitions(owned), generation)

@@ -2,9 +2,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
-A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. botocore signs it with
-the credentials that it finds: environment, profile, web identity, container or instance. `token_provider` accepts a session
-with other credentials. `klamm.oauth` decides when a new token is needed.
+A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. botocore
+finds the credentials for the signature: environment, profile, web identity, container or instance. `token_provider`
+accepts a session with other credentials. `klamm.oauth` decides when a new token is needed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["token_provider"]
 
 SIGNED_FOR_S = 900
-"""Lifetime of a signature, in seconds. MSK accepts no longer one."""
+"""Lifetime of a signature, in seconds. MSK does not accept a longer one."""
 GOOD_FOR_S = 600
-"""Assumed lifetime of a token, in seconds. botocore can return credentials that expire in ten minutes, and the token with them."""
+"""Assumed lifetime of a token, in seconds. botocore can return credentials that expire in ten minutes.
+
+The token then expires with them.
+"""
 
 
 def token_provider(region: str | None = None, session: Any = None) -> Callable[[], Token]:
@@ -35,7 +38,7 @@ def token_provider(region: str | None = None, session: Any = None) -> Callable[[
 
     Args:
         region: Region of the cluster. The default is `AWS_REGION`, `AWS_DEFAULT_REGION` or the region of the profile.
-        session: A `botocore.session.Session` with other credentials than the default ones.
+        session: A `botocore.session.Session` that has other credentials than the default.
 
     Raises:
         ConfigError: botocore is not installed, or no region is set.

@@ -26,7 +26,8 @@ class ValueFormat(TypedDict, total=False):
     Attributes:
         value_format: Format of the values: "avro", "json" or "protobuf". The default is bytes.
         key_format: Format of the keys, in the same way.
-        registry: Client of the schema registry, its address, or a dict of its configuration. JSON without a framing needs none.
+        registry: Client of the schema registry, its address, or a dict of its configuration. JSON without a framing
+            needs no registry.
         value_schema: Schema of the value column: "latest" (the default) or the number of a version of the topic's subject, or a
             `Schema` or its text. JSON also takes a `pyarrow.Schema` or "infer", and Protobuf a generated class. The default
             of `send_arrow` is a schema that is derived from the column.
@@ -34,7 +35,7 @@ class ValueFormat(TypedDict, total=False):
         flatten: Make a column of each field of a struct.
         on_error: What happens with a record that cannot be decoded: "raise" a `DeserializationError`, "null", or "column",
             which adds the columns `value_error` and `value_raw`.
-        subject_name_strategy: How the subject is named, as for the deserializers.
+        subject_name_strategy: Strategy for the name of the subject, as for the deserializers.
         id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
     """
 
@@ -60,10 +61,10 @@ class Batches(Protocol):
 
 
 def check_options(method: str, typed: ValueFormat) -> None:
-    """Refuse arguments that a method does not have.
+    """Raise an error for arguments that a method does not have.
 
     Raises:
-        ArgumentError: There is no such argument.
+        ArgumentError: The method does not have an argument.
     """
     for name in typed:
         if name not in ValueFormat.__annotations__:

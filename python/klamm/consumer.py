@@ -45,12 +45,12 @@ OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Except
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     """Read records from topics. Only one thread at a time can use a consumer.
 
-    Offsets of processed records are committed in the background and at the close, if there is a group and
-    `enable_auto_commit` is not off. A record counts as processed when the loop asks for the next one.
+    With a `group_id`, the consumer commits the offsets of processed records in the background and when it closes,
+    unless `enable_auto_commit` is off. A record counts as processed when the loop asks for the next one.
 
-    Keys and values are bytes, or what the deserializers return. A deserializer runs when `record.key` or `record.value` is
-    first read. If it raises, reading the field raises a `DeserializationError` with the original record, and the consumer
-    continues with the next record. Arrow batches always hold bytes.
+    Keys and values are bytes, or the objects that the deserializers return. A deserializer runs when `record.key` or
+    `record.value` is first read. If it raises, reading the field raises a `DeserializationError` with the original
+    record, and the consumer continues with the next record. Arrow batches always hold bytes.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
@@ -59,8 +59,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         topics: Topics to subscribe to, as by `subscribe`.
         key_deserializer: Function that turns the bytes of a key into an object. It is not called for `None`.
         value_deserializer: Function that turns the bytes of a value into an object. It is not called for `None`.
-        interceptors: Objects with `on_consume(records)`, which can leave out records, or `on_commit(offsets, error)`, or both; see
-            `klamm.interceptors`.
+        interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_commit(offsets, error)`,
+            or both; see `klamm.interceptors`.
         on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
             broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
             own. It is called at once, and less and less often while the problem lasts.
@@ -88,10 +88,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             max_records: Maximum number of records. The default is `max_poll_records` (500).
 
         Returns:
-            The records. They are empty if the timeout passed, or if all end offsets are reached.
+            The records. The result is empty if the timeout passed, or if all end offsets are reached.
 
-        Raises:
-            KafkaError: The group, the authorization or the data of a partition failed. The next call continues.
+        Raises: KafkaError: The group failed, the user is not authorized, or the data of a partition is damaged. The
+            next call continues.
         """
         self._note_poll()
         return self._poll(timeout, max_records) or _NO_RECORDS
@@ -104,7 +104,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         max_bytes: int | None = None,
         **typed: Unpack[ValueFormat],
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over Arrow record batches. Each is returned as soon as there are records for it.
+        """Iterate over Arrow record batches. A batch is returned as soon as there are records for it.
 
         The iteration ends when all end offsets are reached, or after `timeout` seconds without a record.
 
@@ -113,8 +113,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             timeout: Seconds to wait for a batch. `None` waits without limit.
             columns: Names of the columns, in order: topic, partition, offset, timestamp, timestamp_type, key, value,
                 headers. The default is all of them.
-            max_bytes: Maximum size of the records in a batch. The last record can exceed it. The default and the
-                upper limit is 64 MiB.
+            max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed it. The default and
+                the upper limit is 64 MiB.
             **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and others;
                 see `klamm.batches.ValueFormat`. Without a format they are bytes.
 
@@ -153,10 +153,9 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     ) -> None:
         """Commit offsets for the group, and wait for the result.
 
-        Args:
-            offsets: For each partition, the offset of the next record to read. By default, the offsets after the last
-                records that the consumer returned.
-            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
+        Args: offsets: For each partition, the offset of the next record to read. The default is the offset after the
+            last record that the consumer returned, for each partition. timeout: Seconds to wait. The default is
+            `default_api_timeout_ms`.
 
         Raises:
             BrokerError: The group coordinator rejected the commit, for example because of a rebalance.
@@ -176,7 +175,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             offsets: As for `commit`.
             on_commit: Function that is called with the offsets, and None or the error that `commit()` would raise. The
                 next iteration, `poll()`, `commit()` or `close()` after the result calls it, in the order of the commits.
-                An exception in it is raised by that call.
+                If the function raises, that call raises the exception.
 
         Raises:
             ConfigError: The consumer has no group, or an offset is negative.
@@ -257,17 +256,19 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def unsubscribe(self) -> None:
         """Stop reading.
 
-        A group member notifies its listener, commits the offsets of processed records, and leaves the group. What counts
-        as processed is as for `close`.
+        A group member notifies its listener, commits the offsets of processed records, and leaves the group. `close`
+        describes which records count as processed.
         """
         self._unsubscribe(self._processed(None))
 
     def close(self, timeout: float | None = None, *, commit: bool | None = None) -> None:
-        """Commit the offsets of processed records, leave the group and close the client. A second close does nothing.
+        """Commit the offsets of processed records, leave the group and close the client.
+
+        Closing a closed consumer does nothing.
 
         All records of a `poll` count as processed, unless an exception that was raised after that poll is still being
         handled. This is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and
-        `ExitStack`. The last record of a loop that was left early never counts as processed. A `with` statement always
+        `ExitStack`. If the loop was left early, its last record does not count as processed. A `with` statement always
         knows whether the block raised.
 
         Args:
@@ -483,7 +484,10 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
             raise failure
 
     async def _notify_listener_of_end(self, timeout: float | None = None) -> None:
-        """Run the listener's `revoked` for all partitions, after the change that it may be busy with."""
+        """Run the listener's `revoked` for all partitions.
+
+        If the listener is still handling a change, wait for that first.
+        """
         import asyncio
 
         task = self._listener_task
@@ -506,7 +510,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         _, late = await asyncio.wait([task], timeout=timeout)
         if late:
             raise KafkaTimeoutError(
-                f"the rebalance listener was not done within {timeout} s, and continues while the consumer closes",
+                f"the rebalance listener did not finish within {timeout} s, and continues while the consumer closes",
                 hint="increase the timeout of close, or do less in the listener",
             )
         self._listener_task = None

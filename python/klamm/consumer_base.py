@@ -1,4 +1,4 @@
-"""What both consumers share: their arguments, and all methods that do not wait."""
+"""The base class of both consumers: their arguments, and all methods that do not wait."""
 
 from __future__ import annotations
 
@@ -70,14 +70,13 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without group membership.
 
-        Partitions that were assigned before and have no `offset` now continue at their position, paused or not. Other
-        partitions are dropped as by `unsubscribe()`. An `AsyncConsumer` commits them in the background. If it is a member
-        of a group, it must first `await unsubscribe()`.
+        A partition that was already assigned keeps its position and its paused state, unless it now has an `offset`.
+        The consumer drops all other partitions, as in `unsubscribe()`. An `AsyncConsumer` commits them in the
+        background. If it is a member of a group, it must first `await unsubscribe()`.
 
-        Args:
-            partitions: Partitions to read. `offset` is where to start: by default at the group's committed offset, or
-                where `auto_offset_reset` says. `end_offset` is where to stop. Iteration ends when all partitions have
-                reached their `end_offset`.
+        Args: partitions: Partitions to read. Reading starts at `offset`. By default, it starts at the group's committed
+            offset, or else where `auto_offset_reset` says. Reading stops at `end_offset`. Iteration ends when all
+            partitions have reached their `end_offset`.
 
         Raises:
             ConfigError: An offset is negative, or an `AsyncConsumer` is a member of a group.
@@ -108,8 +107,8 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         Args:
             topics: Names of topics.
             pattern: Regular expression that must match the whole name of a topic, instead of `topics`. It also matches
-                topics that are created later. With `group_protocol="consumer"` the group coordinator evaluates it
-                (RE2 syntax), otherwise the consumer itself does.
+                topics that are created later. With `group_protocol="consumer"` the group coordinator evaluates the
+                expression (RE2 syntax), otherwise the consumer.
             on_rebalance: Listener for partitions that are assigned, revoked or lost.
 
         Raises:
@@ -167,13 +166,16 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         return {TopicPartition(*partition): lag for partition, lag in self._lag()}
 
     def metrics(self) -> ConsumerMetrics:
-        """Return what the consumer has counted and measured, with Java's names. A closed consumer returns its last values."""
+        """Return the metrics of the consumer, under the names of Java's metrics.
+
+        A closed consumer returns its last values.
+        """
         from klamm.metrics import ConsumerMetrics
 
         return ConsumerMetrics._of(self)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the identity of this consumer in its group, to commit offsets in a producer's transaction.
+        """Return the identity of this consumer in its group. A producer needs it to commit offsets in a transaction.
 
         Raises:
             ConfigError: The consumer has no group.
@@ -209,5 +211,5 @@ def _offset(partition: TopicPartition, name: str) -> int | None:
 def given_offsets(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
 ) -> list[OffsetToCommit] | None:
-    """Return offsets in the form that the core takes, or None for those of the consumed records."""
+    """Return offsets in the form that the core takes. None stands for the offsets of the consumed records."""
     return None if offsets is None else committable(offsets)

@@ -83,7 +83,7 @@ class KafkaError(Exception):
         hint: What to do, or None.
         topic: Topic that the error is about, or None. The same applies to `partition`.
         broker: Address of the broker, or None. It is text with `host`, `port` and `node_id`.
-        results: Of a call on several items, the results of the items that did not fail.
+        results: Results of the items that did not fail, if the call had several items.
     """
 
     topic: str | None = None
@@ -176,7 +176,7 @@ class NetworkError(KafkaError):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """A timeout passed before the result was known. The operation can still succeed."""
+    """A timeout passed before the result was known. The operation may still succeed."""
 
 
 class ConfigError(KafkaError, ValueError):
@@ -233,7 +233,10 @@ class AuthenticationError(KafkaError):
 
 
 class FencedError(KafkaError):
-    """A newer client uses the same identity, such as a `transactional_id`. This client can only be closed."""
+    """A newer client uses the same identity, such as a `transactional_id`.
+
+    Close this client, because all its calls now fail.
+    """
 
 
 class TransactionAbortedError(KafkaError):

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 PRODUCER = {
     "abort_transaction": "leave `with producer.transaction()` by an exception, or call abort() of the transaction",
-    "begin_transaction": "klamm begins with transaction(): with producer.transaction() as tx",
+    "begin_transaction": "klamm calls this transaction(): with producer.transaction() as tx",
     "commit_transaction": "the end of `with producer.transaction()` commits",
-    "create_batch": "klamm batches itself; klamm calls a call with many records send_many()",
-    "list_topics": "klamm has this in klamm.Admin: list_topics() and describe_topics()",
-    "poll": "not needed: callbacks run by themselves; wait with flush() or with result() of a delivery",
+    "create_batch": "klamm batches by itself; for many records in one call, use send_many()",
+    "list_topics": "use klamm.Admin: list_topics() and describe_topics()",
+    "poll": "not needed: callbacks run without polling; to wait, call flush() or result() of a delivery",
     "produce": "klamm calls this send(), or send_nowait() without a result for each record",
-    "purge": "klamm drops records that are not sent with close(timeout=0)",
+    "purge": "use close(timeout=0), which drops the records that are not sent",
     "send_and_wait": "klamm calls this send(): await producer.send(...), or producer.send(...).result()",
     "send_batch": "klamm calls this send_many()",
     "send_offsets_to_transaction": "klamm calls this commit_offsets() of the transaction: tx.commit_offsets(consumer)",
-    "set_sasl_credentials": "klamm takes a function: sasl_oauth_token_provider, or a new client for another password",
+    "set_sasl_credentials": "pass the function sasl_oauth_token_provider; for another password, create a new client",
     "start": "not needed: a producer is ready at once; `async with` closes it",
     "stop": "klamm calls this close()",
 }
@@ -34,7 +34,7 @@ CONSUMER = {
     "highwater": "klamm calls this end_offsets(), or lag() for the difference to the position",
     "incremental_assign": "klamm calls this assign(): partitions that stay assigned keep their position",
     "incremental_unassign": "klamm calls this assign(): pass the partitions that remain",
-    "list_topics": "klamm has this in klamm.Admin: list_topics() and describe_topics()",
+    "list_topics": "use klamm.Admin: list_topics() and describe_topics()",
     "memberid": "klamm has this in group_metadata()",
     "offsets_for_time": "klamm calls this offsets_for_times()",
     "partitions_for_topic": "klamm calls this partitions_for()",
@@ -98,7 +98,7 @@ MODULE = {
 
 
 def module_hint(name: str) -> str:
-    """Return the end of an error for a name that klamm does not have."""
+    """Return the last part of an error message for a name that klamm does not have."""
     from difflib import get_close_matches
 
     import klamm

@@ -1,8 +1,9 @@
-"""Errors for names of other clients and for wrong keywords: each says what klamm calls it.
+"""Errors for names of other clients and for wrong keywords. Each error names klamm's equivalent.
 
-Names of other clients are descriptors that raise AttributeError, so that other attributes cost nothing. `__getattr__` would slow
-down every call of a method. `dir()` and `help()` do not show them. Wrong arguments are explained after Python has rejected
-them; calls for single records are left alone, because the core explains theirs itself (`src/py/arguments.rs`).
+Names of other clients are descriptors that raise AttributeError, so that other attributes cost nothing. `__getattr__`
+would slow down every call of a method. `dir()` and `help()` do not show them. Wrong arguments are explained after
+Python has rejected them; the calls for single records are not wrapped, because the core explains their errors itself
+(`src/py/arguments.rs`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SYNONYMS = {
 
 
 class ClientType(type):
-    """The type of classes with names of other clients: `dir()` does not show these names."""
+    """The metaclass of classes that explain names of other clients. `dir()` does not show these names."""
 
     def __dir__(cls) -> list[str]:
         return visible(cls, super().__dir__())
@@ -62,13 +63,13 @@ class ForeignName:
 
 
 def visible(cls: type, names: Iterable[str]) -> list[str]:
-    """Return the names that are not those of other clients."""
+    """Return the names, without those of other clients."""
     hidden = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, ForeignName)}
     return [name for name in names if name not in hidden]
 
 
 def public_name(cls: type) -> str:
-    """Return the name of a class as users know it. Classes with hooks, and shared parts, have an underscore."""
+    """Return the public name of a class. Classes with hooks and base classes begin with an underscore."""
     return cls.__name__.lstrip("_")
 
 
@@ -77,7 +78,7 @@ def explained(foreign: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callabl
 
     Args:
         foreign: Names of other clients, and what to use instead.
-        hot: Methods that are called for each record. They are left as they are.
+        hot: Methods that are called for each record. They are not wrapped.
     """
 
     def decorate(cls: C) -> C:
@@ -130,7 +131,10 @@ def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
 
 
 def with_explained_options(function: F) -> F:
-    """Return a function whose errors name the nearest right argument. Its other keywords, if any, are options of Kafka."""
+    """Return a function whose errors name the nearest right argument.
+
+    Its other keywords, if any, are Kafka's configuration keys.
+    """
 
     @wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -151,7 +155,7 @@ def with_explained_options(function: F) -> F:
 
 
 def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
-    """Raise the error of Python for wrong arguments again, with a public name and a hint."""
+    """Raise Python's error for wrong arguments again, with the public name of the class and a hint."""
     import re
 
     wrong = re.match(r"^[\w.]+\(\) (.*)", str(error))
@@ -171,7 +175,7 @@ def unknown_keywords(method: str, unknown: Mapping[str, object]) -> ArgumentErro
 
 
 def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
-    """Return the error for arguments that are not those of a record."""
+    """Return the error for wrong arguments of a record."""
     unknown = {name: value for name, value in named.items() if name not in RECORD}
     if unknown:
         return unknown_keywords(method, unknown)

@@ -1,8 +1,8 @@
 """Hooks: serializers, partitioner functions, interceptors and delivery callbacks of a producer, and deserializers of a consumer.
 
-A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the methods
-below, which costs one more Python call a record. `send_arrow` has no Python objects, so it bypasses the hooks. Consumers
-work the same way: without deserializers there is no extra cost, and Arrow columns always hold bytes.
+A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the
+methods below. It needs one more Python call for each record. `send_arrow` has no Python objects, so it bypasses the
+hooks. Consumers work the same way: without deserializers there is no extra cost, and Arrow columns always hold bytes.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Hooks(NamedTuple):
         return record._replace(headers=[*header_pairs(record.headers), *added]) if added else record
 
     def unprepared(self, record: NewRecord) -> list[Callable[[], Awaitable[None]]]:
-        """Return what to await before a record can be serialized on an event loop."""
+        """Return an awaitable that must complete before a record can be serialized on an event loop, or None."""
         pairs = ("key", self.key_serializer, record.key), ("value", self.value_serializer, record.value)
         return [
             partial(serializer.prepare, value, record.topic, field)
@@ -186,7 +186,7 @@ class RecordSerializer(Protocol):
         """Return whether `serialize` does not block."""
 
     async def prepare(self, value: Any, topic: str, field: Any) -> None:
-        """Do what would block, so that `serialize` does not."""
+        """Do the blocking part of the work, so that `serialize` does not block."""
 
 
 def is_record_serializer(serializer: Any) -> TypeGuard[RecordSerializer]:
@@ -217,7 +217,7 @@ def _new_record(method: str, topic: str, fields: tuple[Any, ...], named: Mapping
 
 
 class _Hooked:
-    """The part that both producers with hooks share."""
+    """The base class of both producers with hooks."""
 
     _hooks: Hooks
     _counts: dict[str, tuple[int, float]]
@@ -260,7 +260,10 @@ class _HookedProducer(_Hooked):
         return self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
-        """Send a record without a Delivery; see `Producer.send_nowait`. Only `on_delivery` gets its errors, if there is one."""
+        """Send a record without a Delivery; see `Producer.send_nowait`.
+
+        If `on_delivery` is set, only `on_delivery` gets its errors.
+        """
         record = self._prepared(_new_record("send_nowait", topic, fields, named))
         if self._hooks.on_delivery:
             self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
@@ -312,7 +315,7 @@ class _HookedAsyncProducer(_Hooked):
         return any(is_record_serializer(each) for each in (hooks.key_serializer, hooks.value_serializer))
 
     async def _serialized_later(self, record: NewRecord, timeout: float) -> NewRecord:
-        """Return a record after its schemas are looked up, with a partition."""
+        """Look up the schemas of a record, and return the record with a partition."""
         record = self._hooks.serialized(await self._with_schemas(record, timeout))
         if self._needs_partition(record):
             count = self._count(record.topic)
@@ -336,7 +339,10 @@ class _HookedAsyncProducer(_Hooked):
         return record
 
     def _count(self, topic: str) -> int | None:
-        """Return the cached number of partitions, or None. An expired number is returned while a new one is requested."""
+        """Return the cached number of partitions, or None.
+
+        If the number has expired, return it and request a new one.
+        """
         count, until = self._counts.get(topic, (None, 0.0))
         if count is not None and time.monotonic() >= until:
             self._counts[topic] = count, time.monotonic() + COUNT_HOLDS_S  # so that only one record requests it
@@ -356,7 +362,7 @@ class _HookedAsyncProducer(_Hooked):
         if self._has_record_serializer and self._hooks.unprepared(record):
             raise ConfigError(
                 f"the serializer cannot run: the schema for topic {record.topic!r} is not known yet",
-                hint="await send first, or the serializer's prepare",
+                hint="first await send, or the serializer's prepare",
             )
         return self._partitioned(self._hooks.serialized(record))
 
@@ -398,7 +404,10 @@ class _HookedAsyncProducer(_Hooked):
 
 
 def _add_index(error: Exception, index: int) -> None:
-    """Add a note to an exception of a hook: which of many records it is about. Exceptions have notes from Python 3.11 on."""
+    """Add a note to an exception of a hook, with the number of the record in the call.
+
+    Exceptions have notes from Python 3.11 on.
+    """
     if hasattr(error, "add_note"):
         error.add_note(f"at values[{index}] of send_many; the records before it were sent")
 
@@ -451,7 +460,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
     _unprepared: Sequence[Any] | None = None
-    """Records of a call that was cancelled while their schemas were looked up. The next call returns them."""
+    """Records of a call that was cancelled during the lookup of their schemas. The next call returns them."""
 
     async def __anext__(self) -> Record[Any, Any]:
         if not isinstance(self._deserializers, RecordDeserializers):

@@ -3,8 +3,8 @@
 A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass with the
 methods below. Arrow columns have no Python objects, so `arrow()` bypasses the interceptors of records.
 
-As in the Java client, an exception in an interceptor is logged, and the records are delivered as they were: they would be lost
-to the program otherwise.
+As in the Java client, an exception in an interceptor is logged, and the records are delivered unchanged. Otherwise the
+program would lose them.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class ConsumeInterceptor(Protocol):
     """An interceptor that sees records before the program gets them."""
 
     def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
-        """Return the records for the program: the same ones, or some of them.
+        """Return the records that the program gets: all of them, or some of them.
 
-        Polling passes all records of the poll, and iteration one record at a time. Records that are left out count as
-        delivered, so that their offsets are committed.
+        Polling passes all records of the poll, and iteration one record at a time. Records that are filtered out count
+        as delivered, so that their offsets are committed.
         """
 
 
 class CommitInterceptor(Protocol):
-    """An interceptor that sees the results of commits, also of those in the background."""
+    """An interceptor that sees the results of commits, including background commits."""
 
     def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None) -> object:
         """Handle a completed commit. The next poll, iteration, commit or close after the result calls it."""
@@ -91,11 +91,11 @@ class Interceptors:
         return bool(self._consume or self._results)
 
     def kind(self, cls: Any) -> Any:
-        """Return the class of a consumer with these interceptors: the given one if there are none."""
+        """Return the class for a consumer with these interceptors. If there are none, return the given class."""
         return intercepted(cls, self._methods) if self else cls
 
     def attach(self, consumer: Any) -> None:
-        """Add the interceptors to a consumer of that class."""
+        """Add the interceptors to a consumer of the class that `kind` returned."""
         if self:
             consumer._interceptors, consumer._kept = self, deque()  # noqa: SLF001
             consumer._log_target.keep_commits()  # noqa: SLF001
@@ -108,14 +108,14 @@ class Interceptors:
                 len(kept)
             except Exception:
                 LOGGER.warning(
-                    "the interceptor %r raised; its records are delivered as they were", on_consume, exc_info=True
+                    "the interceptor %r raised; the records are delivered unchanged", on_consume, exc_info=True
                 )
             else:
                 records = kept
         return records
 
     def completed(self, *result: object) -> None:
-        """Pass the result of a commit or of acknowledgements on."""
+        """Pass the result of a commit or of acknowledgements to the interceptors."""
         for on_result in self._results:
             try:
                 on_result(*result)
@@ -124,14 +124,14 @@ class Interceptors:
 
 
 class _Intercepted:
-    """What all consumers with interceptors have in common."""
+    """The base class of all consumers with interceptors."""
 
     _interceptors: Interceptors
     _kept: deque[Record[Any, Any]]
     """Records of an interceptor that returned more than one for an iteration."""
 
     def _next_kept(self, record: Record[Any, Any]) -> bool:
-        """Pass one record through the interceptors. Return whether one is left."""
+        """Pass one record through the interceptors. Return whether a record is left."""
         self._kept.extend(self._interceptors.consumed([record]))
         return bool(self._kept)
 

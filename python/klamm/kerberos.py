@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 IDLE_S = 60.0
-"""How long the thread waits for the next step of a login before it checks whether the client is closed, in seconds."""
+"""Longest wait for the next step of a login, in seconds. After it, the thread checks whether the client is closed."""
 ABANDONED_S = 300.0
-"""How long the context of a login is kept if the login never completes, in seconds."""
+"""Time after which klamm deletes the context of an incomplete login, in seconds."""
 
 _KRB5 = bytes.fromhex("2a864886f712010202")
 _HOST_BASED_SERVICE = bytes.fromhex("2a864886f71201020104")
@@ -39,7 +39,7 @@ _MUTUAL, _SEQUENCE, _INTEGRITY = 2, 8, 32
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
 _ERRORS = 0xFFFF0000
-"""The upper half of a status holds errors. The lower half only informs."""
+"""The upper half of a status has errors. The lower half has only information."""
 
 
 class _Oid(ctypes.Structure):
@@ -75,7 +75,7 @@ def _library() -> Any:
 
 
 def start(mailbox: LoginMailbox, settings: list[tuple[str, str]]) -> None:
-    """Start the thread that computes the tokens of a client's logins until the client is closed."""
+    """Start the thread that computes the tokens for a client's logins. It ends when the client is closed."""
     if _library() is None:
         raise ConfigError(
             "sasl.mechanism=GSSAPI needs the Kerberos library libgssapi_krb5, which is not installed",

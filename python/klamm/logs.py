@@ -1,11 +1,11 @@
 """The log lines of all clients, written to Python's `logging`.
 
-The core puts its lines into a bounded queue without the interpreter. One daemon thread for all clients of the process takes
-them and calls the loggers. It starts with the first client that is used. A child after a fork gets a queue and a thread of
-its own.
+The core puts its lines into a bounded queue without entering the interpreter. One daemon thread for all clients of the
+process takes them and calls the loggers. It starts with the first client that is used. After a fork, the child gets its
+own queue and thread.
 
-Lines go to children of the logger `klamm`, such as `klamm.group`, or to the client's own logger. The core knows the loggers'
-levels, so that a line that no logger wants costs one comparison.
+Lines go to children of the logger `klamm`, such as `klamm.group`, or to the client's own logger. The core knows the
+levels of the loggers. A line below that level costs one comparison.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOGGER = logging.getLogger("klamm")
 LOGGERS = [LOGGER.getChild(name) for name in COMPONENTS]
 
 FLUSH_SECONDS = 2.0
-"""How long the end of the program waits for a slow logger."""
+"""Longest wait for a slow logger at the end of the program."""
 
 OFF = logging.CRITICAL + 1
 
@@ -48,7 +48,7 @@ class _Levels(dict[int, bool]):
 
 
 class _Process:
-    """What the clients of this process share."""
+    """The state that all clients of this process share."""
 
     def __init__(self) -> None:
         self.queue = LogQueue()
@@ -65,7 +65,8 @@ _process = _Process()
 def target(logger: Any, on_error: Callable[[Exception], object] | None, debugs: bool) -> LogTarget:
     """Return where a new client writes its lines: to children of `klamm`, or to its own logger.
 
-    A client with `on_error` gets a thread that calls it, so that a callback that blocks stops only itself.
+    A client with `on_error` gets a thread that calls the function, so that a callback that blocks does not stop other
+    clients.
     """
     if logger is not None and not all(callable(getattr(logger, name, None)) for name in ("log", "isEnabledFor")):
         raise ArgumentError(
@@ -85,7 +86,7 @@ def target(logger: Any, on_error: Callable[[Exception], object] | None, debugs: 
 
 
 def refresh_levels() -> None:
-    """Tell the core which levels the loggers want."""
+    """Set the levels of the loggers in the core."""
     with _process.lock:
         lowest = logging.DEBUG if _process.debugs else OFF
         for each in list(_process.targets):
@@ -131,7 +132,7 @@ def dump_flights(directory: str | os.PathLike[str]) -> list[Path]:
 def dump_flights_on(signal_number: int, directory: str | os.PathLike[str] = ".") -> None:
     """Write the flight recorders of all clients when this process gets a signal, such as `signal.SIGUSR2`.
 
-    The main thread has to call this. A handler that the signal has already runs as well.
+    The main thread has to call this. The previous handler of the signal also runs.
     """
     import signal
 
@@ -146,7 +147,7 @@ def dump_flights_on(signal_number: int, directory: str | os.PathLike[str] = ".")
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:
-    """Wait until all lines so far are written, for that many seconds at most. Return whether they are."""
+    """Wait at most this many seconds until all lines so far are written. Return whether all are written."""
     return _process.queue.flush(seconds)
 
 
@@ -179,7 +180,7 @@ def _handle(logger: logging.Logger, line: LogLine, fields: dict[str, Any]) -> No
 
 
 def _guarded(logger: Any, call: Any, *args: Any, **named: Any) -> None:
-    """Call a logger. Its first exception is reported, and no exception ends the drain."""
+    """Call a logger. Report its first exception. An exception does not end the loop."""
     try:
         call(*args, **named)
     except BaseException as error:  # noqa: BLE001 - a logger may raise anything, and the client continues
@@ -199,7 +200,7 @@ def _call(errors: ErrorQueue, on_error: Callable[[Exception], object]) -> None:
 
 
 def _end() -> None:
-    """Write the last lines, and end the threads: a thread that waits in the core must not outlive the interpreter."""
+    """Write the last lines, and end the threads. A thread that waits in the core must not outlive the interpreter."""
     end = time.monotonic() + FLUSH_SECONDS
     for queue, _ in _process.threads:
         queue.close()
@@ -208,7 +209,7 @@ def _end() -> None:
 
 
 def _after_fork() -> None:
-    """Start again in a forked child: the queue of the parent may stay locked, and its thread does not exist in the child."""
+    """Start again in a forked child. The parent's queue may stay locked there, and its thread does not exist there."""
     global _process  # noqa: PLW0603
     _process = _Process()
 

@@ -1,10 +1,12 @@
-"""What `client.metrics()` returns: a snapshot of what a client has counted and measured.
+"""The result of `client.metrics()`: a snapshot of a client's metrics.
 
-Attributes have the names of Java's metrics with underscores, and their meanings and units: times are in milliseconds, and rates are
-per second. A `_total` counts since the client was created. A `_rate`, `_avg`, `_max` or percentile is about the last 30 to 60 seconds,
-as in Java. Attributes that only klamm has say so. `values` lists the same figures under Java's own names, for exporters.
+Attributes have the names of Java's metrics with underscores, and their meanings and units: times are in milliseconds,
+and rates are per second. A `_total` counts since the client was created. A `_rate`, `_avg`, `_max` or percentile covers
+the last 30 to 60 seconds, as in Java. The description of an attribute says if only klamm has it. `values` lists the
+same figures under Java's own names, for exporters.
 
-Two snapshots are equal if their counters are. Rates and averages do not count, because they change with time alone.
+Two snapshots are equal if their counters are equal. Rates and averages are not compared, because they change with time
+alone.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform
 
     Family = tuple[str, dict[str, str], dict[str, float]]
-    """What the core returns: a group, its tags, and values by name."""
+    """Metrics from the core: a group, its tags, and values by name."""
 
     class Measured(Protocol):
         """A client."""
@@ -56,12 +58,12 @@ T = TypeVar("T")
 OWN_GROUPS = "klamm-"
 """The prefix of groups that Java's client lacks."""
 COUNTERS = "klamm-producer-counters"
-"""The group of a producer's counters that are attributes here."""
+"""The group of the producer counters that are attributes of these classes."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def snapshot(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass. A field without a default is a measurement: it is 0 by default, and does not count for `==`."""
+    """Make a frozen dataclass. A field without a default is a measurement. Its default is 0, and `==` ignores it."""
     for name in inspect.get_annotations(cls):
         if name not in cls.__dict__:
             setattr(cls, name, field(default=0, compare=False))
@@ -74,7 +76,8 @@ class Metric(NamedTuple):
     Attributes:
         group: Group of the metric, such as `consumer-fetch-manager-metrics`.
         name: Name of the metric, such as `records-lag-max`.
-        tags: What the figure is about: `node-id`, `topic`, `partition` or `request`. Empty for the whole client.
+        tags: Object that the figure describes: `node-id`, `topic`, `partition` or `request`. Empty for the whole
+            client.
         value: The figure. Times are in milliseconds unless the name says otherwise.
     """
 
@@ -89,7 +92,7 @@ class RequestMetrics:
     """Responses of one API, such as `Produce` or `OffsetCommit`. Java's client does not have them.
 
     Attributes:
-        response_total: Responses, and `response_rate` responses per second.
+        response_total: Responses. `response_rate` is the number per second.
         latency_avg: Time from request to response, and `latency_max`, `latency_p50`, `latency_p99`, `latency_p999`.
     """
 
@@ -114,7 +117,7 @@ class BrokerMetrics:
         bytes: Size of the batches in completed requests after compression, in bytes, without the request headers.
         errors: Requests without a valid response.
         in_flight: Requests in flight.
-        request_latency: Time from request to response, summed up, in seconds.
+        request_latency: Sum of the times from request to response, in seconds.
         max_request_latency: Longest time from a request to its response, in seconds.
         throttled: Time for which the broker throttled the producer (quotas, KIP-219), in seconds.
         request_total: Requests of all APIs that were sent.
@@ -167,7 +170,7 @@ class TopicMetrics:
         batches: Acknowledged batches.
         errors: Failed records.
         retries: Batches that were sent again.
-        queue_time: Time from the first record of a batch to the first request with the batch, summed up, in seconds.
+        queue_time: Sum of the times from the first record of a batch to the first request with the batch, in seconds.
         record_send_total: Records in completed requests. A retried record counts again.
         byte_total: Bytes of completed requests after compression.
         compression_rate: Size after compression by size before compression.
@@ -210,7 +213,7 @@ class ConsumerTopicMetrics:
         records_consumed_total: Records that the application got.
         bytes_consumed_total: Size of these records before compression, in bytes.
         fetch_size_avg: Size of the topic's records in a fetch response, in bytes.
-        records_per_request_avg: The topic's records in a fetch response.
+        records_per_request_avg: Number of the topic's records in a fetch response.
     """
 
     records_consumed_total: int
@@ -226,11 +229,10 @@ class ConsumerTopicMetrics:
 class PartitionMetrics:
     """Figures of one assigned partition of a consumer.
 
-    Attributes:
-        records_lag: Records between the position and the end of the partition. None before the first response.
-        records_lag_avg: Average lag at responses to fetches, and `records_lag_max` the largest.
-        records_lead: Records between the start of the partition and the position. None before the first response.
-        preferred_read_replica: Follower that the consumer reads from. -1 is the leader.
+    Attributes: records_lag: Number of records between the position and the end of the partition. None before the first
+        response. records_lag_avg: Average lag when a fetch response arrives. `records_lag_max` is the largest lag.
+        records_lead: Number of records between the start of the partition and the position. None before the first
+        response. preferred_read_replica: Follower that the consumer reads from. -1 is the leader.
     """
 
     records_lag: int | None = None
@@ -247,10 +249,11 @@ class ClientMetrics:
     Attributes:
         client_id: Configured `client_id`.
         connection_count: Open connections.
-        connection_creation_total: Connections that were made, and `connection_close_total` those that ended.
+        connection_creation_total: Connections that were opened. `connection_close_total` counts the connections that
+            ended.
         connection_failure_total: Attempts to connect that failed. Only klamm has it.
-        reconnection_total: Connections to brokers that had one before. Only klamm has it.
-        successful_authentication_total: Logins, and TLS handshakes of connections without a login.
+        reconnection_total: Connections to brokers to which the client was connected before. Only klamm has it.
+        successful_authentication_total: Logins, or TLS handshakes if connections have no login.
         successful_reauthentication_total: Logins on connections that had logged in before (KIP-368).
         failed_authentication_total: Logins and TLS handshakes that failed.
         network_io_total: Requests and responses.
@@ -388,12 +391,13 @@ class ProducerMetrics(ClientMetrics):
         record_size_avg: Size of records before compression, in bytes.
         records_per_request_avg: Records in a request.
         record_queue_time_avg: Time from the first record of a batch to its request.
-        produce_throttle_time_avg: Time for which a broker throttled the producer, when it did.
+        produce_throttle_time_avg: Average time for which a broker throttled the producer, over the responses with a
+            throttle.
         requests_in_flight: Produce requests in flight.
         buffer_total_bytes: Size of the buffer, `buffer_memory`.
         buffer_available_bytes: Room in the buffer.
-        bufferpool_wait_time_ns_total: Time during which records waited for room, in nanoseconds.
-        bufferpool_wait_ratio: The same, by the age of the producer.
+        bufferpool_wait_time_ns_total: Time during which records waited for room in the buffer, in nanoseconds.
+        bufferpool_wait_ratio: That time, divided by the age of the producer.
     """
 
     topics: dict[str, TopicMetrics] = field(default_factory=dict)
@@ -446,7 +450,7 @@ class ProducerMetrics(ClientMetrics):
 
 @snapshot
 class _ReaderMetrics(ClientMetrics):
-    """Figures that consumers and share consumers have in common."""
+    """Figures of both consumers and share consumers."""
 
     topics: dict[str, ConsumerTopicMetrics] = field(default_factory=dict, compare=False)
     records_consumed_total: int
@@ -510,14 +514,15 @@ class ConsumerMetrics(_ReaderMetrics):
         bytes_consumed_total: Size of these records before compression, in bytes.
         fetch_size_avg: Size of the records in a fetch response, in bytes.
         records_per_request_avg: Records in a fetch response.
-        records_lag_max: Largest lag of a partition at a response to a fetch.
+        records_lag_max: Largest lag of a partition when a fetch response arrives.
         fetch_total: Responses to fetches.
         fetch_latency_avg: Time from a fetch to its response. It includes the wait for new records.
         fetch_throttle_time_avg: Time for which brokers throttled the consumer.
         end_to_end_latency_avg: Time from the timestamp of a record to its delivery, for the last record of each batch.
             Only klamm has it.
         time_between_poll_avg: Time from one poll to the next. Iteration polls when it has no more records.
-        poll_idle_ratio_avg: Part of the time that the application waits in polls. Close to 0, the application is too slow.
+        poll_idle_ratio_avg: Fraction of the time that the application waits in polls. A value close to 0 means that the
+            application is too slow.
         last_poll_seconds_ago: Seconds since the last poll. -1 before the first.
         assigned_partitions: Partitions that are assigned.
         commit_total: Commits of offsets.
@@ -525,15 +530,15 @@ class ConsumerMetrics(_ReaderMetrics):
         heartbeat_total: Heartbeats.
         heartbeat_response_time_max: Longest time from a heartbeat to its response.
         last_heartbeat_seconds_ago: Seconds since the last response to a heartbeat. -1 before the first.
-        join_total: Responses to JoinGroup, and `join_time_avg` their times.
-        sync_total: Responses to SyncGroup, and `sync_time_avg` their times.
+        join_total: Responses to JoinGroup. `join_time_avg` is their average time.
+        sync_total: Responses to SyncGroup. `sync_time_avg` is their average time.
         rebalance_total: Rebalances that this member completed.
-        rebalance_latency_avg: Time from the start of a rebalance to the last assigned partition.
+        rebalance_latency_avg: Time from the start of a rebalance until all partitions are assigned.
         failed_rebalance_total: Rebalances in which the member lost its partitions.
         last_rebalance_seconds_ago: Seconds since the last rebalance. -1 before the first.
         partition_assigned_latency_avg: Time that the rebalance listener takes for new partitions.
-        partition_revoked_latency_avg: Time that it takes for revoked partitions.
-        partition_lost_latency_avg: Time that it takes for lost partitions.
+        partition_revoked_latency_avg: Time that the listener takes for revoked partitions.
+        partition_lost_latency_avg: Time that the listener takes for lost partitions.
     """
 
     partitions: dict[TopicPartition, PartitionMetrics] = field(default_factory=dict, compare=False)
@@ -568,13 +573,13 @@ class ConsumerMetrics(_ReaderMetrics):
 
 @snapshot
 class ShareConsumerMetrics(_ReaderMetrics):
-    """Figures of a share consumer. Those that a consumer has too are described there.
+    """Figures of a share consumer. `ConsumerMetrics` describes the figures that a consumer has, too.
 
     Attributes:
         topics: Figures by topic.
-        acknowledgements_send_total: Acknowledgements of records that brokers answered.
-        acknowledgements_error_total: Acknowledgements that brokers refused.
-        rebalance_total: How often the member joined.
+        acknowledgements_send_total: Acknowledged records for which a broker has responded.
+        acknowledgements_error_total: Acknowledgements that brokers rejected.
+        rebalance_total: Number of times that the member joined the group.
     """
 
     acknowledgements_send_total: int

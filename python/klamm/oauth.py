@@ -5,9 +5,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=token)
 
-A background thread of each client fetches the tokens: the first one when the client is created, and the next one when four
-fifths of a token's lifetime have passed. Only the first login has to wait for a token. `klamm.aws` creates tokens for Amazon MSK,
-and the Rust core sends them.
+A background thread of each client fetches the tokens: the first one when the client is created, and the next one after
+four fifths of a token's lifetime. Only the first login has to wait for a token. `klamm.aws` creates tokens for Amazon
+MSK, and the Rust core sends them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["Token", "TokenProvider"]
 
 REFRESH_AT = 0.8
-"""Fraction of a token's lifetime after which the next one is fetched. The Java client uses the same."""
+"""Fraction of a token's lifetime after which the next token is fetched. The Java client uses the same value."""
 RETRY_S = 1.0, 30.0
 """First and longest wait before the next attempt after a failure, in seconds."""
 TIMEOUT_S = 10.0
 """Timeout of a request to a token endpoint, in seconds."""
 LATEST = 1e11
-"""Latest expiry time of a token, in seconds since 1970. Later times are in milliseconds."""
+"""Latest expiry time of a token, in seconds since 1970. A later time is probably in milliseconds."""
 MAX_RESPONSE = 1 << 20
 """Maximum size of a response of a token endpoint, in bytes."""
 
@@ -71,7 +71,7 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
         return partial(_call, aws.token_provider(settings.get("aws.region")), extensions)
     if url is None:
         raise ConfigError(
-            "sasl.mechanism=OAUTHBEARER needs a source of tokens",
+            "sasl.mechanism=OAUTHBEARER needs a token provider or a token endpoint",
             hint="set sasl.oauth.token.provider, sasl.oauthbearer.token.endpoint.url, or"
             " sasl.oauthbearer.method=aws-msk-iam",
         )
@@ -109,7 +109,7 @@ def _refuse_unused(settings: Mapping[str, str], source: str, *used: str) -> None
     for key in sorted(settings.keys() - {"extensions", "grant.type", "method", *used}):
         raise ConfigError(
             f"sasl.oauthbearer.{key} has no effect with {source}",
-            hint="choose one source of tokens, and leave the other out",
+            hint="remove one of the two",
         )
 
 
@@ -147,7 +147,7 @@ def _backoff(failures: int) -> float:
 
 
 def _explain(error: BaseException) -> tuple[str, str]:
-    """Return message and hint of an error, also of one that cannot be converted to a string."""
+    """Return message and hint of an error, even if it cannot be converted to a string."""
     if isinstance(error, AuthenticationError):
         return error.message, error.hint or _HINT
     try:
@@ -176,7 +176,7 @@ def _call(function: Callable[[], Any], extensions: Mapping[str, str]) -> Token:
 
 
 def _checked(expires_at: Any, found: str) -> float:
-    """Return an expiry time that can be one."""
+    """Check an expiry time, and return it."""
     hint = "return the expiry time as a number of seconds since 1970"
     if isinstance(expires_at, bool) or not isinstance(expires_at, Real):
         kind = type(expires_at).__name__
@@ -263,6 +263,9 @@ def _token(shown: str, body: bytes) -> tuple[str, float]:
 
 
 def _expiry(token: str) -> float:
-    """Return when a JWT expires. The claims are not verified, because they only decide when to fetch the next token."""
+    """Return the expiry time of a JWT.
+
+    The claims are not verified, because they only decide when to fetch the next token.
+    """
     claims = token.split(".")[1]
     return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])

@@ -7,8 +7,8 @@
         with tracing.process(record):
             ...
 
-Names follow OpenTelemetry's semantic conventions for messaging. Everything else that `client.metrics()` has is exported with
-`observe(..., details=True)`, under the names of KIP-714.
+Names follow OpenTelemetry's semantic conventions for messaging. With `observe(..., details=True)`, all other metrics of
+`client.metrics()` are exported under the names of KIP-714.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ __all__ = ["Observer", "Tracing", "observe"]
 
 _log = logging.getLogger("klamm.otel")
 CACHED_S = 0.2
-"""How long a snapshot of a client serves the callbacks of all instruments, in seconds: one collection calls each of them."""
+"""Time for which all instruments use the same snapshot of a client, in seconds.
+
+One collection calls all instruments.
+"""
 MAX_LINKS = 128
-"""How many records of a batch a span links to: the default limit of OpenTelemetry's SDK."""
+"""Maximum number of records to which the span of a batch links. It is the default limit of OpenTelemetry's SDK."""
 
 
 class Client(Protocol):
@@ -62,11 +65,12 @@ class Tracing:
 
     Args:
         tracer_provider: Provider of the tracer. The default is OpenTelemetry's global one.
-        propagator: Writes the context to headers and reads it. The default is the global one, which uses `traceparent`.
+        propagator: Writes the trace context to headers, and reads it from them. The default is the global propagator,
+            which uses `traceparent`.
         per_record: False creates no spans for single records. A producer then injects the current context, and `process`
             does nothing.
         per_batch: False makes `receive` do nothing.
-        inject: False leaves the headers of records as they are.
+        inject: False does not change the headers of records.
     """
 
     def __init__(
@@ -131,7 +135,7 @@ class Tracing:
 
     @contextmanager
     def receive(self, records: Sequence[Record[Any, Any]], group: str | None = None) -> Iterator[Span | None]:
-        """Handle the records of a poll in one consumer span with links to the spans of their producers.
+        """Process the records of a poll in one consumer span, which links to the spans of their producers.
 
         The span links to the first 128 records.
 
@@ -192,9 +196,10 @@ def observe(*clients: Client, meter_provider: MeterProvider | None = None, detai
     The metrics of the semantic conventions are `messaging.client.sent.messages` and `messaging.client.consumed.messages`, by topic.
 
     Args:
-        clients: Producers, consumers, share consumers and admin clients. They are not kept alive.
+        clients: Producers, consumers, share consumers and admin clients. `observe` does not keep them alive.
         meter_provider: Provider of the meter. The default is OpenTelemetry's global one.
-        details: Whether to export all metrics of the clients too, as `kafka.consumer.fetch.manager.records.lag.max`.
+        details: Whether to export all other metrics of the clients as well, such as
+            `kafka.consumer.fetch.manager.records.lag.max`.
 
     Returns:
         The observer. `add` more clients later.
@@ -247,7 +252,7 @@ class Observer:
         create(name, [_Detail(self, name)], description=f"{metric.name} of {metric.group} in Java's client")
 
     def found(self) -> Iterator[tuple[ClientMetrics, Metric]]:
-        """Return the metrics of all clients. A client that fails is left out."""
+        """Return the metrics of all clients. Skip a client that fails."""
         taken_at, snapshots = self._cached
         if time.monotonic() - taken_at > CACHED_S:
             snapshots = [snapshot for ref in self._clients if (snapshot := self._snapshot(ref())) is not None]

@@ -11,9 +11,9 @@ their results exactly once:
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-It processes the records in the topic and ends, or continues with `--follow`. Started again with the same checkpoint, it
-continues with newer records. A window is complete when a line has arrived that is `--lateness` newer than its end. Lines of
-a complete window are late: they are reported, but not counted.
+It processes the records in the topic and ends, or continues with `--follow`. If you start it again with the same
+checkpoint, it continues with newer records. A window is complete when a line has arrived that is newer than the end of
+the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not counted.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def start(
         checkpoint: Directory for the checkpoints of both queries.
         known: Table with the columns `system` and `kind`. The default is a built-in one.
         window: Length of a window.
-        lateness: How late a line can be.
+        lateness: Longest delay of a line.
         rows_per_batch: Maximum number of records in a micro-batch.
         follow: Continue with new records instead of stopping at the end of the topic.
     """

@@ -1,7 +1,7 @@
-"""`Producer`, `AsyncProducer`, and what they do when the program ends.
+"""`Producer`, `AsyncProducer`, and the flush at the end of the program.
 
-`send` and `send_nowait` of `Producer` are methods of the Rust core. This module adds hooks, bulk calls, flush and close.
-Transactions are in `klamm.transaction`, and records that an `AsyncProducer` cannot append at once in `klamm.send_queue`.
+`send` and `send_nowait` of `Producer` are methods of the Rust core. This module adds hooks, bulk calls, flush and
+close. Transactions are in `klamm.transaction`, and the queue of an `AsyncProducer` is in `klamm.send_queue`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ Delivery = Pending
 """The acknowledgement of one record. `.result(timeout)` waits for its `RecordMetadata`, and so does `await`."""
 
 HOT = ("send", "send_nowait")
-"""Calls for single records, which stay free of wrappers."""
+"""Methods for single records. They are not wrapped, because a wrapper would make them slower."""
 
 EXIT_FLUSH_S = 10.0
-"""How long the interpreter waits at exit for the records of all producers that were not closed, in seconds."""
+"""Time that the interpreter waits at exit for the records of open producers, in seconds."""
 
 _open: WeakSet[_Producer[Any, Any]] = WeakSet()
 
@@ -120,7 +120,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return self
 
     def metrics(self) -> ProducerMetrics:
-        """Return what the producer has counted and measured, under the names of Java's metrics.
+        """Return the metrics of the producer, under the names of Java's metrics.
 
         After `close`, this returns the last values.
         """
@@ -129,7 +129,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return ProducerMetrics._of(self)
 
     async def _for_room(self, done: int) -> None:
-        """Wait for room in the buffer. `done` is how many records of a bulk call were sent before."""
+        """Wait for room in the buffer. `done` is the number of records of a bulk call that were already sent."""
         raise NotImplementedError
 
     async def _send_all(
@@ -196,7 +196,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             await self._flush_and_close(await self._wait_for_transaction(timeout))
 
     async def _wait_for_transaction(self, timeout: float | None) -> float | None:
-        """Wait for an abort that an interrupt began, and return how much of the timeout is left."""
+        """Wait for an abort that an interrupt has started, and return the rest of the timeout."""
         if self._last_end is None or self._last_end.done():
             return timeout
         began = time.monotonic()
@@ -233,12 +233,13 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         value_serializer: Function that turns a value into bytes. It is not called for `None`.
         on_delivery: Function that is called with the completed Delivery of each record. It runs in klamm's I/O thread, or
             in a thread that waits for a delivery. It must be short and must not wait.
-        interceptors: Objects with `on_send(record)`, which can change a record, or `on_delivery(delivery)`, or both.
-        on_error: Function that is called with the error of records whose result no caller waits for. It runs in a thread
-            that uses the producer. It is also called, in a thread of its own, with the error of a problem that the producer
-            keeps retrying: no broker is reachable, a broker refuses the credentials, or a topic is missing. These calls
-            begin at once, and become less and less frequent while the problem lasts. To separate the two, pass `error_cb`
-            for the problems.
+        interceptors: Objects with `on_send(record)`, which can return a changed record, or `on_delivery(delivery)`, or
+            both.
+        on_error: Function that is called with the error of a record for whose result no caller waits. It runs in a
+            thread that uses the producer. It is also called, in a thread of its own, with the error of a problem that
+            the producer keeps retrying: no broker is reachable, a broker refuses the credentials, or a topic is
+            missing. The function is called immediately, and then at growing intervals while the problem lasts. To
+            separate the two, pass `error_cb` for the problems.
         stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka. It
             runs in a thread of its own.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` is also
@@ -314,7 +315,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             timeout: Seconds to wait. `None` waits without limit; each record still fails after `delivery_timeout_ms`.
 
         Raises:
-            ExceptionGroup: The errors of records whose result no caller has seen.
+            ExceptionGroup: Errors of records that no caller has received yet.
             KafkaTimeoutError: The timeout passed. The records are still being sent.
         """
         run(self._flush_all(timeout))
@@ -361,7 +362,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             timeout: Seconds to wait for the records. `None` waits without limit.
 
         Raises:
-            ExceptionGroup: The errors of records whose result no caller has seen.
+            ExceptionGroup: Errors of records that no caller has received yet.
             KafkaTimeoutError: The timeout passed before all records were acknowledged. The remaining records are lost.
         """
         self._close_core(timeout)
@@ -372,9 +373,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     """Send records to Kafka from an asyncio event loop. It has the methods of `Producer`, and the same arguments.
 
-    A record is on its way as soon as `send` returns. Await the result of `send` for the acknowledgement, then or later.
-    An error that prevents the sending, such as a wrong argument, is raised by the call itself. Later errors are raised
-    by the `await`.
+    The producer takes the record when you call `send`, not when you await its result. To wait for the acknowledgement,
+    await the result of `send`. The call raises errors that are known at once, such as a wrong argument. The `await`
+    raises later errors.
 
     Example:
         async with klamm.AsyncProducer("localhost:9092") as producer:
@@ -394,9 +395,9 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     ) -> Awaitable[RecordMetadata]:
         """Send a record. Await the returned object for the acknowledgement.
 
-        While the buffer is full, the record waits in a send queue for at most `max_block_ms`. Cancelling the wait removes
-        a record that is still queued. Errors that are known at once are raised by the call, so that they are seen even
-        if the result is never awaited.
+        While the buffer is full, the record waits in a send queue for at most `max_block_ms`. Cancelling the wait
+        removes a record that is still queued. The call raises errors that are known at once, so the program sees them
+        even if it never awaits the result.
 
         Args:
             topic: Name of the topic.
@@ -475,8 +476,8 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     ) -> Delivery[RecordMetadata]:
         """Send a record, or raise at once if the buffer is full. The arguments are those of `send`.
 
-        Returns:
-            A Delivery, which can be awaited. It alone reports a failure: `on_error` and `flush` do not see this record.
+        Returns: A Delivery, which can be awaited. Only the Delivery reports a failure. `on_error` and `flush` do not
+            report failures of this record.
 
         Raises:
             BufferFullError: The buffer is full.

@@ -4,7 +4,7 @@
     prometheus_client.start_http_server(8000)
 
 The metrics are those of `client.metrics()` under Java's names: `records-lag-max` of `consumer-fetch-manager-metrics` is
-`kafka_consumer_fetch_manager_records_lag_max`. Java's units stay: times are in milliseconds.
+`kafka_consumer_fetch_manager_records_lag_max`. The units are Java's: times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class KlammCollector(Collector):
         yield from found.values()
 
     def describe(self) -> list[Exported]:
-        """Return no descriptions: which metrics there are depends on the clients."""
+        """Return no descriptions, because the metrics depend on the clients."""
         return []
 
 

@@ -7,9 +7,10 @@ A message has one of four kinds: a `request` or `response` of an API, a `header`
 example of `data` is the subscription of a group member; the version in front of it is not part of the structure. `apis()` and
 `structures()` list all messages, and `schema` describes their fields.
 
-A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`, and a UUID is
-its 22 characters of base64. Fields that a version does not have are missing, and so are tagged fields with their default value.
-Damaged data raises `DecodeError` with the path of the field and the offset of the byte. The Rust core does the work.
+A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`,
+and a UUID is its 22 characters of base64. The dict has no entry for fields that the version does not have, and none for
+tagged fields with their default value. Damaged data raises `DecodeError` with the path of the field and the offset of
+the byte. The Rust core does the work.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Api(NamedTuple):
     """An API of Kafka and its versions.
 
     Attributes:
-        max_stable: Newest stable version. Below `min` if no version is stable.
+        max_stable: Newest stable version. If no version is stable, this is less than `min`.
         flexible: First version with tagged fields, or None.
         internal: Whether only brokers and controllers use the API.
     """
@@ -131,7 +132,8 @@ class BatchRecord:
 class BatchRecords(Sequence[BatchRecord]):
     """The records of a decoded batch. Each record is created when it is accessed.
 
-    They compare equal to a list of the same records. Every access creates a new record. To change records, make a `list` first.
+    `BatchRecords` compares equal to a list of the same records. Every access creates a new record. To change records,
+    make a `list` first.
     """
 
     def __init__(self, packed: _klamm.PackedRecords, rows: range | None = None) -> None:
@@ -179,8 +181,8 @@ class BatchRecords(Sequence[BatchRecord]):
 class Batch:
     """A record batch: the fields of its header, and its records.
 
-    In formats 0 and 1, a batch is a message, together with the messages inside it if it is compressed. Fields that these
-    formats do not have are -1. `decode_records` returns the records as `BatchRecords`.
+    In formats 0 and 1, a batch is a message. If the message is compressed, the batch also has the messages inside.
+    Fields that these formats do not have are -1. `decode_records` returns the records as `BatchRecords`.
     """
 
     magic: int
@@ -237,7 +239,9 @@ class Decoded(NamedTuple):
 
 
 def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
-    """Decode a message at the start of bytes. Unlike `decode`, it accepts more bytes after it, and counts unknown tags.
+    """Decode a message at the start of bytes.
+
+    Unlike `decode`, this function accepts further bytes after the message, and counts unknown tags.
 
     Args:
         name: Name of the API or structure.
@@ -267,7 +271,7 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
         The batches, in order.
 
     Raises:
-        DecodeError: A batch is damaged. `batches` and `records` of the error are the valid data before the damage. Its
+        DecodeError: A batch is damaged. `batches` and `records` of the error have the valid data before the damage. Its
             `path` begins with the number of the batch. Its `offset` counts from the start of the decompressed batch, or of
             the first message inside a compressed message.
 
@@ -307,7 +311,7 @@ def encode_batch(
 ) -> bytes:
     """Encode records of one partition as a batch of format 2, or as messages of format 0 or 1.
 
-    Compressed messages of format 0 or 1 are wrapped in one message.
+    In format 0 or 1, compression wraps the messages in one message.
 
     Args:
         records: The records.
@@ -315,8 +319,8 @@ def encode_batch(
         base_offset: Offset of the first record. The default is 0, or the first record's own offset with `keep_offsets`.
         keep_offsets: Use the offsets of the records instead of consecutive ones.
         compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
-        level: Compression level. It has no effect on lz4.
-        log_append_time: Timestamp of all records, in milliseconds since 1970. Not in format 0.
+        level: Compression level. The level has no effect on lz4.
+        log_append_time: Timestamp of all records, in milliseconds since 1970. Format 0 does not support it.
         partition_leader_epoch: Epoch of the partition leader.
         producer_id: ID of an idempotent producer.
         producer_epoch: Epoch of that producer.
@@ -326,7 +330,7 @@ def encode_batch(
         base_timestamp: Timestamp that the others are relative to. The default is that of the first record.
         delete_horizon_ms: Delete horizon of a compacted batch. It is stored in place of the base timestamp.
         last_offset_delta: Last offset relative to the first, if compaction removed the last records.
-        max_timestamp: Largest timestamp, if compaction removed its record.
+        max_timestamp: Largest timestamp, if compaction removed the record that had it.
 
     Returns:
         The encoded bytes.

@@ -13,11 +13,13 @@ __all__ = ["RebalanceListener"]
 
 
 class RebalanceListener:
-    """Base class for listeners that are notified when a consumer gets or loses partitions. Override the methods you need.
+    """Base class for listeners that are notified when a consumer gets or loses partitions.
+
+    Override the methods that you need.
 
     The thread or task that polls or iterates calls the methods, between two records. The group waits for them. With an
-    `AsyncConsumer`, they can be coroutine functions. An exception in a method is raised by the poll, and the change still
-    takes effect.
+    `AsyncConsumer`, they can be coroutine functions. If a method raises, the poll raises the same exception, and the
+    change still takes effect.
 
     Example:
         class Saving(klamm.RebalanceListener):
@@ -31,7 +33,10 @@ class RebalanceListener:
         """Handle new partitions, before their first record. The consumer can seek here."""
 
     def revoked(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that another member gets next. The consumer can commit here. The close calls this, too."""
+        """Handle partitions that another member will get.
+
+        The consumer can commit here. Closing the consumer calls this, too.
+        """
 
     def lost(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
         """Handle partitions that another member may already read, so that a commit would fail. The default is `revoked`."""

@@ -54,9 +54,9 @@ class OffsetAndMetadata:
         metadata: Text that the broker stores with the offset.
         leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here uses it to detect a truncated
             log (KIP-320, Kafka 2.1). None is unknown. A consumer fills it in for records that it has read itself.
-        timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime, which the retention of offsets counts from. The
-            default is now. Only Kafka 0.8.2 to 3.9 accept it (OffsetCommit v1, which has no leader epochs); other brokers
-            raise UnsupportedVersionError. It is not part of committed offsets that are read back.
+        timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The retention of offsets starts at
+            this time. The default is now. Only Kafka 0.8.2 to 3.9 accept it (OffsetCommit v1, which has no leader
+            epochs). With other brokers, the commit raises UnsupportedVersionError. `committed` does not return it.
     """
 
     offset: int
@@ -106,8 +106,8 @@ def _commit_time(name: str, time: int | datetime) -> int:
 def timed(times: Mapping[TopicPartition, int | datetime], least: int = 0) -> list[tuple[str, int, int]]:
     """Return partitions and times in the form that the core takes.
 
-    Brokers use negative numbers for the ends of a partition, and more of them with each release. Only numbers from `least`
-    on are accepted.
+    Brokers use negative numbers for special offsets, such as the ends of a partition. New releases add more of these
+    numbers. Numbers below `least` raise an error.
     """
     return [_timed(*checked_partition(tp), time, least) for tp, time in items_of("times", times)]
 
@@ -124,7 +124,7 @@ def _timed(topic: str, partition: int, time: int | datetime, least: int) -> tupl
 
 
 def at_all(partitions: Iterable[TopicPartition], end: int) -> list[tuple[str, int, int]]:
-    """Return partitions with the number that brokers use for one of their ends, in the form that the core takes."""
+    """Return partitions with a number that stands for one of their ends, in the form that the core takes."""
     return [(*checked_partition(tp), end) for tp in partitions]
 
 
@@ -175,5 +175,5 @@ def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) 
 
 
 def known_offsets(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    """Return the offsets that were found."""
+    """Return the offsets of the partitions for which there is one."""
     return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}

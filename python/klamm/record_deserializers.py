@@ -31,7 +31,7 @@ class RecordDeserializer(Protocol):
         """Return whether `deserialize` does not block."""
 
     async def prepare(self, data: bytes, topic: str, field: Any, headers: Any) -> None:
-        """Do what would block, so that `deserialize` does not."""
+        """Do the blocking part of the work, so that `deserialize` does not block."""
 
 
 def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
@@ -40,7 +40,10 @@ def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
 
 
 class RecordDeserializers:
-    """The deserializers of one consumer. Called with a record, it returns the same record with deserialized key and value."""
+    """The deserializers of one consumer.
+
+    Calling the object with a record returns the same record with deserialized key and value.
+    """
 
     def __init__(self, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> None:
         self._key, self._value = key, value
@@ -101,7 +104,7 @@ class DeserializedRecords(Sequence["Record[Any, Any]"]):
         return {partition: DeserializedRecords(part, self._deserializers) for partition, part in parts.items()}
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return the records as Arrow record batch; see `klamm.Records.to_arrow`."""
+        """Return the records as an Arrow record batch; see `klamm.Records.to_arrow`."""
         return self.plain.to_arrow(columns)
 
     def _columns(self, columns: ArrowColumns) -> ArrowBatch:

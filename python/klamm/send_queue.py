@@ -27,10 +27,10 @@ Appended: TypeAlias = "asyncio.Future[Pending[RecordMetadata]]"
 """Future of a queued record. Its result is the Delivery of the record, once the record is appended."""
 
 Unpartitioned: TypeAlias = "tuple[Appended, float, Callable[[float], Awaitable[Sequence[Any]]]]"
-"""A record without a partition: its future, its deadline, and the function that returns the record with a partition."""
+"""A record without a partition: its future, its deadline, and a function that returns the record with a partition."""
 
 APPENDS_PER_TURN = 256
-"""Records appended before other tasks get a turn, so that a long queue does not block the event loop."""
+"""Maximum number of records to append before other tasks run, so that a long queue does not block the event loop."""
 
 
 class SendQueue:

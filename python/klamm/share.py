@@ -1,8 +1,8 @@
 """Share consumers (KIP-932): members of a share group read the same partitions, and each record goes to one member at a time.
 
-A record is locked for a consumer until the consumer acknowledges it, or until its acquisition lock times out. The broker delivers
-a record that was not accepted again, up to the group's limit (`share.delivery.count.limit`). The Rust core keeps the locks and
-acknowledgements.
+A record is locked for a consumer until the consumer acknowledges it, or until its acquisition lock times out. If a
+record was not accepted, the broker delivers it again, up to the group's limit (`share.delivery.count.limit`). The Rust
+core keeps the locks and acknowledgements.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Outcomes: TypeAlias = "dict[TopicPartition, KafkaError | None]"
 
 
 class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
-    """The part that both share consumers share, including all methods that do not wait."""
+    """The base class of both share consumers, with all methods that do not wait."""
 
     _deserializers: Deserializers
 
@@ -99,8 +99,8 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         Args:
             records: A record, or the records that `poll` returned.
             acknowledge_type: `"accept"` if the record was processed. `"release"` to deliver it again, to any member, up
-                to the group's limit. `"reject"` to never deliver it again. `"renew"` to restart its acquisition lock:
-                this is sent at once, the record must be acknowledged again, and it needs Kafka 4.2.
+                to the group's limit. `"reject"` to never deliver it again. `"renew"` to restart its acquisition lock
+                (Kafka 4.2). The consumer sends it at once, and the record must be acknowledged again later.
 
         Raises:
             InvalidRecordStateError: This consumer does not hold the lock of a record.
@@ -109,7 +109,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         self._acknowledge(records, acknowledge_type)
 
     def metrics(self) -> ShareConsumerMetrics:
-        """Return what the consumer has counted and measured, under the names of Java's metrics.
+        """Return the metrics of the consumer, under the names of Java's metrics.
 
         After `close`, this returns the last values.
         """
@@ -143,10 +143,10 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         topics: Topics to subscribe to, as by `subscribe`.
         key_deserializer: As for `klamm.Consumer`.
         value_deserializer: As for `klamm.Consumer`.
-        on_acknowledged: Function that is called with the result of each partition for acknowledgements that no `commit`
-            waits for. The thread that polls, iterates or closes calls it.
-        interceptors: Objects with `on_consume(records)`, which can leave out records, or `on_acknowledge(outcomes)`, or both; see
-            `klamm.interceptors`.
+        on_acknowledged: Function that is called with the results of acknowledgements, by partition, if no `commit`
+            waits for them. The thread that polls, iterates or closes calls it.
+        interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_acknowledge(outcomes)`,
+            or both; see `klamm.interceptors`.
         on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
             broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
             own. It is called at once, and less and less often while the problem lasts.
@@ -177,7 +177,7 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
             max_records: Maximum number of records. The default is `max_poll_records` (500).
 
         Returns:
-            The records. They are empty if the timeout passed.
+            The records. The result is empty if the timeout passed.
 
         Raises:
             KafkaError: The group, the authorization or the data of a partition failed. The next call continues.
@@ -204,11 +204,11 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         """Send the acknowledgements, release all other records, leave the group and close the client.
 
         With implicit acknowledgement, the last record of a loop and the records of the last poll are released, because
-        the program may not be done with them.
+        the program may not have finished with them.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. Leaving the group gets at least 0.1 seconds.
-            commit: False accepts no record implicitly.
+            commit: False does not accept any record implicitly.
         """
         self._close(timeout, False if boolean("commit", commit) else None)
 

@@ -1,7 +1,7 @@
-"""`stats_cb` and `statistics.interval.ms`: figures as JSON in the form of librdkafka, for dashboards that exist.
+"""`stats_cb` and `statistics.interval.ms`: statistics as JSON in librdkafka's format, for existing dashboards.
 
-A thread of its own calls the function, so a function that blocks or raises does not hold up the client. Figures that klamm does not
-have are 0, as in librdkafka when a feature is off. docs/operations.md lists them.
+A separate thread calls the function. A function that blocks or raises therefore does not delay the client. Figures that
+klamm does not have are 0, as in librdkafka when a feature is off. docs/operations.md lists them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ WINDOW = (
     "p99_99",
     "outofrange",
 )
-"""What librdkafka says of the values in a window of time."""
+"""A window of values in librdkafka's format."""
 
 
 class Client(Protocol):
-    """A client, as far as its statistics need it."""
+    """The part of a client that statistics need."""
 
     def _families(self, detail: bool = False) -> list[Family]: ...
 
@@ -112,7 +112,7 @@ def _report(client: weakref.ref[Client], settings: Settings, interval: float, na
 
 
 def statistics(families: list[Family], name: str, client_id: str, kind: str) -> dict[str, Any]:
-    """Return the statistics of a client as librdkafka names and nests them."""
+    """Return the statistics of a client in librdkafka's format."""
     found = _Found(families)
     total = found.whole
     producing = kind == "producer"
@@ -178,7 +178,7 @@ def _window(values: dict[str, float]) -> dict[str, int]:
 
 
 class _Found:
-    """The families of a client, by what they are about."""
+    """The metrics of a client, grouped by the object that they describe."""
 
     def __init__(self, families: list[Family]) -> None:
         self.whole: dict[str, float] = {}

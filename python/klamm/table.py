@@ -1,4 +1,4 @@
-"""`read_table`: topics as an Arrow table. It reads with a `Consumer`, and knows when all partitions are complete."""
+"""`read_table`: topics as an Arrow table. It reads with a `Consumer` until all partitions are complete."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def read_table(
         topic: Topic, or list of topics.
         start: First record to read: `"earliest"`, `"latest"`, an offset for all partitions, a dict of offsets by partition
             number or `TopicPartition`, or an aware datetime. A partition that is not in the dict is not read. A datetime is
-            the first record at or after that time. An offset outside a partition is moved to its nearest end.
-        end: First record not to read, in the same forms.
+            the first record at or after that time. An offset outside the partition becomes the nearest valid offset.
+        end: Where to stop, in the same forms. The record at `end` is not read.
         columns: Names of the columns, in order. The default is all columns; see `Consumer.arrow`.
         progress: Show a progress bar, if the standard error is a terminal. Needs `klamm[cli]`.
         value_format: Format of the values: "avro", "json" or "protobuf". The default is bytes.

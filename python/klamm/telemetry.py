@@ -1,7 +1,7 @@
 """Telemetry (KIP-714, KIP-1076): the ID that brokers give a client, and metrics of the application that the client pushes.
 
-The Rust core pushes metrics to brokers whose operators ask for them. Its I/O thread never runs Python, so a thread of this module
-asks the application's functions for their values.
+The Rust core pushes metrics to brokers whose operators ask for them. Its I/O thread never runs Python, so a thread of
+this module calls the application's functions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__: list[str] = []
 _log = logging.getLogger("klamm.telemetry")
 
 SAMPLE_S = 1.0
-"""How often the functions are asked, in seconds."""
+"""Interval between two calls of the functions, in seconds."""
 
 
 class _Core(Protocol):
@@ -36,7 +36,7 @@ class _Core(Protocol):
 
 
 class _Registered:
-    """The functions of one client, and the thread that asks them."""
+    """The functions of one client, and the thread that calls them."""
 
     def __init__(self, client: _Core) -> None:
         self.functions: dict[str, tuple[Callable[[], float], bool, list[tuple[str, str]]]] = {}
@@ -89,7 +89,7 @@ class Telemetry:
             name: Name, such as `myapp.queue.depth`.
             function: Function that returns the value. A thread of the client calls it every second.
             total: Whether the value only grows.
-            attributes: What the metric is about.
+            attributes: Labels of the metric.
 
         Raises:
             ArgumentError: An argument has a wrong type.
@@ -126,7 +126,8 @@ class BlockingTelemetry(Telemetry):
 
         Raises:
             ConfigError: `enable_metrics_push` is off.
-            UnsupportedVersionError: The brokers do not take metrics: they are older than Kafka 3.7, or have no receiver.
+            UnsupportedVersionError: The brokers do not accept metrics. They are older than Kafka 3.7, or have no
+                metrics receiver.
             KafkaTimeoutError: No broker answered in time.
         """
         found: str = self._instance_id().result(timeout)

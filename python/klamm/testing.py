@@ -47,7 +47,7 @@ _HOSTS = ["localhost", "127.0.0.1", "::1"]
 
 @dataclass(frozen=True)
 class Request:
-    """A request that a `DevBroker` received, in a version that it serves; `DevBroker.requests` returns them.
+    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of them.
 
     Attributes:
         node: Number of the node that received the request.
@@ -73,7 +73,7 @@ class PushedMetric:
     Attributes:
         name: Name, such as `org.apache.kafka.producer.record.send.total`.
         type: `gauge`, `sum`, or `delta` for the difference from the push before.
-        attributes: What the metric is about, such as `topic`.
+        attributes: Labels of the metric, such as `topic`.
         value: Value.
     """
 
@@ -85,13 +85,13 @@ class PushedMetric:
 
 @dataclass(frozen=True)
 class TelemetryPush:
-    """What a client pushed (KIP-714); `DevBroker.telemetry` returns them.
+    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of them.
 
     Attributes:
         client_instance_id: ID that the cluster gave the client.
         terminating: Whether it is the last push of the client.
         compression: Name of the codec.
-        labels: What the client says of itself, such as `group_id`.
+        labels: Labels that the client sent about itself, such as `group_id`.
         metrics: Metrics.
     """
 
@@ -113,15 +113,17 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         auto_create_topics: Create a topic when a client first asks for it. Default True.
         default_partitions: Number of partitions of a topic that is created without a number. Default 1.
         port: Port of the first node. Default 0, which takes a free port.
-        transaction_version: Protocol of transactions: 2 as of Kafka 4.0 (KIP-890), the default, or 1 as before.
+        transaction_version: Version of the transaction protocol: 2 (the default) as in Kafka 4.0 (KIP-890), or 1 as in
+            older releases.
         racks: Racks of the nodes, assigned in turn. A consumer with `client_rack` then fetches from a replica in its own rack, as
             with Kafka's `RackAwareReplicaSelector` (KIP-392). Default: no racks.
         as_version: Kafka release to emulate, "0.8.0" to "4.4": the cluster serves the APIs, versions and message formats of that
             release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate those brokers, where each node is a broker of its own
             (docs/legacy.md). Default: the newest release.
-        config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`. The defaults
-            of topics and groups, `num.partitions`, `default.replication.factor` and `auto.create.topics.enable` have an effect; the
-            others are only described. For 0.6 and 0.7, properties of those brokers, such as `{"log.file.size": 1000}`.
+        config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
+            The defaults of topics and groups, `num.partitions`, `default.replication.factor` and
+            `auto.create.topics.enable` have an effect. The cluster lists the other properties, but they have no effect.
+            For 0.6 and 0.7, properties of those brokers, such as `{"log.file.size": 1000}`.
         zookeeper: ZooKeeper `host:port` where 0.7 nodes register themselves and their topics. Needs `klamm[zookeeper]`.
         max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with KAFKA_STORAGE_ERROR.
         data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions, so that they survive
@@ -135,7 +137,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin"; clients without either are
             "ANONYMOUS". An empty list means no super users. Default: no authorization.
         allow_everyone_if_no_acl_found: Allow all users to use resources that have no ACL. Default False.
-        tls: Encrypt connections. True makes a certificate for localhost, signed by a temporary authority. Pass a
+        tls: Encrypt connections. True creates a certificate for localhost, signed by a temporary authority. Pass a
             `CertificateAuthority` to share one among clusters, or a pair of PEM strings (certificate, key) to use your own. Default False.
         client_auth: Require a client certificate; needs `tls`. Default False.
         schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. It keeps its
@@ -254,7 +256,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def schema_registry(self) -> DevRegistry:
-        """Return the schema registry, which has the address as `url` and injects faults of its own.
+        """Return the schema registry. Its address is `url`, and it has its own `fault` method.
 
         Raises:
             ConfigError: The cluster has no schema registry.
@@ -368,10 +370,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return self
 
     def kill(self, node: int) -> None:
-        """Crash a node: its connections break, and its port refuses new ones.
+        """Crash a node: its connections break, and its port refuses new connections.
 
-        Leadership and coordination move to other nodes at once. A partition without a replica elsewhere has no leader until
-        the node is restarted.
+        Other nodes become leaders and coordinators immediately. A partition without a replica elsewhere has no leader
+        until the node is restarted.
 
         Args:
             node: Number of the node. `start(node)` restarts it.
@@ -436,14 +438,14 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         self.fault(api, "error", error=error, times=times, node=node, topic=topic)
 
     def telemetry(self) -> list[TelemetryPush]:
-        """Return what clients pushed (KIP-714), oldest first. The cluster needs `telemetry=True`."""
+        """Return the metrics that clients pushed (KIP-714), oldest first. The cluster needs `telemetry=True`."""
         return [
             TelemetryPush(client, last, codec, labels, [PushedMetric(*metric) for metric in metrics])
             for client, last, codec, labels, metrics in self._telemetry()
         ]
 
     def want_telemetry(self, metrics: Iterable[str] = ("",), interval: float = 1.0, *, delta: bool = False) -> None:
-        """Change which metrics clients push, as a subscription of Kafka's `client-metrics` does.
+        """Choose the metrics that clients push, like a subscription of Kafka's `client-metrics`.
 
         Args:
             metrics: Prefixes of names. An empty prefix, the default, means all metrics, and an empty list none.
@@ -469,7 +471,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
         | action | effect |
         |---|---|
-        | `delay` | the broker handles the request and responds `seconds` later |
+        | `delay` | the broker handles the request and responds after `seconds` |
         | `drop` | the broker closes the connection without handling the request |
         | `lose_answer` | the broker handles the request and closes the connection instead of responding |
         | `cut` | the broker handles the request and closes the connection in the middle of the response |
@@ -480,8 +482,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
         If more than one fault matches a request, the fault that was added first applies.
 
-        Brokers of Kafka 0.6 and 0.7 only support `delay` and `drop`, for requests of all APIs. With `delay`, they handle the request
-        late, so that a long delay makes a broker that accepts requests and never answers.
+        Brokers of Kafka 0.6 and 0.7 only support `delay` and `drop`, for requests of all APIs. With `delay`, they
+        handle the request late. A long delay therefore gives a broker that accepts requests but never answers.
 
         Args:
             api: Kafka's name of the API, or None for every API.
@@ -522,7 +524,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return [request for request in self._requests() if api in (None, request.api)]
 
     def advance(self, seconds: float) -> None:
-        """Advance the cluster's clock. Everything that is due by then has happened when this returns.
+        """Advance the cluster's clock. When this method returns, everything that is due by then has happened.
 
         Args:
             seconds: Seconds to add.

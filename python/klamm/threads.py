@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def start_daemon(name: str, function: Callable[..., object], *args: Any) -> threading.Thread | None:
-    """Start a daemon thread that calls a function. Return it, or None if no thread of `threading` stands for it."""
+    """Start a daemon thread that calls a function. Return the thread, or None if it has no object in `threading`."""
     start = _unpatched()
     if start is None:
         thread = threading.Thread(target=function, args=args, name=name, daemon=True)
@@ -27,7 +27,11 @@ def start_daemon(name: str, function: Callable[..., object], *args: Any) -> thre
 
 
 def sleep(seconds: float) -> None:
-    """Wait. If the caller is a greenlet of gevent, the other greenlets run meanwhile, also in a program without patches."""
+    """Wait.
+
+    If the caller is a greenlet of gevent, the other greenlets run meanwhile, even if gevent has not patched the
+    program.
+    """
     hubs = sys.modules.get("gevent._hub_local")
     hub = None if hubs is None else hubs.get_hub_if_exists()
     if hub is None or sys.modules["greenlet"].getcurrent() is hub:

@@ -1,7 +1,7 @@
-"""Connects to an OpenID Connect token endpoint, and says what to check if that fails.
+"""Connects to an OpenID Connect token endpoint. Its errors say what to check.
 
-The endpoint has authorities of its own: trusting one for the endpoint must not make its certificates valid for brokers, nor the
-other way round. `oauth` builds the requests and reads the tokens.
+The endpoint has its own authorities. An authority of the endpoint must not make a certificate valid for brokers, and an
+authority of the brokers must not make one valid for the endpoint. `oauth` builds the requests and reads the tokens.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ def rejection(shown: str, status: int, text: str) -> AuthenticationError:
         case 404 | 405 | 410:
             hint = "check the path in sasl.oauthbearer.token.endpoint.url"
         case 407:
-            hint = "the proxy wants a user: set HTTPS_PROXY to http://USER:PASSWORD@HOST:PORT"
+            hint = "the proxy requires a user: set HTTPS_PROXY to http://USER:PASSWORD@HOST:PORT"
         case _ if 300 <= status < 400:  # noqa: PLR2004
             hint = (
                 "set sasl.oauthbearer.token.endpoint.url to the final address: klamm follows no redirect with a secret"
             )
         case _ if status == 429 or status >= 500:  # noqa: PLR2004
-            hint = "the endpoint has a problem of its own; klamm keeps trying in the background"
+            hint = "the endpoint reports an internal error; klamm keeps retrying in the background"
         case _:
             hint = "check client id, secret, scope and grant type (sasl.oauthbearer.*)"
     return AuthenticationError(f"no token: {shown} answered {status}: {text}", hint=hint)
 
 
 def unreachable(url: str, shown: str, error: OSError | ValueError, seconds: float) -> AuthenticationError:
-    """Return the error for a request that got no answer.
+    """Return the error for a request without a response.
 
     Args:
         url: Address of the endpoint.
-        shown: The address as messages show it.
+        shown: The address for error messages.
         error: Error of the request.
         seconds: Timeout of the request.
     """
@@ -102,7 +102,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the TLS settings for the endpoint's own authorities; None for those that Python knows."""
+    """Return the TLS settings for the endpoint's own authorities, or None to use Python's default authorities."""
     path, text = settings.get("ca.location"), settings.get("ca.pem")
     if path == "probe":  # librdkafka's word for the default
         path = None
@@ -130,7 +130,7 @@ def _certificates(text: str) -> bytes:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, because the secret must only be sent to the configured address."""
+    """Follows no redirects, because klamm must send the secret only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,4 +1,6 @@
-"""Transactions: records to any number of topics, and a consumer's offsets, that are all committed or all discarded.
+"""Transactions: records of any number of topics, and a consumer's offsets.
+
+Either all of them are committed, or all are discarded.
 
     with klamm.Producer("localhost:9092", transactional_id="orders-1") as producer:
         with producer.transaction() as tx:
@@ -224,7 +226,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
 
         Raises:
             BrokerError: The group coordinator rejected the offsets, for example because the consumer is no longer a member
-                of the group. The transaction can then only abort; the next transaction works again.
+                of the group. The transaction can then only abort. The next transaction works again.
             ConfigError: The consumer commits automatically or has no group, or an offset is negative.
             KafkaTimeoutError: The timeout passed.
         """
@@ -247,7 +249,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
     def abort(self, timeout: float | None = None) -> None:
         """Discard the records and offsets of the transaction.
 
-        Deliveries of records that were not sent yet raise TransactionAbortedError.
+        Deliveries of records that are not sent yet raise TransactionAbortedError.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit.

@@ -1,9 +1,9 @@
-"""How a client waits: in the calling thread, or on the event loop.
+"""Waits for results: in the calling thread, or on the event loop.
 
-Logic that a blocking class and its asyncio counterpart share is written once, as a coroutine that waits with `self._wait`.
-The asyncio class awaits that coroutine. The blocking class passes it to `run`: there `_wait` blocks the thread instead of
-suspending, so the coroutine finishes in one step. Calls for single records do not take this path, because it costs a
-coroutine a call.
+Logic that a blocking class and its asyncio counterpart share is written once, as a coroutine that waits with
+`self._wait`. The asyncio class awaits that coroutine. The blocking class passes it to `run`: there, `_wait` blocks the
+thread and never suspends, so the coroutine finishes in one step. Calls for single records do not take this path,
+because it costs a coroutine a call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def error_in_flight() -> BaseException | None:
-    """Return the exception that is being handled, or the one that ended the program if `atexit` calls this."""
+    """Return the exception that is being handled.
+
+    In a function of `atexit`, return the exception that ended the program.
+    """
     error = sys.exc_info()[1]
     if error is None and not threading.main_thread().is_alive():
         return getattr(sys, "last_value", None)
@@ -78,10 +81,10 @@ def documented_by(blocking: type) -> Callable[[C], C]:
 
 
 class Waiting(metaclass=ClientType):
-    """What `Blocking` and `Asyncio` have in common."""
+    """The base class of `Blocking` and `Asyncio`."""
 
     _close_timeout: float
-    """How long the close after an exception waits, in seconds."""
+    """Time limit of the close after an exception, in seconds."""
 
     if TYPE_CHECKING:
 
@@ -103,8 +106,8 @@ class Waiting(metaclass=ClientType):
         dump = self._log_target.flight()
         if dump is None:
             raise ConfigError(
-                "the flight recorder has nothing: it is off, or the client has not been used yet",
-                hint="use the client first, and leave out flight_recorder_bytes=0",
+                "the flight recorder is empty: it is off, or the client has not been used yet",
+                hint="use the client first, and remove flight_recorder_bytes=0",
             )
         Path(path).write_text(dump, encoding="utf-8")
 
@@ -117,7 +120,10 @@ class Waiting(metaclass=ClientType):
         raise NotImplementedError
 
     async def _end(self, timeout: float | None, processed: bool | None) -> None:
-        """Close the client. `processed` says whether the application is done with the last record that it received."""
+        """Close the client.
+
+        `processed` says whether the application has finished with the last record that it received.
+        """
         raise NotImplementedError
 
     async def _exit(self, kind: type[BaseException] | None) -> None:
@@ -153,7 +159,7 @@ class Asyncio(Waiting):
     if TYPE_CHECKING:
 
         def _hurry(self, seconds: float) -> None:
-            """Make a close that is running in another thread end after that many seconds."""
+            """End a close that is running in another thread after this many seconds."""
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)
@@ -174,8 +180,8 @@ class Asyncio(Waiting):
     async def _close_in_thread(self, close: Callable[..., None], timeout: float | None, *more: object) -> None:
         """Call a method that closes the client in a thread, because it waits for brokers.
 
-        A close that is cancelled continues in its thread for at most `close_timeout`. One that was bounded to that time
-        already ends at once.
+        A close that is cancelled continues in its thread for at most `close_timeout`. If the close already had this
+        time limit, it ends at once.
         """
         import asyncio
 
@@ -186,5 +192,5 @@ class Asyncio(Waiting):
             raise
 
     def _time_after_cancel(self, timeout: float | None) -> float:
-        """Return how many seconds a close with that timeout may still take after it was cancelled."""
+        """Return the seconds that a close with this timeout may still take after it was cancelled."""
         return 0 if timeout is not None and timeout <= self._close_timeout else self._close_timeout

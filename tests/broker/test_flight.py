@@ -69,7 +69,7 @@ def test_the_ring_is_bounded_and_can_be_off(dev_broker, tmp_path):
     assert 1 <= len(entries) <= 40
     with klamm.Admin(dev_broker.bootstrap_servers, flight_recorder_bytes=0) as admin:
         admin.describe_cluster()
-        with pytest.raises(ConfigError, match="flight recorder has nothing"):
+        with pytest.raises(ConfigError, match="flight recorder is empty"):
             admin.dump_flight(path)
 
 

@@ -174,7 +174,7 @@ def test_an_async_close_ends_in_time_whatever_the_listener_waits_for(filled, cha
             poll.cancel()
         else:
             assert len(await poll) > 0
-        with pytest.raises(klamm.errors.KafkaTimeoutError, match="listener was not done within"):
+        with pytest.raises(klamm.errors.KafkaTimeoutError, match="listener did not finish within"):
             await asyncio.wait_for(consumer.close(0.2), 20)
         with pytest.raises(klamm.errors.ClosedError):
             await consumer.poll(0)

@@ -288,7 +288,7 @@ def test_a_certificate_of_the_endpoint_for_another_host(door):
         (404, "path in"),
         (307, "follows no redirect"),
         (400, "grant type"),
-        (503, "keeps trying"),
+        (503, "keeps retrying"),
     ],
 )
 def test_each_status_has_its_hint(door, status, hint):
@@ -310,7 +310,7 @@ def test_each_status_has_its_hint(door, status, hint):
             {"sasl.oauthbearer.token.endpoint.url": "https://h", "sasl.oauthbearer.extensions": "a"},
             "the format is key=value",
         ),
-        ({}, "needs a source of tokens"),
+        ({}, "needs a token provider or a token endpoint"),
         ({"sasl.oauth.token.provider": lambda: ""}, r"client\.id has no effect with sasl\.oauth\.token\.provider"),
         (
             {"sasl.oauthbearer.method": "aws-msk-iam"},

@@ -227,7 +227,7 @@ def test_a_value_that_does_not_fit_is_an_error_and_nothing_is_sent(servers, regi
 
 def test_columns_and_schemas_that_differ_are_refused(servers, registry, topic):
     text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]})
-    with pytest.raises(SchemaError, match="lacks") as raised:
+    with pytest.raises(SchemaError, match="not in the schema") as raised:
         sent(servers, topic, pa.table({"x": [1], "y": [2]}), registry, value_schema=text)
     assert raised.value.path == "y"
     with pytest.raises(SchemaError, match="without a default") as raised:

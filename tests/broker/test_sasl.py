@@ -377,7 +377,7 @@ def test_the_thread_for_tokens_ends_with_its_client():
 
 
 def test_tokens_have_to_come_from_somewhere():
-    with pytest.raises(ConfigError, match="needs a source of tokens"):
+    with pytest.raises(ConfigError, match="needs a token provider or a token endpoint"):
         klamm.Producer("127.0.0.1:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER")
 
 

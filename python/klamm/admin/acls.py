@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AclResource(Code):
-    """Type of the resource that a rule protects."""
+    """Type of a resource that rules protect."""
 
     UNKNOWN = 0
     ANY = 1
@@ -30,7 +30,7 @@ class AclResource(Code):
 
 
 class AclPatternType(Code):
-    """How the name of a rule is compared with the name of a resource.
+    """How Kafka compares the name in a rule with the name of a resource.
 
     A filter can also use `ANY` (any type) and `MATCH` (every rule that applies to the name).
     """
@@ -79,11 +79,11 @@ class AclBinding:
     Args:
         resource: Type of the resource.
         name: Name of the resource, or `*` for all. The name of the cluster is `kafka-cluster`.
-        principal: User that the rule is about, such as `User:alice`, or `User:*` for all.
+        principal: User to whom the rule applies, such as `User:alice`, or `User:*` for all.
         operation: What the rule allows or denies.
         permission: Allow or deny. Default allow.
         host: IP address from which the rule applies. Default `*`, all.
-        pattern: Compare the whole name, or its beginning. Default the whole name.
+        pattern: Compare the whole name (the default), or only its beginning.
     """
 
     resource: AclResource
@@ -153,7 +153,7 @@ class AclCalls(Calls):
         timeout: float | None,
         route: Route,
     ) -> dict[str, Any]:
-        """Send filters. Brokers before Kafka 2.0 have only literal names, so that ANY selects the same rules there."""
+        """Send filters. Brokers before Kafka 2.0 have only literal names, so ANY and LITERAL select the same rules."""
         try:
             return await self._ask(*request([_filter_fields(each) for each in filters]), timeout, route)
         except UnsupportedVersionError:
@@ -167,7 +167,7 @@ class Acls(AclCalls):
     """The calls of `Admin`."""
 
     def create_acls(self, rules: Iterable[AclBinding], timeout: float | None = None) -> None:
-        """Create access rules. A rule that exists already is no error.
+        """Create access rules. If a rule exists already, nothing changes.
 
         Args:
             rules: The rules.
@@ -194,7 +194,9 @@ class Acls(AclCalls):
     def delete_acls(
         self, filters: Iterable[AclFilter | AclBinding], timeout: float | None = None
     ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
-        """Delete the access rules that any of some filters selects. A rule as a filter deletes just that rule.
+        """Delete the access rules that at least one of the filters selects.
+
+        A rule used as a filter selects only itself.
 
         Returns:
             For each filter, the rules that it deleted.

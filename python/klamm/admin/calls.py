@@ -1,7 +1,7 @@
-"""Requests by name, and what all calls on several items have in common.
+"""Requests by name, and the code that all calls on several items share.
 
-The core finds the broker for each request, and retries while another broker is responsible. The calls of `Admin` and `AsyncAdmin`
-are written once, as coroutines that wait with `_ask`.
+The core finds the broker for each request, and retries if another broker has become responsible. The calls of `Admin`
+and `AsyncAdmin` are written once, as coroutines that wait with `_ask`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Code(IntEnum):
-    """A number of the protocol. Numbers of newer brokers are `UNKNOWN`, which each subclass has."""
+    """A number of the protocol. Numbers that only newer brokers use become `UNKNOWN`, which each subclass has."""
 
     @classmethod
     def _missing_(cls, _value: object) -> Self:
@@ -56,17 +56,17 @@ TRANSACTION = 1
 SHARE = 2
 ANY_VERSION = (0, 32767)
 CHANGE_MS = 30_000
-"""How long the controller may take for a change."""
+"""Time that the controller may take for a change."""
 UNKNOWN_TOPIC_GRACE = 0.7
-"""Seconds for which brokers may not know a topic before that is an error: all of them know a new topic well within a second."""
+"""Seconds to wait for a topic that brokers do not know. All brokers know a new topic well within a second."""
 LEADER_PATIENCE = 10.0
-"""Seconds after which a silent leader may have a successor."""
+"""Seconds after which to look for a new leader if the leader does not answer."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
 
 
 class Deadline:
-    """The end of a call of several steps."""
+    """The deadline of a call that has several steps."""
 
     def __init__(self, length: float) -> None:
         self._end = monotonic() + length
@@ -104,7 +104,7 @@ class Calls(Waiting, AdminCore):
         timeout: float | None,
         versions: tuple[int, int] = ANY_VERSION,
     ) -> dict[K, Fields | KafkaError]:
-        """Send requests at once. Return each response, or the error that took its place."""
+        """Send requests at once. Return each response, or the error if there is none."""
         pending = {
             key: self._call(api, dict(fields), route, timeout, versions) for key, (fields, route) in requests.items()
         }
@@ -132,7 +132,7 @@ class Calls(Waiting, AdminCore):
         *,
         oldest: int = 0,
     ) -> dict[TopicPartition, V | KafkaError]:
-        """Send requests to the leaders of partitions, and to new leaders while these change."""
+        """Send requests to the leaders of partitions. If a leader changes, send the request to the new leader."""
 
         async def attempt(wanted: list[TopicPartition], left: float) -> dict[TopicPartition, V | KafkaError]:
             results: dict[TopicPartition, V | KafkaError] = {}
@@ -187,7 +187,7 @@ class Calls(Waiting, AdminCore):
         *,
         patient: bool = False,
     ) -> dict[K, V | KafkaError]:
-        """Try items until each has a result or an error that is final, or no time is left.
+        """Retry items until each has a result or a permanent error, or the time is up.
 
         A `patient` call also waits for topics that brokers do not know yet, and for new leaders.
         """
@@ -211,12 +211,12 @@ class Calls(Waiting, AdminCore):
         return {item: results[item] for item in order if item in results}
 
     async def _until(self, is_done: Callable[[float], Awaitable[bool]], deadline: Deadline, what: str) -> None:
-        """Wait until something is done."""
+        """Wait until a condition holds."""
         pause = FIRST_PAUSE
         while not await is_done(deadline.left()):
             if deadline.left() <= pause:
                 raise KafkaTimeoutError(
-                    f"{what} is not finished yet", hint="the brokers continue with the change; check it later"
+                    f"{what} is not finished yet", hint="the change is still in progress; check it later"
                 )
             await self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -278,8 +278,8 @@ def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
     """Return the results of items, or raise their errors.
 
     Every item is tried. If one item failed, its error is raised. If several failed, a `CombinedError` has the error of
-    each item. An error that all of them share, or a timeout of all of them, is raised as it is. The attribute `results`
-    of the error has the results of the items that succeeded.
+    each item. If all items failed with the same error, or all timed out, that error is raised instead. The attribute
+    `results` of the error has the results of the items that succeeded.
     """
     done: dict[K, V] = {}
     failed: dict[K, KafkaError] = {}
@@ -335,7 +335,7 @@ def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> 
 
 
 def choice(name: str, value: str, allowed: Mapping[str, T]) -> T:
-    """Return what a word stands for."""
+    """Return the value for a word."""
     if value not in allowed:
         raise ArgumentError(f"{name} cannot be {value!r}", hint=f"allowed: {', '.join(allowed)}")
     return allowed[value]

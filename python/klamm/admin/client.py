@@ -53,7 +53,7 @@ class _Admin(Calls):
         return self
 
     def metrics(self) -> AdminMetrics:
-        """Return what the client has counted and measured, under the names of Java's metrics.
+        """Return the metrics of the client, under the names of Java's metrics.
 
         After `close`, this returns the last values.
         """
@@ -84,15 +84,16 @@ class Admin(
 ):
     """Administer a cluster: its topics, groups, settings, users and brokers. Any number of threads can share one client.
 
-    A `timeout` is in seconds. The default is `default_api_timeout_ms`. A call on several items tries every item. If one
-    item failed, its error is raised, and if several did, a `CombinedError`. `error.results` has what succeeded.
+    Each `timeout` is in seconds. The default is `default_api_timeout_ms`. A call on several items tries every item. If
+    one item failed, the call raises its error. If several failed, it raises a `CombinedError`. `error.results` has the
+    results of the items that succeeded.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
         stats_cb: As for `klamm.Producer`.
-        on_error: Function that is called with the error when the client has a problem that it keeps retrying: no broker is
-            reachable, or a broker refuses the credentials. It runs in a thread of its own. It is called at once, and less
-            and less often while the problem lasts.
+        on_error: Function that is called with the error when the client has a problem that it keeps retrying: no broker
+            is reachable, or a broker refuses the credentials. It runs in a thread of its own. It is called immediately,
+            and then at growing intervals while the problem lasts.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
     Raises:

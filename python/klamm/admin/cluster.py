@@ -39,7 +39,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 @dataclass(frozen=True)
 class Node:
-    """A broker: its ID, host, port and rack. A fenced broker is registered, but not in use."""
+    """A broker: its ID, host, port and rack. A fenced broker is registered, but clients do not use it."""
 
     id: int
     host: str
@@ -56,7 +56,7 @@ class ClusterDescription:
         cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
         controller: Broker ID of the controller, or -1 if it is unknown.
         brokers: All brokers that are alive, and the fenced ones if they were requested.
-        authorized_operations: What the user may do with the cluster, if it was requested.
+        authorized_operations: Operations that the user may perform on the cluster, if they were requested.
     """
 
     cluster_id: str | None
@@ -122,7 +122,7 @@ class QuorumReplica:
 
 @dataclass(frozen=True)
 class RaftEndpoint:
-    """Where a controller listens.
+    """Address at which a controller listens.
 
     Args:
         name: Name of the listener, such as `CONTROLLER`.
@@ -268,7 +268,7 @@ class ClusterCalls(Calls):
         )
 
     async def _change(self, api: str, request: Fields, tried: str, timeout: float | None) -> None:
-        """Send a request to the controller whose response has nothing but an error."""
+        """Send a request to the controller. Its response contains only an error code."""
         check(await self._ask(api, request, timeout, "controller"), tried)
 
 
@@ -283,7 +283,7 @@ class Clusters(ClusterCalls):
         Args:
             timeout: Seconds to wait.
             fenced: Also return brokers that are registered, but not in use (Kafka 4.0).
-            authorized_operations: Also return what the user may do with the cluster (Kafka 2.3).
+            authorized_operations: Also return the operations that the user may perform on the cluster (Kafka 2.3).
         """
         return run(self._cluster(fenced, authorized_operations, timeout))
 
@@ -321,7 +321,7 @@ class Clusters(ClusterCalls):
         return run(self._versions(brokers, timeout))
 
     def describe_features(self, timeout: float | None = None) -> Features:
-        """Return the versions of features that the cluster uses and that a broker supports (Kafka 2.7)."""
+        """Return the versions of features that the cluster uses, and those that a broker supports (Kafka 2.7)."""
         return run(self._features(timeout))
 
     def update_features(
@@ -331,7 +331,7 @@ class Clusters(ClusterCalls):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change the versions of features that the cluster uses (Kafka 2.7). All are changed, or none.
+        """Change the versions of features that the cluster uses (Kafka 2.7). Either all features change, or none.
 
         Args:
             updates: For each feature, a FeatureUpdate, or the version to upgrade to.
@@ -392,16 +392,16 @@ class Clusters(ClusterCalls):
         run(self._change("RemoveRaftVoter", fields, f"remove voter {voter_id}", timeout))
 
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
-        """Forget a broker that was shut down for good (KRaft, Kafka 3.7).
+        """Unregister a broker that was shut down permanently (KRaft, Kafka 3.7).
 
         Raises:
-            BrokerIdNotRegisteredError: There is no such broker.
+            BrokerIdNotRegisteredError: No broker with this ID is registered.
         """
         request = {"brokerId": integer("broker", broker, 0, INT32)}
         run(self._change("UnregisterBroker", request, f"unregister broker {broker}", timeout))
 
     def unregister_controller(self, controller: int, timeout: float | None = None) -> None:
-        """Forget a controller that was shut down for good (Kafka 4.4)."""
+        """Unregister a controller that was shut down permanently (Kafka 4.4)."""
         request = {"controllerId": integer("controller", controller, 0, INT32)}
         run(self._change("UnregisterController", request, f"unregister controller {controller}", timeout))
 

@@ -26,7 +26,7 @@ KIND_NAMES = {number: name for name, number in KINDS.items()}
 
 
 class ConfigSource(Code):
-    """Where the value of a setting comes from."""
+    """Source of the value of a setting."""
 
     UNKNOWN = -1
     TOPIC = 1
@@ -55,7 +55,7 @@ class ConfigType(Code):
 
 
 class ConfigOperation(IntEnum):
-    """What a change does with a setting. APPEND and SUBTRACT change the items of a list."""
+    """How a change affects a setting. APPEND and SUBTRACT change the items of a list."""
 
     SET = 0
     DELETE = 1
@@ -83,7 +83,7 @@ class ConfigChange:
     Args:
         name: Name of the setting.
         value: The new value, or the items to append or to subtract, separated by commas. Unused for DELETE.
-        operation: What to do. DELETE resets the setting to its default.
+        operation: How to change the setting. DELETE resets it to its default.
     """
 
     name: str
@@ -93,7 +93,7 @@ class ConfigChange:
 
 @dataclass(frozen=True)
 class ConfigSynonym:
-    """A setting, possibly of another name, that applies if those before it are not set."""
+    """A setting that applies if the settings before it in the list are not set. It can have another name."""
 
     name: str
     value: str | None
@@ -109,7 +109,7 @@ class ConfigEntry:
         read_only: Whether the setting cannot be changed.
         sensitive: Whether the value is secret.
         type: Type of the value (Kafka 2.6).
-        synonyms: Settings that the value comes from, the most specific first, if they were requested (Kafka 1.1).
+        synonyms: Settings that can determine the value, the most specific first, if they were requested (Kafka 1.1).
         documentation: Description of the setting, if it was requested (Kafka 2.6).
     """
 
@@ -257,7 +257,7 @@ class Configs(ConfigCalls):
             resources: The resources.
             timeout: Seconds to wait.
             names: Names of settings. None is all.
-            synonyms: Also return the settings that each value comes from (Kafka 1.1).
+            synonyms: Also return the settings that can determine each value (Kafka 1.1).
             documentation: Also return the description of each setting (Kafka 2.6).
 
         Raises:
@@ -318,9 +318,10 @@ class Configs(ConfigCalls):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace all settings of any number of resources. Settings that are not given return to their defaults.
+        """Replace all settings of any number of resources.
 
-        This also works before Kafka 2.3, where `incremental_alter_configs` does not.
+        Settings that you do not pass are reset to their defaults. Unlike `incremental_alter_configs`, this also works
+        before Kafka 2.3.
 
         Args:
             configs: For each resource, all its settings.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShareGroupOffset:
-    """The start of what a share group has not finished yet.
+    """Where the unfinished records of a share group start in a partition.
 
     Attributes:
         offset: Offset of the first record that is not acknowledged.
@@ -194,7 +194,7 @@ class GroupOffsets(GroupOffsetCalls):
         Args:
             groups: Names of groups, or for each name the partitions, where None is all partitions.
             timeout: Seconds to wait.
-            require_stable: Wait for transactions that still commit offsets (Kafka 2.5).
+            require_stable: Wait for open transactions that commit offsets (Kafka 2.5).
 
         Returns:
             For each group, the offset of each partition with a committed offset.
@@ -215,7 +215,7 @@ class GroupOffsets(GroupOffsetCalls):
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
-        """Set committed offsets of a group without members. A group that does not exist is created.
+        """Set committed offsets of a group without members. If the group does not exist, this creates it.
 
         Args:
             group: Name of a consumer or streams group.
@@ -341,7 +341,7 @@ def _fetch(group: str, wanted: list[TopicPartition] | None, stable: bool) -> Fie
 
 
 def _fetch_one(group: str, wanted: list[TopicPartition] | None, stable: bool) -> Fields:
-    """Return a request for one group, as brokers before Kafka 3.0 have it."""
+    """Return a request for one group, in the form for brokers before Kafka 3.0."""
     fields: Fields = {"groupId": group, "topics": _topics(wanted, "name", "partitionIndexes")}
     return {**fields, "requireStable": True} if stable else fields
 

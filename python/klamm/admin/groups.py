@@ -114,7 +114,7 @@ class GroupDescription:
         epoch: Epoch of the group, or None in classic groups.
         assignment_epoch: Epoch of the target assignment, or None in classic groups.
         topology: Subtopologies of a streams group, or None.
-        authorized_operations: What the user may do with the group, if it was requested.
+        authorized_operations: Operations that the user may perform on the group, if they were requested.
     """
 
     group: str
@@ -245,7 +245,7 @@ class Groups(GroupCalls):
         Args:
             groups: Names of groups.
             timeout: Seconds to wait.
-            authorized_operations: Also return what the user may do with each group (Kafka 2.3).
+            authorized_operations: Also return the operations that the user may perform on each group (Kafka 2.3).
 
         Raises:
             GroupIdNotFoundError: A group does not exist.
@@ -271,7 +271,9 @@ class Groups(GroupCalls):
         *,
         reason: str | None = None,
     ) -> None:
-        """Remove members from a group, so that the group rebalances. A removed member that still runs joins again.
+        """Remove members from a group, so that the group rebalances.
+
+        A removed member that is still running joins again.
 
         Args:
             group: Name of the group.
@@ -329,7 +331,7 @@ def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
 
 
 def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
-    """Return the group in a response. A broker without this type of group has no such group."""
+    """Return the group in a response. If a broker does not support this type, the group does not exist."""
     tried = f"describe group {group!r}"
     missing = {"errorCode": GroupIdNotFoundError.code}
     if isinstance(response, UnsupportedVersionError) and not first:
@@ -488,11 +490,14 @@ _DESCRIPTIONS = {
     "ShareGroupDescribe": ("groupIds", _of_share),
     "StreamsGroupDescribe": ("groupIds", _of_streams),
 }
-"""Each type of group has its own API: for each, the field with the names, and what reads a group."""
+"""Each type of group has its own API. The table has the field with the names, and the function that reads a group."""
 
 
 def _decoded(name: str, data: bytes) -> Fields:
-    """Return data that members send each other. Malformed data, and data missing in a rebalance, count as empty."""
+    """Return data that members send each other.
+
+    Malformed data counts as empty, and so does data that is missing during a rebalance.
+    """
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < OLDEST_CONSUMER_PROTOCOL:
         return {}

@@ -22,7 +22,7 @@ ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetSpec(IntEnum):
-    """Which offset of a partition to look up, other than by a time in milliseconds since 1970."""
+    """An offset of a partition to look up, if it is not given by a time."""
 
     LATEST = -1
     """The end of the log: the offset of the next record."""
@@ -46,7 +46,7 @@ OLDEST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Older brokers take the number for a time."""
+"""Older brokers treat the number as a time."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ListedOffset:
     """An offset that was looked up.
 
     Attributes:
-        offset: The offset, or None if there is none, such as no record that is late enough.
+        offset: The offset, or None if there is none, for example because all records are older than the time.
         timestamp_ms: Timestamp of the record, or None if the lookup was not by time.
         leader_epoch: Leader epoch of the record, or None if it is unknown.
     """
@@ -69,7 +69,7 @@ class EpochEnd:
     """The end of a leader epoch.
 
     Attributes:
-        leader_epoch: The largest leader epoch that is not after the requested one, or None if there is none.
+        leader_epoch: The largest leader epoch up to the requested one, or None if there is none.
         end_offset: Offset after the last record of this epoch, or None.
     """
 
@@ -165,11 +165,9 @@ class Offsets(OffsetCalls):
     ) -> dict[TopicPartition, ListedOffset]:
         """Return offsets of partitions, by position or by time.
 
-        Args:
-            specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time finds the first record
-                that is not older.
-            timeout: Seconds to wait.
-            isolation_level: With `read_committed`, the latest offset is the end of the records that are committed.
+        Args: specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time means
+            the first record at or after that time. timeout: Seconds to wait. isolation_level: With `read_committed`,
+            the latest offset is the start of the first open transaction.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.

@@ -283,13 +283,13 @@ class Partitions(PartitionCalls):
 
         Args:
             partitions: The partitions. None is all.
-            election: `preferred` elects the first replica. `unclean` elects a replica that is not in sync if there is no
-                other one, which loses records.
+            election: `preferred` elects the first replica. `unclean` elects a replica that is not in sync if no in-sync
+                replica is online. This loses records.
             timeout: Seconds to wait.
             wait: Wait until all brokers know the new leaders.
 
         Returns:
-            For each partition, whether there was an election. False is a partition that did not need one.
+            For each partition, whether there was an election. False means that no election was needed.
 
         Raises:
             PreferredLeaderNotAvailableError: The first replica is offline or not in sync.
@@ -312,13 +312,13 @@ class Partitions(PartitionCalls):
             replicas: For each partition, the broker IDs of its replicas, the preferred leader first. None cancels.
             timeout: Seconds to wait.
             wait: Wait until the moves are finished.
-            keep_replication_factor: Refuse moves that change the number of replicas (Kafka 4.1).
+            keep_replication_factor: Reject moves that change the number of replicas (Kafka 4.1).
 
         Raises:
             InvalidReplicaAssignmentError: A broker does not exist.
             NoReassignmentInProgressError: There is no move to cancel.
-            KafkaTimeoutError: The moves are not finished yet. The brokers continue with them.
-            CombinedError: Some moves were refused.
+            KafkaTimeoutError: The moves are not finished yet. The brokers continue to move the replicas.
+            CombinedError: Some moves were rejected.
         """
         run(self._reassign(replicas, timeout, wait, keep_replication_factor))
 
@@ -351,7 +351,9 @@ class Partitions(PartitionCalls):
         return run(self._log_dirs(brokers, partitions, timeout))
 
     def alter_replica_log_dirs(self, paths: Mapping[Replica, str], timeout: float | None = None) -> None:
-        """Move replicas to other log directories of their brokers (Kafka 1.1). The brokers copy the logs afterwards.
+        """Move replicas to other log directories of their brokers (Kafka 1.1).
+
+        The brokers copy the logs after the call has returned.
 
         Args:
             paths: For each replica, the path of the directory.

@@ -31,9 +31,9 @@ class QuotaEntity:
     """What a quota applies to: a user, a client ID, both together, or an IP address.
 
     Args:
-        user: Name of a user, or a QuotaName. None is no part of the entity.
-        client_id: A client ID, likewise.
-        ip: An IP address, likewise.
+        user: Name of a user, or a QuotaName. None means that the entity has no user.
+        client_id: A client ID or a QuotaName, or None.
+        ip: An IP address or a QuotaName, or None.
     """
 
     user: str | QuotaName | None = None
@@ -83,9 +83,9 @@ class Quotas(QuotaCalls):
         """Return quotas (Kafka 2.6).
 
         Args:
-            entity: Return quotas whose entity has these parts. The default is all quotas.
+            entity: Return the quotas of entities that have these parts. The default is all quotas.
             timeout: Seconds to wait.
-            strict: Leave out entities that have further parts.
+            strict: Leave out entities that also have other parts.
 
         Returns:
             For each entity, its quotas by name, such as `producer_byte_rate`.

@@ -35,7 +35,7 @@ class NewTopic:
         replication_factor: Number of replicas of each partition. -1 is the default of the brokers.
         configs: Topic settings by name, such as `{"retention.ms": "60000"}`.
         assignments: For each partition, the broker IDs of its replicas, the preferred leader first. The brokers assign
-            the replicas by default. Do not pass the two numbers together with this.
+            the replicas by default. If you pass this, leave out the two numbers.
     """
 
     partitions: int = -1
@@ -82,8 +82,8 @@ class PartitionInfo:
         isr: Broker IDs of the in-sync replicas.
         leader_epoch: Epoch of the leader, or -1 if it is unknown (Kafka 2.1).
         offline: Broker IDs of the replicas that are offline (Kafka 1.0).
-        eligible_leaders: Broker IDs that can become leader although they are not in sync (KIP-966, Kafka 4.0).
-        last_known_eligible: Broker IDs that were in sync last (KIP-966, Kafka 4.0).
+        eligible_leaders: Broker IDs of replicas that are not in sync but can become leader (KIP-966, Kafka 4.0).
+        last_known_eligible: Broker IDs of the replicas that were in sync last (KIP-966, Kafka 4.0).
     """
 
     partition: int
@@ -102,7 +102,7 @@ class TopicDescription:
 
     Attributes:
         topic_id: ID of the topic, or None if the brokers are older than Kafka 2.8.
-        authorized_operations: What the user may do with the topic, if it was requested.
+        authorized_operations: Operations that the user may perform on the topic, if they were requested.
     """
 
     name: str
@@ -300,8 +300,8 @@ class Topics(TopicCalls):
         Args:
             topics: Names of topics.
             timeout: Seconds to wait.
-            ids: Topic IDs, which a topic that was created again under the same name does not share (Kafka 2.8).
-            wait: Wait until no broker knows the topics. The default is until one broker does not know them.
+            ids: Topic IDs. A topic that was created again under the same name has a new ID (Kafka 2.8).
+            wait: Wait until no broker knows the topics any more. By default, wait for one broker only.
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
@@ -350,7 +350,7 @@ class Topics(TopicCalls):
             topics: Names of topics.
             timeout: Seconds to wait.
             ids: IDs of further topics (Kafka 3.1).
-            authorized_operations: Also return what the user may do with each topic (Kafka 2.3).
+            authorized_operations: Also return the operations that the user may perform on each topic (Kafka 2.3).
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
@@ -415,7 +415,7 @@ def _asking(operations: bool) -> dict[str, bool]:
 
 
 def _validating(validate_only: bool) -> dict[str, bool]:
-    """Return the field for a check. Version 0 of CreateTopics does not have it."""
+    """Return the field `validateOnly`. Version 0 of CreateTopics does not have this field."""
     return {"validateOnly": True} if boolean("validate_only", validate_only) else {}
 
 

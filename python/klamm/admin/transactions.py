@@ -1,4 +1,4 @@
-"""Producers and transactions: describe and list them, and repair what hangs (KIP-664)."""
+"""Producers and transactions: describe and list them, and abort hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True)
 class FencedProducer:
-    """The producer ID and the epoch with which older producers were fenced."""
+    """The producer ID and the new epoch, which fences older producers."""
 
     producer_id: int
     producer_epoch: int
@@ -247,8 +247,8 @@ class Transactions(TransactionCalls):
     ) -> None:
         """Abort a transaction that hangs in a partition, because its coordinator does not know it (Kafka 3.0).
 
-        `describe_producers` returns the three numbers. A transaction that its coordinator knows is aborted by
-        `fence_producers`.
+        `describe_producers` returns the three numbers. If the coordinator knows the transaction, use `fence_producers`
+        instead.
 
         Args:
             partition: The partition.
@@ -274,7 +274,9 @@ class Transactions(TransactionCalls):
         commit: bool,
         force: bool = False,
     ) -> None:
-        """Write the markers that end a transaction, past its coordinator. Only for repairs: this can lose atomicity.
+        """Write the markers that end a transaction without asking its coordinator.
+
+        Use it only for repairs, because the transaction may no longer be atomic.
 
         Args:
             partitions: The partitions.
@@ -283,7 +285,7 @@ class Transactions(TransactionCalls):
             coordinator_epoch: Epoch of the coordinator.
             timeout: Seconds to wait.
             commit: Commit the records, or abort them.
-            force: Has to be True.
+            force: Must be True.
 
         Raises:
             ArgumentError: `force` is not True.
@@ -291,7 +293,7 @@ class Transactions(TransactionCalls):
         """
         if force is not True:
             raise ArgumentError(
-                "writing transaction markers bypasses the coordinator", hint="pass force=True if that is what you want"
+                "writing transaction markers bypasses the coordinator", hint="to write them anyway, pass force=True"
             )
         run(self._write_markers(partitions, (producer_id, producer_epoch, coordinator_epoch), commit, timeout))
 
@@ -307,7 +309,7 @@ class Transactions(TransactionCalls):
         return run(self._fence(transactional_ids, timeout))
 
     def force_terminate_transaction(self, transactional_id: str, timeout: float | None = None) -> None:
-        """Abort the open transaction of a transactional ID, also one that is prepared (two-phase commit, KIP-939)."""
+        """Abort the open transaction of a transactional ID, even if it is prepared (two-phase commit, KIP-939)."""
         run(self._fence([transactional_id], timeout))
 
 
@@ -359,7 +361,7 @@ class AsyncTransactions(TransactionCalls):
     ) -> None:
         if force is not True:
             raise ArgumentError(
-                "writing transaction markers bypasses the coordinator", hint="pass force=True if that is what you want"
+                "writing transaction markers bypasses the coordinator", hint="to write them anyway, pass force=True"
             )
         await self._write_markers(partitions, (producer_id, producer_epoch, coordinator_epoch), commit, timeout)
 

@@ -34,7 +34,7 @@ HASHES = {ScramMechanism.SHA_256: "sha256", ScramMechanism.SHA_512: "sha512"}
 
 @dataclass(frozen=True)
 class ScramCredential:
-    """What a broker tells about a password: its mechanism and the number of hash iterations."""
+    """A password as a broker describes it: its mechanism and the number of hash iterations."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -210,7 +210,8 @@ class Users(UserCalls):
 
         Raises:
             DelegationTokenAuthDisabledError: The brokers have no `delegation.token.secret.key`.
-            DelegationTokenRequestNotAllowedError: The connection is not authenticated, or with a token.
+            DelegationTokenRequestNotAllowedError: The connection is not authenticated, or is authenticated with a
+                token.
         """
         return run(self._new_token(owner, renewers, max_lifetime_ms, timeout))
 

@@ -16,7 +16,9 @@ Line = tuple[str, bytes]
 
 
 def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
-    """Generate lines of three services, in order of time. One line in 200 has no timestamp, one in 200 an unknown system.
+    """Generate lines of three services, in order of time.
+
+    One line in 200 has no timestamp, and one in 200 has an unknown system.
 
     Args:
         count: Number of lines.
@@ -37,7 +39,7 @@ def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
 
 
 def of_folder(folder: Path) -> Iterator[Line]:
-    """Read the lines of all `*.log` files; the system is the file name up to the first underscore, as in `System_2k.log`."""
+    """Read the lines of all `*.log` files. The system is the part of the file name before the first underscore."""
     for path in sorted(folder.glob("*.log")):
         lines = path.read_bytes().split(b"\n")
         for line in lines if lines[-1] else lines[:-1]:

@@ -6,9 +6,10 @@ It reads a topic of source lines. The key is the path of the file, such as `json
 package it counts lines and bytes, finds the most frequent identifiers, and writes one row to a second topic: key `json`, value
 `{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
 
-It reads the topic to its end and stops. Started again with the same checkpoint, it continues with new records. Counts are exact,
-because Spark commits its state and the offsets together. Every batch writes the totals so far (output mode complete, because Spark
-has no update mode for Python data sources). So the last row of a package is correct even if a batch was repeated.
+It reads the topic to its end and stops. If you start it again with the same checkpoint, it continues with new records.
+Counts are exact, because Spark commits its state and the offsets together. Every batch writes the totals so far (output
+mode complete, because Spark has no update mode for Python data sources). So the last row of a package is correct even
+if a batch was repeated.
 """
 
 from __future__ import annotations

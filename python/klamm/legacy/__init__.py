@@ -20,8 +20,8 @@ A frame includes its length prefix. A response does not name its type, so decodi
 `multiproduce`. Error codes are 0 none, 1 offset out of range, 2 invalid message, 3 wrong partition, 4 invalid fetch size, and -1 any
 other error.
 
-Offsets count bytes: the next message begins where this one ends. Messages that were compressed together share one `offset` and one
-`next_offset`; `index` numbers them.
+Offsets count bytes: the next message begins where this one ends. Messages that were compressed together have the same
+`offset` and `next_offset`, and different values of `index`.
 
 Decoding raises `DecodeError` with the field path and the byte offset. Encoding raises `ConfigError` for an invalid value and
 `ArgumentError` for a wrong type. The wire format is that of brokers 0.6.1 and 0.7.0 to 0.7.2; docs/legacy.md describes it.

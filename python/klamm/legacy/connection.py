@@ -26,7 +26,8 @@ def address(text: str) -> tuple[str, int]:
     if "://" in text:
         # The message does not show the address, because it can contain a password.
         raise ConfigError(
-            "the list of brokers has a URL", hint="write host:port; Kafka before 0.8 has neither TLS nor logins"
+            "the address of a broker of Kafka 0.6 or 0.7 cannot have a protocol",
+            hint="write host:port; Kafka before 0.8 has neither TLS nor logins",
         )
     return parse_address(text.strip())
 
@@ -82,7 +83,8 @@ class Connection:
     def request(self, request_type: str, parts: list[Part]) -> bytes:
         """Send a request and return the response without its length prefix.
 
-        If the broker closed the connection while it was idle, this opens a new one. That is safe because these requests only read.
+        If the broker closed the connection while it was idle, this opens a new one. Sending the request again is safe,
+        because these requests only read.
         """
         frame = encode_request({"type": request_type, "parts": parts})  # type: ignore[typeddict-item]
         start = time.monotonic()
@@ -105,7 +107,7 @@ class Connection:
             return self._core.is_open()
 
     def ask(self, request_type: str, parts: list[Part]) -> None:
-        """Send a request whose response `answer` returns."""
+        """Send a request. `answer` returns its response."""
         self.send(encode_request({"type": request_type, "parts": parts}))  # type: ignore[typeddict-item]
 
     def answer(self, timeout: float | None) -> bytes:
@@ -121,7 +123,7 @@ class Connection:
             self._core.close()
 
     def abort(self) -> None:
-        """Close the connection without waiting for a request of another thread, which fails."""
+        """Close the connection. If another thread waits for a response, its request fails."""
         self._closed = True
         self._core.close()
 

@@ -72,7 +72,7 @@ class Fetched(NamedTuple):
 
 
 class _LazyFetched(NamedTuple):
-    """As `Fetched`, but Python objects for the messages are created on access."""
+    """Like `Fetched`, but creates the Python object for a message when the message is accessed."""
 
     messages: Collection[Message07]
     next_offset: int
@@ -137,8 +137,9 @@ class Consumer07(Closing):
         Args:
             topic: Name of the topic.
             partition: Number of the partition on this broker.
-            before: Only segments last written before this time: milliseconds since 1970 or a `datetime` with a time zone. -1 (the
-                default) returns all, -2 only the earliest. The end of the log counts as written now.
+            before: Return only segments that were last written before this time: milliseconds since 1970 or a
+                `datetime` with a time zone. -1 (the default) returns all, -2 only the earliest. The end of the log
+                counts as written now.
             max_number: Maximum number of offsets. Default 1.
 
         Raises:
@@ -160,8 +161,8 @@ class Consumer07(Closing):
     def partitions(self, topic: str) -> list[int]:
         """Return the numbers of the broker's partitions of a topic, including empty ones.
 
-        Brokers have no request that lists partitions. This fetches from each number until the broker rejects one. For an
-        unknown topic, brokers accept their default number of partitions.
+        Brokers have no request that lists partitions. This method fetches from partition 0, 1 and so on, until the
+        broker rejects a number. For an unknown topic, a broker accepts as many partitions as it creates by default.
         """
         found: list[int] = []
         with suppress(UnknownTopicOrPartitionError):
@@ -176,7 +177,7 @@ class Consumer07(Closing):
         return self._one(topic, partition, EARLIEST)
 
     def latest(self, topic: str, partition: int) -> int:
-        """Return the end of the log, as far as the broker has flushed it."""
+        """Return the end of the flushed part of the log."""
         return self._one(topic, partition, LATEST)
 
     def _one(self, topic: str, partition: int, which: int) -> int:
@@ -186,7 +187,7 @@ class Consumer07(Closing):
         return found[0]
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
-        """Fetch messages from the byte offset of a message on; none at the end of the log.
+        """Fetch messages from the byte offset of a message. At the end of the log, return none.
 
         Raises:
             OffsetInMessageError: No message begins at this offset.
@@ -199,7 +200,7 @@ class Consumer07(Closing):
     def multi_fetch(self, positions: Sequence[tuple[str, int, int]]) -> list[Fetched]:
         """Fetch from more than one partition with one request.
 
-        If the responses would exceed `max_fetch_size`, more requests are used.
+        If the responses would exceed `max_fetch_size`, send more than one request.
 
         Args:
             positions: Topic, partition and byte offset of each fetch.

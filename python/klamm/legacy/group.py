@@ -56,7 +56,7 @@ _DUPLICATE_AFTER = 1.5  # session timeouts after which a member with the same ID
 
 
 class GroupConsumer07(Closing):
-    """A member of a Kafka 0.7 consumer group. Its fellow members may be Java consumers.
+    """A member of a Kafka 0.7 consumer group. The other members may be Java consumers.
 
     A background thread maintains the membership: it registers the member, follows changes of the group, and releases and claims
     partitions. If the ZooKeeper session expires, the member gives up its partitions at once.
@@ -72,14 +72,14 @@ class GroupConsumer07(Closing):
         topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass one of `topics`, `whitelist` and
             `blacklist`.
         whitelist: Regular expression; reads the topics whose whole name matches. As in Java, `,` means `|`, and blanks and outer
-            quotes are removed. Syntax that Java or Python cannot read is refused.
+            quotes are removed. Syntax that Java or Python cannot read raises `ConfigError`.
         blacklist: Regular expression, as `whitelist`; reads the topics whose whole name does not match.
         streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with more
             streams gets more partitions.
         consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time. If another
             member has the same id, `poll` raises `KafkaError`.
-        auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has it: "earliest" (the
-            default) or "latest".
+        auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has that offset:
+            "earliest" (the default) or "latest".
         auto_commit_interval: Seconds between commits. Default 10. None commits only in `commit`, on reassignment and on close.
         fetch_size: As for `Consumer07`, in bytes.
         max_fetch_size: As for `Consumer07`, in bytes.
@@ -225,7 +225,7 @@ class GroupConsumer07(Closing):
                     apply(time.monotonic())
 
     def _process_inputs(self) -> None:
-        """Apply what happened; the caller holds the lock.
+        """Apply the events that have arrived. The caller holds the lock.
 
         Both threads call this, because an operation of ZooKeeper may block the membership thread.
         """
@@ -341,7 +341,7 @@ class GroupConsumer07(Closing):
         return Consumer07(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **self._reader_options)
 
     def _note_reset(self, reader: Reader, offset: int) -> None:
-        """Commit the offset that replaces one that is missing or no longer in the log. The caller holds the lock."""
+        """Commit a new offset if the committed one is missing or no longer in the log. The caller holds the lock."""
         self._process_inputs()
         if self._readers.assigned.get(reader.partition) is reader:
             reader.stored = offset  # no message is lost with this commit: a reader without it resets again
@@ -360,14 +360,12 @@ class GroupConsumer07(Closing):
         Returns:
             Messages, or an empty list if none arrived in time.
 
-        Raises:
-            NetworkError: A broker has not been reachable for `timeout` seconds of the constructor. The next call returns messages of
-                other brokers.
-            KafkaTimeoutError: A broker has not responded for `timeout` seconds of the constructor. As `NetworkError`.
-            ConfigError: For `timeout` seconds of the constructor, no broker has ever registered in this ZooKeeper.
-            ClosedError: This consumer is closed.
-            KafkaError: The membership has failed, another member has the same id, or a member has registered an expression that
-                this client cannot read. After the latter two, `poll` may be called again.
+        Raises: NetworkError: A broker has been unreachable for the `timeout` of the constructor. The next call returns
+            messages of other brokers. KafkaTimeoutError: A broker has not responded for `timeout` seconds of the
+            constructor. As `NetworkError`. ConfigError: For `timeout` seconds of the constructor, no broker has ever
+            registered in this ZooKeeper. ClosedError: This consumer is closed. KafkaError: The membership has failed,
+            another member has the same id, or a member has registered an expression that this client cannot read. In
+            the last two cases, you can call `poll` again.
         """
         self._check()
         self._error_at_poll = sys.exc_info()[1]
@@ -398,7 +396,7 @@ class GroupConsumer07(Closing):
                 yield message
 
     def _raise_problem(self) -> None:
-        """Raise the reason why the member gets no partitions: at first, and then once each `timeout` seconds."""
+        """Raise the reason why the member gets no partitions, first at once and then every `timeout` seconds."""
         now = time.monotonic()
         unreadable, duplicate_for = self._member.problem(now)
         error = None
@@ -421,7 +419,7 @@ class GroupConsumer07(Closing):
             raise error
 
     def _check_brokers(self) -> None:
-        """Raise if the member has no partition because its ZooKeeper is not that of any broker."""
+        """Raise if the member has no partition because no broker uses this ZooKeeper."""
         now = time.monotonic()
         if self._readers.assigned:
             self._idle_at = float("inf")
@@ -441,7 +439,7 @@ class GroupConsumer07(Closing):
             )
 
     def assignment(self) -> dict[Partition, int]:
-        """Return the assigned partitions, (topic, broker, partition), each with the number of its stream."""
+        """Return the assigned partitions as `(topic, broker, partition)`, each with the number of its stream."""
         self._check()
         with self._lock:
             self._process_inputs()
@@ -468,7 +466,7 @@ class GroupConsumer07(Closing):
                 raise self._lost()
 
     def _commit(self, timeout: float | None) -> None:
-        """Commit what is finished, and wait. The caller holds the lock."""
+        """Commit the offsets of finished messages, and wait. The caller holds the lock."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._process_inputs()
         self._note(time.monotonic(), self._finished())
@@ -495,9 +493,10 @@ class GroupConsumer07(Closing):
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
         """Commit the offsets and leave the group, which releases the partitions at once. A second close does nothing.
 
-        All messages of a `poll` count as finished, unless an exception that was raised after that poll is still being handled. This
-        is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and `ExitStack`. The last message of a
-        loop that was left early never counts as finished. A `with` statement always knows whether the block raised.
+        All messages of a `poll` count as finished, unless an exception that was raised after that poll is still being
+        handled. This is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and
+        `ExitStack`. If a loop was left early, its last message does not count as finished. A `with` statement always
+        knows whether the block raised.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.
@@ -505,7 +504,7 @@ class GroupConsumer07(Closing):
                 decides as described above.
 
         Raises:
-            KafkaError: As `commit`. The consumer is closed anyway.
+            KafkaError: As `commit`. The consumer is closed in any case.
         """
         error = sys.exc_info()[1]
         if error is None and not threading.main_thread().is_alive():
@@ -555,7 +554,7 @@ class GroupConsumer07(Closing):
             raise ClosedError("this consumer is closed", hint="create a new one")
         if self._failure is not None:
             raise KafkaError(
-                f"consumer {self.member_id} has left its group after an error: {self._failure!r}",
+                f"consumer {self.member_id} left its group after this error: {self._failure!r}",
                 hint="create a new consumer",
             ) from self._failure
 
@@ -574,7 +573,7 @@ def _check_topic(topic: str, streams: int) -> None:
 
 
 def _matching(pattern: str, names: list[str]) -> tuple[str, list[str] | None, str | None]:
-    """Return the names that a member's expression matches, or why it cannot be read."""
+    """Return the names that a member's expression matches, or the reason why the expression is invalid."""
     try:
         matches = compile_filter(rewrite(pattern))
     except ConfigError as error:

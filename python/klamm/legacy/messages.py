@@ -11,7 +11,7 @@ class _Partition(TypedDict):
 
 
 class Part(_Partition, total=False):
-    """What a request asks of one partition.
+    """The part of a request for one partition.
 
     `produce` and `multiproduce` requests have `message_set`, and partition -1 lets the broker choose. `fetch` and `multifetch` requests
     have `offset` and `max_size`, both in bytes. `offsets` requests have `time` (-1 latest, -2 earliest) and `max_number`.

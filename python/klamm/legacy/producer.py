@@ -51,7 +51,7 @@ def default_partitioner(key: Any, count: int) -> int:
 
 
 def _raise(failures: list[KafkaError]) -> None:
-    """Raise one error for the failures of more than one broker."""
+    """Raise one error if more than one broker has failed."""
     if len(failures) > 1:
         first = failures[0]
         raise type(first)("; ".join(failure.message for failure in failures), hint=first.hint) from first
@@ -62,10 +62,11 @@ def _raise(failures: list[KafkaError]) -> None:
 class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
-    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent once it is written to the socket:
-    when `send` returns, or when `flush` returns if `batch_messages` is above 1. A broker rejects a message by closing the
-    connection. Messages that it has not read by then are lost too. The next write, at the earliest, raises `NetworkError` with the
-    number of messages that may be lost. klamm does not send them again, so there are no duplicates.
+    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent once it is written to
+    the socket. That is when `send` returns, or, if `batch_messages` is above 1, when `flush` returns. A broker rejects
+    a message by closing the connection. The messages that the broker has not read by then are lost too. The next write,
+    at the earliest, raises `NetworkError` with the number of messages that may be lost. klamm does not send them again,
+    so there are no duplicates.
 
     `flush(confirm=True)` sends each broker a request that it does answer. When it returns, the brokers have read all messages and
     rejected none. One exception remains: 0.7.2 silently drops a message set with a message above its `max.message.size`.
@@ -85,7 +86,7 @@ class Producer07(Closing):
         timeout: Seconds for each connect and write. Default 10. None waits forever.
 
     Raises:
-        ConfigError: An argument has an invalid value, or does not fit another one.
+        ConfigError: An argument has an invalid value, or contradicts another argument.
 
     Example:
         with klamm.legacy.Producer07("old:9092") as producer:
@@ -140,7 +141,8 @@ class Producer07(Closing):
         Raises:
             NetworkError: A connection broke; the error says how many messages may be lost.
             KafkaTimeoutError: The write did not complete in time.
-            ConfigError: The partition does not exist, or does not fit `brokers`; or the topic's name is not ASCII.
+            ConfigError: The partition does not exist, `brokers` has more than one broker, or the topic's name is not
+                ASCII.
             ClosedError: This producer is closed.
         """
         self.send_many(topic, [payload], key=key, partition=partition)
@@ -180,7 +182,7 @@ class Producer07(Closing):
             raise ClosedError("this producer is closed", hint="create a new one")
 
     def _choose(self, topic: str, key: Any, partition: int | None) -> tuple[Address | None, int]:
-        """Return the broker and partition for a message; no broker if any of them will do."""
+        """Return the broker and partition for a message. If every broker is suitable, return no broker."""
         if self._registry is None:
             if partition is not None and len(self._brokers or ()) != 1:
                 raise ConfigError(
@@ -251,7 +253,7 @@ class Producer07(Closing):
 
     @property
     def unconfirmed(self) -> int:
-        """Return the number of messages that were written but not confirmed, and so may be lost."""
+        """Return the number of messages that were written but not confirmed. These messages may be lost."""
         with self._lock:
             return sum(self._unconfirmed.values())
 
@@ -272,7 +274,7 @@ class Producer07(Closing):
             self._confirm()
 
     def _confirm(self) -> None:
-        """Ask all brokers at once, so that one that does not respond delays no other."""
+        """Send requests to all brokers at once, so that a broker that does not respond does not delay the others."""
         failures: list[KafkaError] = []
         waiting: list[Address] = []
         try:
@@ -308,7 +310,7 @@ class Producer07(Closing):
         """Write the batch and close the connections.
 
         Raises:
-            KafkaError: As `send`. The producer is closed anyway.
+            KafkaError: As `send`. The producer is closed in any case.
         """
         with self._lock:
             if self._closed:

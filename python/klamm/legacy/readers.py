@@ -1,7 +1,7 @@
 """The assigned partitions of a Kafka 0.7 group member: positions, fetched messages, and a thread for each broker.
 
-Each broker has its own thread, so that one that does not respond delays no other. A thread fetches again once all messages of its
-last fetch are delivered. The membership is in `group`.
+Each broker has its own thread, so that a broker that does not respond does not delay the others. A thread fetches again
+once all messages of its last fetch are delivered. The membership is in `group`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Reader:
 
 
 class Readers:
-    """The readers of the assigned partitions. Its methods need the lock, except `close`."""
+    """The readers of the assigned partitions. Callers of its methods hold the lock, except for `close`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Readers:
         self._lock = lock
         self._connect, self._reset, self._on_reset, self._timeout = connect, reset, on_reset, timeout
         self.changed = threading.Condition(lock)
-        """Notified of new messages and errors, of delivered messages, and of other partitions."""
+        """Notified when messages or errors arrive, when messages are delivered, and when the partitions change."""
         self.assigned: dict[Partition, Reader] = {}
         self._buffer: deque[tuple[Reader, GroupMessage]] = deque()
         self._buffered: Counter[int] = Counter()  # messages in the buffer, by broker
@@ -102,7 +102,7 @@ class Readers:
         return stopped
 
     def take(self, count: int) -> list[GroupMessage]:
-        """Return the next messages. They are finished at the next call of `finish_last`."""
+        """Return the next messages. The next call of `finish_last` finishes them."""
         messages: list[GroupMessage] = []
         while self._buffer and len(messages) < count:
             reader, message = self._buffer.popleft()
@@ -166,7 +166,7 @@ class Readers:
         self._drop(number)
 
     def _next(self, number: int) -> list[Reader]:
-        """Wait until the messages of the broker are delivered, and return its readers; none if the thread has to end."""
+        """Wait until the messages of the broker are delivered. Return its readers, or none if the thread has to end."""
         with self._lock:
             while self._buffered[number] > 0 and not self._is_closed:
                 self.changed.wait()
@@ -204,7 +204,7 @@ class Readers:
         return broker
 
     def _fetch(self, number: int, readers: list[Reader]) -> bool:
-        """Fetch with one request; return whether any message arrived."""
+        """Send one fetch request, and return whether any message arrived."""
         broker = self._broker(number)
         for reader in readers:
             if reader.offset is None:

@@ -43,7 +43,10 @@ class Registration:
         self._register()
 
     def remove(self, node: int) -> None:
-        """Remove a node that was killed. If ZooKeeper is away, it is removed when ZooKeeper is back."""
+        """Remove a node that was killed.
+
+        If ZooKeeper is unreachable, the node is removed when the connection is restored.
+        """
         with self._lock:
             self._down.add(node)
             with suppress(KafkaTimeoutError, NetworkError):
@@ -77,7 +80,10 @@ class Registration:
             del self._registered[path]
 
     def _register(self) -> None:
-        """Register what is not registered. If ZooKeeper is away, the next check does."""
+        """Register the nodes and topics that are not registered.
+
+        If ZooKeeper is unreachable, the next check registers them.
+        """
         from kazoo.exceptions import NodeExistsError
 
         with self._lock, suppress(KafkaTimeoutError, NetworkError):

@@ -1,7 +1,7 @@
 """White- and blacklists of Kafka 0.7: rewrites an expression as the Java consumer does, and reads it as Java does.
 
-All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into Python's. It
-refuses what one of the two engines cannot read, or reads in another way.
+All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into
+Python's. It rejects syntax that one of the two engines cannot read, or that they read differently.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _ANY = r"[\s\S]"
 
 
 def rewrite(expression: str) -> str:
-    """Return an expression as the Java consumer rewrites and registers it: `,` becomes `|`; blanks and outer quotes go."""
+    """Return an expression as the Java consumer rewrites and registers it.
+
+    `,` becomes `|`, and blanks and outer quotes are removed.
+    """
     expression = expression.strip(_SPACE).replace(",", "|").replace(" ", "")
     return expression.strip("\"'")
 
@@ -151,7 +154,7 @@ class _Translation:
         return f"{opening}{inner})", opening not in ("(?=", "(?!", "(?<=", "(?<!")
 
     def _escape(self) -> tuple[str, bool]:
-        """Translate what follows a backslash outside of brackets."""
+        """Translate an escape outside of brackets."""
         char = self._text[self._at : self._at + 1]
         if char in ("b", "B", "A", "Z", "z"):
             self._at += 1
@@ -256,7 +259,7 @@ class _Translation:
 
 
 def _outside(ranges: str) -> str:
-    """Return the ranges of the characters that are not in some ranges."""
+    """Return the complement of some ranges of characters."""
     pattern = re.compile(f"[{ranges}]")
     inside = [code for code in range(1 << 8) if pattern.match(chr(code))]
     found, start = "", 0

@@ -74,7 +74,9 @@ def disconnect(client: Any) -> None:
 
 
 def wait_for(result: Any, timeout: float | None, action: str) -> Any:
-    """Wait for the result of an asynchronous call of kazoo. While ZooKeeper is away, its synchronous calls would wait forever.
+    """Wait for the result of an asynchronous call of kazoo.
+
+    While ZooKeeper is unreachable, kazoo's synchronous calls would wait forever.
 
     Raises:
         KafkaTimeoutError: ZooKeeper did not answer in time.
@@ -95,7 +97,7 @@ def wait_for(result: Any, timeout: float | None, action: str) -> Any:
 
 
 def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool, timeout: float | None) -> None:
-    """Create a node and its missing parents, which get no data, as Kafka does."""
+    """Create a node and its missing parents. As in Kafka, the parents have no data."""
     from kazoo.exceptions import NodeExistsError, NoNodeError
 
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -144,8 +146,8 @@ def parse_broker(data: bytes) -> tuple[str, int]:
 class Registry:
     """The last known brokers and partitions of a cluster.
 
-    Watches refresh them in kazoo's threads, so that a caller waits for ZooKeeper only at the first use of a topic or broker. While
-    ZooKeeper is away, the last known values stay valid.
+    Watches refresh these values in kazoo's threads. A caller waits for ZooKeeper only at the first use of a topic or
+    broker. While ZooKeeper is unreachable, the last known values stay valid.
     """
 
     def __init__(self, hosts: str, timeout: float | None) -> None:
@@ -166,7 +168,7 @@ class Registry:
     def partitions(self, topic: str) -> list[tuple[int, int]]:
         """Return the partitions of a topic, (broker, partition), in order.
 
-        A new topic has partition 0 on every live broker. The partitions that brokers register are added to these.
+        A new topic has partition 0 on every live broker. The partitions that brokers register are added to this list.
         """
         path = f"/brokers/topics/{topic}"
         live = {number for number in self._numbers("/brokers/ids") if self._data(f"/brokers/ids/{number}")}
@@ -187,7 +189,10 @@ class Registry:
         return [int(name) for name in names if name.isdecimal()]
 
     def _data(self, path: str) -> bytes | None:
-        """Return the data of a node; None also if ZooKeeper is away and has not been asked before."""
+        """Return the data of a node.
+
+        Return None if there is no node, or if ZooKeeper is unreachable and the data was never read.
+        """
         data: bytes | None = self._value(path, is_list=False, needs_connection=True)
         return data
 
@@ -304,7 +309,7 @@ class ZooKeeperOffsets(Closing):
         self._path = f"/consumers/{group}/offsets"
 
     def read(self) -> dict[TopicPartition, int]:
-        """Return the committed offset, the next to read, of each partition.
+        """Return the committed offset of each partition, which is the next offset to read.
 
         Raises:
             KafkaTimeoutError: ZooKeeper did not answer in time.
@@ -328,14 +333,14 @@ class ZooKeeperOffsets(Closing):
         return found
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set committed offsets. Running members of the group overwrite them with their own.
+        """Set committed offsets. Running members of the group overwrite these offsets with their own.
 
         Args:
             offsets: The next offset to read of each partition.
 
         Raises:
-            KafkaTimeoutError: ZooKeeper did not answer in time. Some of the offsets may be written.
-            NetworkError: The connection to ZooKeeper broke. Some of the offsets may be written.
+            KafkaTimeoutError: ZooKeeper did not answer in time. Some of the offsets may have been written.
+            NetworkError: The connection to ZooKeeper broke. Some of the offsets may have been written.
         """
         deadline = self._deadline()
         for tp, offset in offsets.items():

@@ -1,4 +1,4 @@
-"""`AvroSerializer` and `AvroDeserializer`. fastavro encodes, decodes, and resolves writer to reader schemas.
+"""`AvroSerializer` and `AvroDeserializer`. fastavro encodes, decodes, and resolves the writer's schema to the reader's.
 
 Confluent's serializers write a value of the schema `"bytes"` without a length, and klamm does the same.
 """
@@ -35,13 +35,10 @@ T_co = TypeVar("T_co", covariant=True)
 class Parsed(NamedTuple):
     """A parsed Avro schema.
 
-    Attributes:
-        schema: The schema as the only field of a record, which has the same encoding. fastavro keeps the types of the references
-            only with a record.
-        name: Name of the record type, or of another type.
-        check: The check of the bytes of a value.
-        is_bytes: Whether values are written without a length.
-        fingerprint: The fingerprint in Avro's single-object encoding. A schema with references has none.
+    Attributes: schema: The schema as the only field of a record. The encoding is the same, but fastavro only keeps the
+        types of the references in a record. name: Name of the record type, or of another type. check: The check of the
+        bytes of a value. is_bytes: Whether values are written without a length. fingerprint: The fingerprint in Avro's
+        single-object encoding. A schema with references has none.
     """
 
     schema: Any
@@ -56,7 +53,7 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
 
     Args:
         schema: The schema.
-        references: The referenced schemas by name, each after those that it references.
+        references: The referenced schemas by name. Each schema comes after the schemas that it references.
 
     Raises:
         SchemaError: The schema is invalid.
@@ -114,7 +111,7 @@ class AvroSerializer(BaseSerializer[T]):
         use_schema_id: Write with the schema that has this ID.
         normalize_schemas: Let the registry compare and keep the schema in a normal form.
         subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and record name.
-        framing: How records say which schema they have; see docs/registry.md. Default "id".
+        framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
         to_dict: Function that converts a value to a dict first.
 
     Raises:
@@ -202,7 +199,7 @@ def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
 class AvroDeserializer(BaseDeserializer[T_co]):
     """Deserialize values of Avro schemas. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
 
-    The schema of the writer comes from the registry. A record becomes a dict, or what `to` says.
+    The schema of the writer comes from the registry. A record becomes a dict, or the type that `to` specifies.
 
     Args:
         registry: Client of the registry.

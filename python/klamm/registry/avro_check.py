@@ -1,8 +1,9 @@
 """Checks the bytes of an Avro value against its schema, before fastavro reads them and after fastavro wrote them.
 
-fastavro 1.13 has three faults with damaged or hostile bytes. It ends the process at a value that is nested 100,000 times. It
-allocates without limit for arrays of empty items. It accepts what the specification does not allow: negative branches of unions,
-too large numbers, and decimals with too many digits. The check takes less time than the reading, and knows the path of a field.
+fastavro 1.13 has three faults with damaged or hostile bytes. It ends the process if a value is nested 100,000 times. It
+allocates without limit for arrays of empty items. It accepts what the specification does not allow: negative branches
+of unions, too large numbers, and decimals with too many digits. The check takes less time than fastavro, and its errors
+have the path of the field.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ Check: TypeAlias = "Callable[[bytes, int], int]"
 """Function that checks the value at a position, and returns the position after the value."""
 
 MAX_EMPTY_ITEMS = 65_536
-"""Maximum number of items in an array or map whose items can have no bytes."""
+"""Maximum number of items in an array or map, if an item can have no bytes."""
 _MAX_VARINT = 10
 
 
 class Damaged(Exception):  # noqa: N818 - `checked` turns it into a SchemaError
-    """The bytes do not fit the schema. The path grows while the exception passes through the fields."""
+    """The bytes do not fit the schema. Each field adds its name to the path as the exception passes."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)
@@ -211,7 +212,7 @@ class _Compiler:
         return check
 
     def _blocks(self, schema: Any) -> Check:
-        """Return the check of an array or a map, which have their items in blocks."""
+        """Return the check of an array or a map, whose items are in blocks."""
         is_map = schema["type"] == "map"
         inner = schema["values" if is_map else "items"]
         item = self.compile(inner)
@@ -239,7 +240,7 @@ class _Compiler:
         return check
 
     def _least(self, schema: Any, path: tuple[str, ...]) -> int:  # noqa: PLR0911 - one for each kind of schema
-        """Return the minimum number of bytes of a value. It is exact for 0."""
+        """Return a lower bound for the number of bytes of a value. If the bound is 0, a value can have no bytes."""
         if isinstance(schema, list):
             return 1
         if isinstance(schema, str):

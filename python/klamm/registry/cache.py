@@ -1,7 +1,7 @@
 """The cache of a registry client. Schemas never change, so entries live until the cache is full; the latest versions can expire.
 
-Threads can share a cache. `klamm.registry.client` fills it. Decoders of other kinds can use it too: an entry is data without
-reference to a connection.
+Threads can share a cache. `klamm.registry.client` fills it. Other decoders can use it too, because an entry does not
+refer to a connection.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Cache:
-    """Values by key. The entry that was not used for the longest time is removed first.
+    """Values by key. The cache removes the least recently used entry first.
 
     Args:
         capacity: Maximum number of entries.

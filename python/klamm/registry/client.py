@@ -132,7 +132,7 @@ class _Registry(Requests):
         return await self._cached(("version", subject, version, deleted), fetch)  # type: ignore[no-any-return]
 
     async def _cached_latest(self, subject: str) -> RegisteredSchema:
-        """Return the latest version of a subject, which can be as old as `cache.latest.ttl.sec`."""
+        """Return the latest version of a subject. A cached version can be `cache.latest.ttl.sec` seconds old."""
 
         async def fetch() -> RegisteredSchema:
             return await self._get_version(subject, "latest")
@@ -140,7 +140,10 @@ class _Registry(Requests):
         return await self._cached(("latest", subject), fetch, self._settings.cache_latest_ttl)  # type: ignore[no-any-return]
 
     async def _resolve(self, schema: Schema) -> dict[str, Schema]:
-        """Return all schemas that a schema references, by name. A schema is listed after those that it references."""
+        """Return all schemas that a schema references, by name.
+
+        Each schema comes after the schemas that it references.
+        """
         resolved: dict[str, Schema] = {}
         seen: set[str] = set()
 
@@ -283,7 +286,9 @@ class SchemaRegistry(_Registry, BlockingRequests):
         self.close()
 
     def register(self, subject: str, schema: Schema, normalize: bool = False) -> RegisteredSchema:
-        """Register a schema as a new version of a subject. A schema that the subject already has keeps its version.
+        """Register a schema as a new version of a subject.
+
+        If the subject already has the schema, this returns the existing version.
 
         Args:
             subject: Name of the subject, such as "orders-value".
@@ -406,8 +411,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
             version: Version to compare with, or "latest". Default: the versions that the compatibility level requires.
             normalize: Compare the schemas in a normal form.
 
-        Returns:
-            A true value if the schema is compatible, and else a false value with the reasons.
+        Returns: A result that is true if the schema is compatible. Otherwise it is false and has the reasons.
 
         Raises:
             InvalidSchemaError: The registry cannot parse the schema.
@@ -443,7 +447,9 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._setting("config", subject, "PUT", _config_body(compatibility, normalize)))
 
     def delete_config(self, subject: str | None = None) -> None:
-        """Delete the configuration of a subject, so that the registry's applies, or reset the registry's own.
+        """Delete the configuration of a subject, so that the registry's configuration applies to it.
+
+        Without a subject, reset the registry's configuration.
 
         Args:
             subject: Name of the subject. Default: the whole registry.
@@ -466,7 +472,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         Args:
             mode: The mode.
             subject: Name of the subject. Default: the whole registry.
-            force: Allow IMPORT although there are schemas already.
+            force: Allow IMPORT even if the registry has schemas.
 
         Raises:
             InvalidSchemaError: The registry does not know or does not allow the mode.
@@ -474,7 +480,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         run(self._setting("mode", subject, "PUT", {"mode": mode}, force=force))
 
     def delete_mode(self, subject: str) -> None:
-        """Delete the mode of a subject, so that the registry's applies.
+        """Delete the mode of a subject, so that the registry's mode applies to it.
 
         Args:
             subject: Name of the subject.

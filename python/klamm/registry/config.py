@@ -73,7 +73,7 @@ _SOURCES = {
     "OAUTHBEARER": ("bearer.auth.issuer.endpoint.url", "bearer.auth.client.id", "bearer.auth.client.secret"),
     "CUSTOM": ("bearer.auth.token.provider",),
 }
-"""The keys that each value of `bearer.auth.credentials.source` needs."""
+"""The keys that each value of `bearer.auth.credentials.source` requires."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _basic(config: Mapping[str, Any], in_url: str | None) -> str | None:
 
 
 def _bearer_source(config: Mapping[str, Any]) -> str | None:
-    """Return where tokens come from, or None. Without the key that says so, the other keys decide."""
+    """Return the source of tokens, or None. If the key is not set, choose from the other keys."""
     check_function("bearer.auth.token.provider", config.get("bearer.auth.token.provider"))
     source = config.get("bearer.auth.credentials.source")
     if source is None:
@@ -258,7 +258,7 @@ def _endpoint(config: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def header_value(key: str, value: str) -> str:
-    """Return a value that can be sent in a header. The message of the error does not show it."""
+    """Return a value that can be sent in a header. If it cannot, the error message does not show the value."""
     if not value.isascii() or not value.isprintable() or not value:
         raise ConfigError(f"{key} has characters that cannot be sent", hint="a line break at the end is a usual cause")
     return value

@@ -1,6 +1,6 @@
 """The errors of `klamm.registry`, below `klamm.errors.KafkaError`.
 
-An error says what klamm asked the registry for and what the registry answered. No error contains a credential.
+An error says what klamm requested from the registry, and how the registry responded. No error contains a credential.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class RegistryTimeoutError(RegistryUnavailableError, KafkaTimeoutError):
 
 
 class RegistryAuthenticationError(SchemaRegistryError, AuthenticationError):
-    """The registry rejected the credentials, or they do not allow the request. The client does not retry."""
+    """The registry rejected the credentials, or the user is not authorized for the request.
+
+    The client does not retry.
+    """
 
 
 class SchemaNotFoundError(SchemaRegistryError):

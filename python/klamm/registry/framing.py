@@ -1,10 +1,10 @@
-"""Framings: how a record says which schema its key or value has.
+"""Framings: how a record stores the ID of the schema of its key or value.
 
 | framing | bytes |
 | --- | --- |
 | `id` | 0, four bytes of schema ID |
 | `guid` | 1, 16 bytes of schema GUID |
-| `header_id`, `header_guid` | the same in a record header, and the payload alone in the record |
+| `header_id`, `header_guid` | the same bytes in a record header; the record itself has only the payload |
 | `apicurio` | 0, eight bytes of schema ID |
 | `single_object` | C3 01, eight bytes of fingerprint (Avro only) |
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 Framing: TypeAlias = "Literal['id', 'guid', 'header_id', 'header_guid', 'apicurio', 'single_object']"
-"""How a serializer says which schema a record has."""
+"""Where a serializer stores the ID of a record's schema."""
 
 FRAMINGS = ("id", "guid", "header_id", "header_guid", "apicurio", "single_object")
 HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
@@ -33,7 +33,7 @@ _SINGLE_OBJECT = b"\xc3\x01"
 
 
 class Frame(NamedTuple):
-    """What a record says about its schema.
+    """The schema ID of a record, and where the payload starts.
 
     Attributes:
         schema: ID, GUID, or the fingerprint as eight bytes.
@@ -81,17 +81,17 @@ def _schema(source: bytes, id_bytes: int, where: str) -> tuple[int | str | bytes
         if len(source) >= end:
             return bytes(source[2:end]), end
     elif not magic:
-        raise SchemaError("there are no bytes, so no schema ID")
+        raise SchemaError("the value is empty, so it has no schema ID")
     else:
         raise SchemaError(
-            f"the first byte{where} is {magic[0]}, which starts no framing",
+            f"the first byte{where} is {magic[0]}, which is not the start of a known framing",
             hint="the record was not written by a serializer of a schema registry",
         )
     raise SchemaError(f"the framing{where} needs {end} bytes and has {len(source)}", hint="the record is truncated")
 
 
 def written(framing: Framing, schema_id: int, guid: str | None, indexes: tuple[int, ...] | None) -> bytes:
-    """Return the bytes before a payload, or in a header.
+    """Return the bytes that a serializer writes before the payload or into the header.
 
     Raises:
         SchemaError: The registry returned no GUID, or the ID is too large for the framing.

@@ -51,7 +51,7 @@ class Response(NamedTuple):
 
 
 class Requests:
-    """The part that the blocking and the asyncio client share."""
+    """The base class of the blocking and the asyncio client."""
 
     _settings: Settings
 
@@ -78,7 +78,7 @@ class Requests:
     async def _request(
         self, method: str, path: str, what: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
-        """Send a request and return the JSON of the response. `what` says for messages what klamm tried."""
+        """Send a request and return the JSON of the response. `what` describes the request in error messages."""
         if self._closed:
             raise ClosedError("the schema registry client is closed")
         chosen = {name: value for name, value in (query or {}).items() if value not in (None, False)}
@@ -156,7 +156,7 @@ class Requests:
 
 
 class BlockingRequests(Requests):
-    """Requests that wait in the calling thread. Threads can share the object."""
+    """Requests that wait in the calling thread. Threads can share one object."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -337,7 +337,7 @@ def _failed(what: str, url: str, error: RegistryUnavailableError) -> SchemaRegis
     if "CERTIFICATE" in error.message.upper():
         hint = "check ssl.ca.location, ssl.certificate.location and the host in url"
     if isinstance(error, RegistryTimeoutError):
-        hint += "; a larger timeout lets klamm wait longer"
+        hint += "; or increase the timeout"
     return type(error)(f"{what} failed: schema registry {url}: {error.message}", hint=hint, url=url)
 
 
@@ -349,7 +349,7 @@ def _refused(what: str, url: str, response: Response) -> SchemaRegistryError:
         kind = RegistryAuthenticationError
         hint = "check basic.auth.user.info or the bearer.auth.* keys"
         if status == 403:  # noqa: PLR2004 - HTTP's number
-            hint = "the credentials do not allow this; check the permissions of the user"
+            hint = "the user is not authorized; check its permissions"
     elif status == 404:  # noqa: PLR2004
         kind = SchemaNotFoundError
         hint = None if code is not None else "check that url is the address of a schema registry, with its path"
@@ -362,7 +362,7 @@ def _refused(what: str, url: str, response: Response) -> SchemaRegistryError:
         kind = RegistryUnavailableError
         hint = "check the registry; klamm tries max.retries times"
     elif 300 <= status < 400:  # noqa: PLR2004
-        hint = "klamm follows no redirect, so that credentials stay with the configured address; correct url"
+        hint = "set url to the final address: klamm follows no redirects, to send credentials only to the configured address"
     return kind(message, hint=hint, status=status, code=code, url=url)
 
 

@@ -160,7 +160,7 @@ class JsonSerializer(BaseSerializer[T]):
 class JsonDeserializer(BaseDeserializer[T_co]):
     """Deserialize JSON with a JSON Schema. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
 
-    An object becomes a dict, or what `to` says.
+    An object becomes a dict, or the type that `to` specifies.
 
     Args:
         registry: Client of the registry.

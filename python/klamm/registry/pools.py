@@ -1,4 +1,4 @@
-"""Pools of Protobuf descriptors: a file with its imports, ready to make messages of."""
+"""Pools of Protobuf descriptors: a file with its imports, from which messages can be created."""
 
 from __future__ import annotations
 

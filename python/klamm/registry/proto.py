@@ -1,8 +1,8 @@
-"""Text of .proto files to descriptors and back, for the syntaxes proto2 and proto3.
+"""Converts the text of .proto files to descriptors and back, for the syntaxes proto2 and proto3.
 
-protobuf's Python package has descriptors but no parser. The parser reads what decides how a message is encoded: messages, enums,
-fields, oneofs, maps and imports. It skips services, extensions and custom options. protobuf itself resolves and checks names and
-numbers when `klamm.registry.protobuf` adds a file to a pool.
+protobuf's Python package has descriptors but no parser. The parser reads everything that affects how a message is
+encoded: messages, enums, fields, oneofs, maps and imports. It skips services, extensions and custom options. protobuf
+itself resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 def parse(text: str, name: str = "schema.proto") -> descriptor_pb2.FileDescriptorProto:
-    """Return the descriptor of a .proto file. Names of types are as written, not resolved.
+    """Return the descriptor of a .proto file. Names of types are not resolved.
 
     Args:
         text: The text of the file.
@@ -182,7 +182,7 @@ class _Parser:
             self._at += 1
 
     def _option(self, options: Any) -> None:
-        """Read `name = value`. Options that decide nothing about the encoding and custom ones are skipped."""
+        """Read `name = value`. Custom options, and options that do not affect the encoding, are skipped."""
         is_custom = self._accept("(")
         name = self._take("name")
         if is_custom:
@@ -243,7 +243,7 @@ class _Parser:
             message.oneof_decl.add(name=f"_{field.name}")
 
     def _skipped(self, message: Any) -> bool:
-        """Read what is neither a type nor a field. Returns whether there was something to read."""
+        """Read a statement that is neither a type nor a field. Returns whether there was one."""
         if self._accept("option"):
             self._option(message.options)
             self._expect(";")

@@ -42,7 +42,7 @@ class Parsed(NamedTuple):
     Attributes:
         file: Descriptor of the file.
         pool: The pool that has the file and everything that it imports.
-        classes: Classes of the messages that were needed, by their position in the file.
+        classes: Message classes that were created so far, by their position in the file.
     """
 
     file: Any
@@ -67,8 +67,8 @@ class Parsed(NamedTuple):
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
         """Return the descriptor of the message of a record.
 
-        Java's serializer does not count the types of map fields, and the serializers of other languages do. The name of the
-        expected message decides, or that a record is never a map entry.
+        Java's serializer does not count the types of map fields, and the serializers of other languages do. If both
+        interpretations are possible, the name of the expected message decides. A record is never a map entry.
         """
         try:
             found = self.message(indexes)
@@ -118,7 +118,7 @@ def _indexes(message: Any) -> tuple[int, ...]:
 
 
 def _text(file: Any) -> str:
-    """Return a file as a registry takes it: as text, or serialized if the text would lose something."""
+    """Return a file in the form for a registry: as text, or serialized if the text cannot represent it."""
     original = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     text = to_text(original)
     try:
@@ -130,7 +130,7 @@ def _text(file: Any) -> str:
 
 
 def _plain(file: Any) -> Any:
-    """Return a descriptor without what two compilers write differently: names of types and JSON names."""
+    """Return a descriptor without the parts that compilers write differently: names of types and JSON names."""
     plain = descriptor_pb2.FileDescriptorProto()
     plain.CopyFrom(file)
     plain.ClearField("source_code_info")
@@ -370,7 +370,10 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
 
 
 def _class_of(parsed: Parsed, wanted: Any, indexes: tuple[int, ...]) -> Any:
-    """Return the class of dynamic messages. A reader schema has the message under its name, perhaps at another position."""
+    """Return the class of dynamic messages.
+
+    A reader schema has a message of the same name, but its position can differ.
+    """
     found = parsed.classes.get(indexes)
     if found is None:
         try:

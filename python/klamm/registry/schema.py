@@ -20,7 +20,7 @@ SchemaType: TypeAlias = "Literal['AVRO', 'JSON', 'PROTOBUF']"
 CompatibilityLevel: TypeAlias = (
     "Literal['NONE', 'BACKWARD', 'BACKWARD_TRANSITIVE', 'FORWARD', 'FORWARD_TRANSITIVE', 'FULL', 'FULL_TRANSITIVE']"
 )
-"""Which earlier versions a new version of a subject must be compatible with, and in which direction."""
+"""The earlier versions with which a new version of a subject must be compatible, and in which direction."""
 
 Mode: TypeAlias = "Literal['READWRITE', 'READONLY', 'READONLY_OVERRIDE', 'IMPORT']"
 """Whether a subject accepts new schemas."""
@@ -74,7 +74,7 @@ class Schema:
             raise unexpected(f"without a valid schema: {type(error).__name__}: {error}") from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the schema as a request to the registry contains it."""
+        """Return the schema in the form for a request to the registry."""
         fields: dict[str, Any] = {"schema": self.text}
         if self.type != "AVRO":
             fields["schemaType"] = self.type
@@ -85,7 +85,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """A schema with its place in the registry.
+    """A schema with its ID, subject and version in the registry.
 
     Attributes:
         schema: The schema.
@@ -119,7 +119,7 @@ class Compatibility:
 
 
 def unexpected(how: str) -> SchemaRegistryError:
-    """Return the error for a response that a registry does not send."""
+    """Return the error for a response that does not come from a registry."""
     return SchemaRegistryError(
         f"the schema registry sent a response {how}", hint="check that `url` is the address of a schema registry"
     )

@@ -1,8 +1,8 @@
-"""What the serializers and deserializers of all formats share: subjects, registration, framing, caching and errors.
+"""The base classes of all serializers and deserializers: subjects, registration, framing, caching and errors.
 
-A format adds how a schema is parsed and how a value is encoded or decoded. Producers and consumers call `serialize` and
-`deserialize` with topic and headers; `klamm.hooks` does that. A program can also call them itself. A registry client of either
-style works: where a lookup would block an event loop, `prepare` runs before.
+A format adds the parsing of schemas, and the encoding or decoding of values. Producers and consumers call `serialize`
+and `deserialize` with topic and headers; `klamm.hooks` does that. A program can also call them itself. Blocking and
+asyncio registry clients both work. If a lookup would block an event loop, `prepare` runs first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class _Serde:
-    """The part that serializers and deserializers share."""
+    """The base class of serializers and deserializers."""
 
     schema_type: SchemaType
 
@@ -53,7 +53,7 @@ class _Serde:
         if isinstance(self.registry, AsyncSchemaRegistry):
             coroutine.close()
             raise ConfigError(
-                "the schema is not known yet, and an AsyncSchemaRegistry cannot be asked without await",
+                "the schema is not known yet, and an AsyncSchemaRegistry can only be used with await",
                 hint="use it with an AsyncProducer or AsyncConsumer, await prepare(...) first, or use a SchemaRegistry",
             )
         return run(coroutine)
@@ -67,7 +67,7 @@ class _Serde:
         return await asyncio.to_thread(lambda: run(make()))
 
     async def _parsed(self, registered: RegisteredSchema) -> Any:
-        """Return the parsed form of a schema, with what it references."""
+        """Return the parsed form of a schema, including its references."""
         schema = registered.schema
         where = registered.id if registered.id >= 0 else registered.guid
         if schema.type != self.schema_type:
@@ -117,7 +117,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         if (auto_register_schemas and is_given) or (use_latest_version and use_schema_id is not None):
             raise ConfigError(
                 "auto_register_schemas, use_latest_version and use_schema_id exclude each other",
-                hint="use_latest_version and use_schema_id write with a schema that is registered already",
+                hint="with use_latest_version or use_schema_id, the serializer uses a registered schema",
             )
         if schema is None and not is_given:
             raise ConfigError("the serializer has no schema", hint="pass a schema, or set use_latest_version=True")
@@ -190,7 +190,10 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return self._known(self._key(value, topic, field)) is not None
 
     def _key(self, value: Any, topic: str | None, field: Field) -> tuple[Any, ...]:  # noqa: ARG002
-        """Return what decides about the schema of a value. Record names of a latest version are known only later."""
+        """Return the key that determines the schema of a value.
+
+        Record names of a latest version are known only later.
+        """
         return topic, field, None
 
     def _known(self, key: tuple[Any, ...]) -> Target | None:
@@ -237,7 +240,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return subject_of(self._strategy, topic, field, name)
 
     async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
-        """Return the schema of the program, and the name of the record type."""
+        """Return the schema that the program passed, and the name of the record type."""
         if self._schema is None:
             return None, None
         parsed = await self._parsed(RegisteredSchema(self._schema, -1))
@@ -335,7 +338,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 await self._prepared(subject, lambda: self._find_latest(subject))
 
     async def _prepared(self, key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup, and remember its failure for `deserialize`, which must not block an event loop."""
+        """Run a lookup, and keep its failure for `deserialize`, which must not block an event loop."""
         try:
             found = await self._await(make)
         except KafkaError as error:
@@ -351,7 +354,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
             raise copy.copy(self._failures[key]) from None
 
     def is_prepared(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> bool:
-        """Return whether `deserialize` needs no request. Bytes that are damaged need none."""
+        """Return whether `deserialize` needs no request. Damaged bytes need no request."""
         try:
             frame = self._frame(data, field, headers)
             writer = self._writers.get(frame.schema)

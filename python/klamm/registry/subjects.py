@@ -1,4 +1,4 @@
-"""Subject name strategies: under which subject a serializer registers the schema of a record."""
+"""Subject name strategies: they choose the subject for the schema of a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 Field: TypeAlias = "Literal['key', 'value']"
-"""Part of a record that a serializer or deserializer is for."""
+"""Part of a record that a serializer or deserializer handles."""
 
 SubjectNameStrategy: TypeAlias = "Literal['TOPIC', 'RECORD', 'TOPIC_RECORD'] | Callable[[str, Field, str | None], str]"
 """A name, or a function of the topic, "key" or "value", and the name of the record type. The function returns the subject."""

@@ -7,15 +7,15 @@
         .load()
     )
 
-This is a Python data source. Its option names, schema and offsets are those of Spark's own Kafka connector, so a job only replaces
-`format("kafka")` by `format("klamm")`. Rows are exchanged as Arrow batches. Spark finds the source through the package
-`pyspark_klamm`; `register` does the same by hand.
+This is a Python data source. Its option names, schema and offsets are those of Spark's own Kafka connector, so a job
+only has to replace `format("kafka")` with `format("klamm")`. Rows are exchanged as Arrow batches. Spark finds the
+source through the package `pyspark_klamm`; `register` does the same by hand.
 
 Files, in the order of the data:
 
 * `source` receives Spark's calls; `options`, `client_options` and `positions` parse options; `schema` checks columns
 * `lookup` and `offsets` find what to read; `filters` narrows it; `read` and `stream` plan and read; `columns` converts batches
-* `write` and `exactly_once` write; `foreach` does so in every output mode
+* `write` and `exactly_once` write; `foreach` writes in every output mode
 * `clients` caches the Kafka clients of a worker
 """
 

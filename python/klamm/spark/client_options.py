@@ -1,8 +1,9 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
-Spark's connector passes them to the Java client, which warns about unknown keys; klamm's client raises an error for those. Some
-keys exist in the Java client but not in klamm. Keys that only tune or report are ignored with a warning, so that existing jobs run
-unchanged. Keys that affect trust, identity or the partition of a record are rejected with a hint at klamm's equivalent.
+Spark's connector passes them to the Java client, which warns about unknown keys; klamm's client raises an error for
+those. Some keys exist in the Java client but not in klamm. Keys that only affect tuning or reporting are ignored with a
+warning, so that existing jobs run unchanged. Keys that affect trust, identity or the partition of a record are
+rejected, with klamm's equivalent as the hint.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ UNSUPPORTED = {
     "sasl.login.callback.handler.class": _HANDLER,
     "sasl.login.class": _HANDLER,
     "sasl.oauthbearer.jwt.retriever.class": _HANDLER,
-    "ssl.cipher.suites": "klamm always offers the suites of TLS 1.3 and those of TLS 1.2 with forward secrecy; leave it out",
+    "ssl.cipher.suites": "leave the option out: klamm always offers the cipher suites of TLS 1.3, and those of TLS 1.2 with forward secrecy",
     "ssl.engine.factory.class": "klamm cannot run Java classes",
     "ssl.keystore.password": _PEM,
     "ssl.truststore.password": _PEM,

@@ -1,8 +1,9 @@
 """Caches the Kafka clients of a Spark worker between tasks.
 
-Spark forks its Python workers and reuses them, and a client must not cross a fork. So clients are never created at import and never
-pickled; the cache key includes the process id. A task takes a client out of the cache while it works, so clients are never shared.
-It returns the client only on success: after a failure the client's buffers may hold records of the failed task.
+Spark forks its Python workers and reuses them, and a client must not cross a fork. So clients are never created at
+import and never pickled; the cache key includes the process id. A task removes a client from the cache while it uses
+the client, so two tasks never share one. It returns the client only on success: after a failure the client's buffers
+may hold records of the failed task.
 
 This module also excludes loaded modules from a worker's garbage collections.
 """
@@ -40,7 +41,7 @@ _idle: dict[_Key, list[_Client]] = {}
 
 @contextmanager
 def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
-    """Provide a consumer with this configuration, cached or new."""
+    """Provide a consumer with this configuration, from the cache or new."""
     of_bytes: type[klamm.Consumer] = klamm.Consumer
     with _cached(of_bytes, config) as client:
         yield client
@@ -48,7 +49,7 @@ def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
 
 @contextmanager
 def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
-    """Provide a producer with this configuration, cached or new. The caller must flush it."""
+    """Provide a producer with this configuration, from the cache or new. The caller must flush it."""
     of_bytes: type[klamm.Producer] = klamm.Producer
     with _cached(of_bytes, config) as client:
         yield client
@@ -77,7 +78,8 @@ def exclude_from_gc() -> None:
 def _freeze(modules: int) -> None:  # noqa: ARG001
     """Freeze the objects that exist now, once for each number of modules.
 
-    Objects of a call are frozen too, and those in a cycle are never collected. So this must not run in every call.
+    This also freezes objects of the current call. Frozen objects in a reference cycle are never collected, so this must
+    not run in every call.
     """
     gc.freeze()
 

@@ -28,7 +28,9 @@ log = logging.getLogger("klamm.spark")
 
 
 class TimestampRangeError(KafkaError):
-    """The timestamp of a record is out of Spark's range. Option `failOnTimestampRange` controls whether this is raised.
+    """The timestamp of a record is out of Spark's range.
+
+    Option `failOnTimestampRange` controls whether this error is raised.
 
     Attributes:
         topic: Topic of the record.
@@ -69,7 +71,7 @@ class Columns:
         return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in known)]
 
     def batches(self) -> Batches:
-        """Return what makes the batches of a task."""
+        """Return the object that creates the batches of a task."""
         return batches_of(self.wanted, {})
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
@@ -128,7 +130,7 @@ class Columns:
 
 
 class _Constant:
-    """A column that has the same value in all rows."""
+    """A column with the same value in all rows."""
 
     def __init__(self, value: pa.Scalar) -> None:
         self._value = value

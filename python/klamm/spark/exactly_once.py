@@ -1,9 +1,10 @@
 """Writes the rows of a streaming query exactly once: one Kafka transaction for each task.
 
-A batch write can do the same if its options name an application and a version: they take the place of query and micro-batch.
-Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may have committed already. So each
-transaction also commits an offset for a group of its own, which encodes the epoch and the number of rows. A repeated task reads
-that offset and skips rows that were committed. The transactional id and the group id are both `klamm-<query id>-<task number>`.
+A batch write can do the same if its options name an application and a version. They replace the query ID and the number
+of the micro-batch. Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may
+have committed already. So each transaction also commits an offset for a group of its own, which encodes the epoch and
+the number of rows. A repeated task reads that offset and skips the rows that are already committed. The transactional
+id and the group id are both `klamm-<query id>-<task number>`.
 
 A new attempt first initializes its transactional id, which completes or aborts the open transaction of an earlier attempt and fences
 it (KIP-98). Only then does it read the offset. Tasks commit one by one, so readers may see part of a batch, but each row only once.
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ExactlyOnceError(KafkaError):
-    """A repeated task differs from what was committed, so writing it would lose or repeat rows."""
+    """A repeated task differs from the committed one, so writing it would lose or repeat rows."""
 
 
 class Task(NamedTuple):
@@ -80,7 +81,7 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         Number of rows.
 
     Raises:
-        ExactlyOnceError: The task differs from what was committed.
+        ExactlyOnceError: The task differs from the committed one.
         KafkaError: The transaction failed.
     """
     topic = options.topic
@@ -111,7 +112,10 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
 
 
 class _Committed(NamedTuple):
-    """The task's last committed epoch and its rows, encoded as an offset, which a transaction can commit with its records."""
+    """The last committed epoch of a task and its number of rows, encoded as an offset.
+
+    A transaction commits this offset together with its records.
+    """
 
     epoch: int
     rows: int
@@ -134,7 +138,7 @@ def _committed(options: WriteOptions, topic: str, task: Task) -> _Committed | No
 
 
 def _skip(done: _Committed, task: Task, rows: int) -> int:
-    """Return the number of rows if the task equals what was committed."""
+    """Return the number of rows if the task equals the committed one."""
     if done.epoch > task.epoch:
         raise ExactlyOnceError(
             f"cannot write batch {task.epoch} of query {task.query}: its batch {done.epoch} is already committed",

@@ -1,8 +1,9 @@
-"""Makes the errors of a source or sink short in Spark's messages.
+"""Shortens the errors of a source or sink in Spark's messages.
 
-Spark's Python processes send a failure to the JVM as a traceback of up to forty lines, with the message at its end. A klamm error
-says by itself what failed and what to do. So this module makes Spark send only the message, as with its setting
-`spark.sql.execution.pyspark.udf.hideTraceback.enabled`. The traceback is logged at level DEBUG. Other exceptions keep theirs.
+Spark's Python processes send a failure to the JVM as a traceback of up to forty lines, with the message at its end. The
+message of a klamm error already says what failed and what to do. So this module makes Spark send only the message, as
+with its setting `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. The traceback is logged at level DEBUG. Other
+exceptions keep their traceback.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _without_traceback() -> Iterator[None]:
 
 @contextmanager
 def rows_after(first: int) -> Iterator[None]:
-    """In errors about a row of a batch, name the task and the row in the task.
+    """Add the task, and the row within the task, to errors about a row of a batch.
 
     Args:
         first: Number of rows in earlier batches of the task.

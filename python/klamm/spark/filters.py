@@ -1,7 +1,8 @@
 """Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
-Spark checks every row again, so this only skips records that cannot match, and ignores filters that it does not know. A filter on
-timestamps only gives a first offset: brokers find the first record at or after a time, but older records may follow it.
+Spark checks every row again, so this only skips records that cannot match, and ignores filters that it does not know. A
+filter on timestamps only gives a first offset: brokers find the first record at or after a time, but records with
+earlier timestamps may follow it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _of(filters: list[Filter], column: str) -> list[Any]:
 
 
 def _allows(filters: list[Filter], column: str, value: Any) -> bool:
-    """Return whether rows with this value pass. The column must never be null."""
+    """Return whether rows with this value pass. This is only valid for columns that are never null."""
     denied = [one.child for one in filters if isinstance(one, Not)]
     return all(_TESTS[type(one)](value, one.value) for one in _of(filters, column) if type(one) in _TESTS) and not any(
         _TESTS[type(one)](value, one.value) for one in _of(denied, column) if type(one) in _TESTS

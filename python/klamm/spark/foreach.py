@@ -4,7 +4,7 @@ Spark rejects output mode update for the sinks of Python data sources. `foreachB
 a function on the driver, which writes it as a batch. The functions here write it with `format("klamm")`.
 
 For exactly-once delivery, they pass the ID of the query and the number of the micro-batch as options `txnAppId` and `txnVersion`.
-`exactly_once` does the rest. A streaming write uses the same ID and number, so a query may change from one to the other.
+`exactly_once` does the rest. A streaming write uses the same ID and number, so a query may switch between the two.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> C
     """Return a function for Spark's `foreachBatch` that writes each micro-batch to Kafka.
 
     Your own function for `foreachBatch` can call it too. With exactly-once delivery, a micro-batch can then be written to the same
-    topic only once. Set option `txnAppId` to a different name for each such write to write more than one frame.
+    topic only once. To write more than one frame, set option `txnAppId` to a different name for each write.
 
     Args:
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic` and `delivery`.
@@ -124,8 +124,8 @@ class _ForeachBatch:
             app = given.get("txnappid", query)
             if app is None:
                 raise ConfigError(
-                    "cannot write exactly once: Spark does not tell foreachBatch the ID of its query here",
-                    hint="set option 'txnAppId' to a name that only this query has and keeps, as with Spark Connect",
+                    "cannot write exactly once: Spark does not pass the ID of the query to foreachBatch here",
+                    hint="set option 'txnAppId' to a permanent name that no other query uses, as with Spark Connect",
                 )
             _check_is_only_write(frame, batch_id, (run, app, self.options.topic))
             given = given | {"txnappid": app, "txnversion": str(batch_id)}
@@ -133,7 +133,7 @@ class _ForeachBatch:
 
 
 def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
-    """Return the IDs of the query that calls `foreachBatch` and of its run. None if Spark does not tell."""
+    """Return the IDs of the query that calls `foreachBatch` and of its run. None if Spark does not provide them."""
     if not isinstance(frame, ClassicDataFrame):
         return None, None
     context = frame.sparkSession.sparkContext
@@ -141,9 +141,9 @@ def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
 
 
 def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None:
-    """Raise an error if other rows of the same micro-batch were written before: klamm would take them for a repetition.
+    """Raise an error if the function already wrote other rows of the same micro-batch.
 
-    A function may repeat a write after a failure, so the same rows are accepted.
+    klamm would treat the new rows as a repetition, and skip them. The same rows are accepted, because a function may repeat a write after a failure.
     """
     rows = frame.semanticHash()
     with _lock:

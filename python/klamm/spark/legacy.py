@@ -91,7 +91,9 @@ class KlammLegacyReader(DataSourceReader):
         except OffsetOutOfRangeError:
             first = consumer.earliest(offsets.topic, offsets.partition)
             tried = f"cannot read partition {offsets.topic}-{offsets.partition} from byte {position} to {offsets.end}"
-            report_loss(self._options, "COULD_NOT_READ_OFFSET_RANGE", f"{tried}: it begins at byte {first} now")
+            report_loss(
+                self._options, "COULD_NOT_READ_OFFSET_RANGE", f"{tried}: the partition begins at byte {first} now"
+            )
             if position < first < offsets.end:
                 yield from self._messages(consumer, offsets._replace(start=first))
 
@@ -115,7 +117,7 @@ def check(options: ReadOptions) -> None:
     for name in (name for name, is_set in unsupported.items() if is_set):
         raise ConfigError(
             f"option '{name}' is not supported with Kafka {options.protocol}",
-            hint="leave it out: its brokers have byte offsets, but no topic patterns, timestamps, record counts or groups",
+            hint="leave the option out: these brokers have byte offsets, but no topic patterns, timestamps, record counts or groups",
         )
     given = {name for name, value in options.config.items() if READ_DEFAULTS.get(name) != value}
     for name in given - {"bootstrap.servers", "max.partition.fetch.bytes", "request.timeout.ms"}:
@@ -163,7 +165,7 @@ def _resolve(consumer: Consumer07, tp: Partition, position: Position) -> int:
 
 
 def _cut(consumer: Consumer07, offsets: OffsetRange, most: int | None) -> list[OffsetRange]:
-    """Divide a range at the beginnings of segments, into parts of at most `most` bytes if the segments are small enough."""
+    """Divide a range at the starts of segments. A part has at most `most` bytes, unless a segment is larger."""
     if offsets.start >= offsets.end:
         return []
     edges = [offsets.start]

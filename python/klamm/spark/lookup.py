@@ -1,11 +1,11 @@
 """Asks the brokers for the partitions of a query and their offsets, on Spark's driver.
 
-Spark asks an idle stream for its latest offsets about a hundred times a second. To spare the brokers, requests keep a minimum
-interval. They wait instead of using a cache, so that every record acknowledged before the call is seen. A request that fails with a
-retriable error is tried `fetchOffset.numRetries` times in all.
+Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, there
+is a minimum interval between requests. A call waits instead of using a cache, so that it sees every record that was
+acknowledged before. A request that fails with a retriable error is tried at most `fetchOffset.numRetries` times.
 
-Brokers may deny for a moment that a topic exists, and a user's access may be revoked for a moment. So a missing topic is only an
-answer for now; `stream` decides what to write into the checkpoint.
+A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore come
+back. `stream` decides what to write into the checkpoint.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Lookup:
             self._admin.close()
 
     def partitions(self, *, running: bool = False) -> list[Partition]:
-        """Return the partitions to read, as of now, in order.
+        """Return the partitions that exist now and are to be read, in order.
 
         Args:
             running: The query is already running, so a missing topic is left out. Default False: a missing topic is an error.
@@ -88,8 +88,8 @@ class Lookup:
         """Return the first offset of each partition that still exists.
 
         Args:
-            partitions: Partitions that existed a moment ago.
-            patience: Seconds for which to look for missing partitions before they are left out.
+            partitions: Partitions that existed in an earlier lookup.
+            patience: Seconds to wait for missing partitions before they are left out.
         """
         deadline = time.monotonic() + patience
         while True:
@@ -112,8 +112,8 @@ class Lookup:
     def latest_rate_limited(self, known: Offsets) -> Offsets:
         """Return the end offset of every existing partition, at most `1 / MIN_INTERVAL` times a second.
 
-        A missing topic, or an end below a known offset, may come from a broker whose state is stale. So this tries again before
-        it returns such a result.
+        A broker with old metadata may report a missing topic, or an end below a known offset. This method therefore
+        retries before it returns these results.
 
         Args:
             known: Offsets that the ends should have reached.
@@ -141,7 +141,7 @@ class Lookup:
         return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in found.items()}
 
     def resolve(self, position: Position, partitions: list[Partition]) -> Offsets:
-        """Return the current offsets of a position in each partition."""
+        """Return the offset of a position in each partition, as of now."""
         at = position.at
         if isinstance(at, str):
             return self.earliest(partitions) if at == "earliest" else self.latest(partitions)
@@ -197,7 +197,7 @@ class Lookup:
             log.warning("could not commit offsets to group '%s': %s", self._options.commit_group, error)
 
     def _matching(self) -> list[Partition]:
-        """Return the partitions of the topics that the pattern matches. A topic that is listed must also be found."""
+        """Return the partitions of the topics that the pattern matches. A listed topic must also have partitions."""
         for _ in range(self._options.retries - 1):
             partitions, error = self._existing(self._names())
             if error is None:

@@ -1,7 +1,8 @@
 """Calculates with offsets of partitions, and converts them to the JSON of checkpoints and options.
 
-The JSON is that of Spark's own connector, `{"topic":{"0":17}}`, so each of the two can read the other's checkpoints. Spark compares
-offsets as strings, so their order is fixed: by topic, then by partition number. Nothing here connects to a broker.
+The JSON is that of Spark's own connector, `{"topic":{"0":17}}`. klamm and the connector can therefore read each other's
+checkpoints. Spark compares offsets as strings, so their order is fixed: by topic, then by partition number. Nothing
+here connects to a broker.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class OffsetRange(NamedTuple):
 
 
 class DataLossError(KafkaError):
-    """A query cannot read records because they no longer exist. Option `failOnDataLoss` controls whether this is raised.
+    """A query cannot read records because they no longer exist.
+
+    Option `failOnDataLoss` controls whether this error is raised.
 
     Attributes:
         condition: Error condition of Spark's connector, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`. The message begins with it.
@@ -68,10 +71,10 @@ def count_offsets(start: Offsets, end: Offsets) -> int:
 
 
 def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
-    """Return an end so that at most about `limit` records lie between `start` and it.
+    """Return an end offset for each partition, so that about `limit` records at most lie between `start` and the end.
 
-    Each partition gets a part in proportion to its size, but at least one record: a small partition must not wait until the large
-    ones are empty.
+    Each partition gets a share of the limit in proportion to its size, but at least one record. Otherwise a small
+    partition would wait until the large ones are empty.
     """
     sizes = {tp: end[tp] - start[tp] for tp in sorted(end) if end[tp] > start[tp]}
     total = sum(sizes.values())
@@ -88,9 +91,10 @@ def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
 
 
 def limit_bytes(limit: int, start: Offsets, end: Offsets, record_bytes: Mapping[Partition, float]) -> Offsets:
-    """Return an end so that about `limit` bytes of records lie between `start` and it.
+    """Return an end offset for each partition, so that about `limit` bytes of records lie between `start` and the end.
 
-    Every partition is reduced by the same factor, but keeps at least one record. Partitions of unknown record size count as empty.
+    Every partition is reduced by the same factor, but keeps at least one record. Partitions whose record size is
+    unknown count as empty.
     """
     sizes = {tp: end[tp] - start[tp] for tp in end if end[tp] > start[tp]}
     total = sum(size * record_bytes.get(tp, 0.0) for tp, size in sizes.items())
@@ -108,7 +112,8 @@ def divide(
 ) -> list[OffsetRange]:
     """Divide ranges into tasks, by the rules of Spark's connector and in its order.
 
-    Small ranges stay whole. The larger ones are divided in proportion to their sizes until there are about `min_parts`.
+    Small ranges stay whole. Larger ranges are divided in proportion to their sizes, until there are about `min_parts`
+    tasks.
 
     Args:
         ranges: Ranges to read.

@@ -1,9 +1,10 @@
 """Parses and checks the options of reads and writes, before anything runs.
 
-The names are those of Spark's own Kafka connector. Spark passes keys in lower case; messages show them in their usual spelling. An
-unknown option is an error, because a misspelled one would be ignored silently (a misspelled `startingOffsets` reads the whole
-topic). An option of the other direction is accepted, because one dict of options often serves reads and writes. `client_options`
-handles options that begin with `kafka.`; `positions` parses positions.
+The names are those of Spark's own Kafka connector. Spark passes keys in lower case; messages show them in their usual
+spelling. An unknown option is an error, because a misspelled one would be ignored silently (a misspelled
+`startingOffsets` reads the whole topic). A read accepts the options of a write, and a write those of a read, because
+jobs often use one dict for both. `client_options` handles options that begin with `kafka.`; `positions` parses
+positions.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Options of a write. Spark pickles them for the executors. Without a topic, the column `topic` names it."""
+    """Options of a write.
+
+    Spark pickles them for the executors. Without a topic, the column `topic` names the topic of each row.
+    """
 
     config: Settings
     topic: str | None
@@ -105,7 +109,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
         streaming: Whether the read is a stream. None if that is not known yet.
 
     Raises:
-        ConfigError: An option is unknown, missing or invalid, or does not fit another one.
+        ConfigError: An option is unknown, missing or invalid, or contradicts another option.
     """
     given = _checked(options)
     topics, pattern, assigned = _subscription(given)
@@ -158,7 +162,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Parse the options of a batch write or a streaming write.
 
     Raises:
-        ConfigError: An option is unknown, missing or invalid, or does not fit another one.
+        ConfigError: An option is unknown, missing or invalid, or contradicts another option.
     """
     given = _checked(options)
     topic = given.get("topic")
@@ -171,7 +175,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     if exactly_once and topic is None:
         raise ConfigError(
             "option 'delivery' is exactly-once, which needs option 'topic'",
-            hint="a column 'topic' is not enough: the committed batch is recorded under a fixed topic",
+            hint="a column 'topic' is not enough, because klamm records the committed batch for one fixed topic",
         )
     txn = _txn(given)
     if txn is not None and not exactly_once:
@@ -200,7 +204,7 @@ def _txn(given: Settings) -> tuple[str, int] | None:
     if len(names) == 1 or not app:
         raise ConfigError(
             "an exactly-once batch write needs both options 'txnAppId' and 'txnVersion'",
-            hint="txnAppId is a name that only this writer has; txnVersion is a number that grows, such as a batch ID",
+            hint="txnAppId is a name that no other writer uses; txnVersion is a number that grows with each write, such as a batch ID",
         )
     return app, _whole(given, "txnVersion", 0, most=MAX_INT)
 

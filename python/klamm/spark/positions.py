@@ -1,7 +1,7 @@
 """Parses the options for the start and the end of a read: `earliest`, `latest`, offsets, or times.
 
-If more than one option sets the start (or the end), the first in this order is used, as in Spark's connector: `…Timestamp`,
-`…OffsetsByTimestamp`, `…Offsets`. `lookup` turns positions into offsets.
+If more than one option sets the start (or the end), klamm uses the first option in this order, as Spark's connector
+does: `…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`. `lookup` turns positions into offsets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Position:
     """A position in every partition.
 
     Attributes:
-        option: The option that set it, for error messages.
+        option: The option that set the position, for error messages.
         at: "earliest", "latest", an offset for each partition (-2 means earliest, -1 latest), or times.
     """
 
@@ -50,12 +50,12 @@ class Position:
     at: str | Offsets | Times
 
     def says(self, word: str, number: int) -> bool:
-        """Return whether the position is `word`, or its number, for any partition."""
+        """Return whether the position is `word`, or its number, for at least one partition."""
         return self.at == word or (isinstance(self.at, dict) and number in self.at.values())
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether the position is the same at any time: it has an offset for each partition."""
+        """Return whether the position is independent of the time of the lookup: it has an offset for each partition."""
         return isinstance(self.at, dict) and min(self.at.values(), default=0) >= 0
 
     @property
@@ -70,7 +70,7 @@ def starting(given: Mapping[str, str], default: str) -> Position:
     if strategy not in ("error", "latest"):
         raise ConfigError(
             f"option 'startingOffsetsByTimestampStrategy' must be error or latest, got '{strategy}'",
-            hint="it sets what happens if a partition has no record at or after the starting time",
+            hint="the option decides what happens if a partition has no record at or after the starting time",
         )
     return _position(given, "starting", default, strategy == "latest")
 

@@ -1,7 +1,8 @@
 """Turns Spark's progress reports into rows of throughput and lag, and logs them to a file.
 
-Python data sources have no metrics of their own in Spark. So records are those that Spark counts, and bytes come from an observation
-that `observed` adds to the query. Lag is the difference between the latest offsets and the end of the batch, which the source reports.
+Python data sources have no metrics of their own in Spark. The number of records is Spark's own count. The bytes come
+from an observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end of
+the batch, which the source reports.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -81,7 +82,7 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
 def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
     """Return the metrics that Spark's Kafka connector reports for a source, from a source of a progress report.
 
-    Spark leaves `metrics` of a Python data source empty. The names and forms here are those of the connector.
+    Spark leaves `metrics` of a Python data source empty. This function uses the names and formats of the connector.
 
     Args:
         source: An element of `sources` of a progress report, such as `query.lastProgress["sources"][0]`.
@@ -115,13 +116,16 @@ def _lag(report: Mapping[str, Any]) -> int | None:
 
 
 def _reached_and_latest(source: Mapping[str, Any]) -> tuple[Offsets | None, Offsets | None]:
-    """Return the offsets that the query has read up to, and the latest ones."""
+    """Return the offsets up to which the query has read, and the latest offsets."""
     begin, end, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
     return begin if end is None else end, latest
 
 
 def _offsets(text: str | None) -> Offsets | None:
-    """Parse offsets of partitions; None for other sources, and for the text `None`, which PySpark has for missing offsets."""
+    """Parse offsets of partitions.
+
+    Return None for other sources, and for the text `None`, which PySpark uses for missing offsets.
+    """
     with suppress(ValueError):
         named = None if text is None else json.loads(text)
         if isinstance(named, dict) and all(isinstance(partitions, dict) for partitions in named.values()):

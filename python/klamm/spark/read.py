@@ -1,7 +1,8 @@
 """Batch reads, and the code that they share with streams: planning tasks on the driver, and reading a task on an executor.
 
-Spark copies reader objects to planning and to every worker. So each task's input travels in its `InputPartition`, and connections are
-created where they are used. A task notices that offsets no longer exist when it reads them; `failOnDataLoss` decides what follows.
+Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the
+whole input of its task, and connections are created where they are used. A task notices missing offsets when it reads.
+`failOnDataLoss` then decides whether it fails.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -98,7 +99,7 @@ def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) ->
 
 
 def with_schemas(options: ReadOptions) -> ReadOptions:
-    """Return the options with the schemas that the registry has now, so that all tasks use the same."""
+    """Return the options with the current schemas of the registry, so that all tasks use the same schemas."""
     if options.typed is None:
         return options
     from klamm.spark.typed import planned
@@ -173,7 +174,10 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted; raise if `failOnDataLoss` is set. Waits if it does not yet."""
+    """Return whether a missing partition counts as deleted, and otherwise wait.
+
+    Raise an error if `failOnDataLoss` is set.
+    """
     if not options.fail_on_data_loss and missing_seconds < GONE_SECONDS:
         log.warning("retrying in %g s: %s", options.retry_seconds, error)
         time.sleep(options.retry_seconds)
@@ -202,7 +206,7 @@ def _position_after_loss(options: ReadOptions, consumer: klamm.Consumer, offsets
 def _check_silence(
     options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int, idle: float
 ) -> int:
-    """Check whether the expected records exist, after a time without records; return the next position."""
+    """After a time without records, check whether the expected records exist, and return the next position."""
     tp = klamm.TopicPartition(offsets.topic, offsets.partition)
     end = consumer.end_offsets([tp])[tp]
     if position >= end:

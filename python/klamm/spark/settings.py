@@ -40,5 +40,5 @@ def whole_number(text: str, most: int = MAX_LONG) -> int | None:
 
 
 def shortened(text: str) -> str:
-    """Return a text for an error message, cut to a length that fits there."""
+    """Return a text that is short enough for an error message."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

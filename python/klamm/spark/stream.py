@@ -1,10 +1,11 @@
 """Streaming reads: chooses the end of each micro-batch and plans its tasks.
 
-Spark keeps one process on the driver for a query, so the state here lasts as long as the query. Spark calls `latestOffset` when the
-previous batch is done, but `commit` only once there is a next batch. So both of them commit the query's progress to its group.
+Spark keeps one process on the driver for a query, so the state here lasts as long as the query. Spark calls
+`latestOffset` when the previous batch is done, but `commit` only once there is a next batch. Therefore both methods
+commit the query's progress to its group.
 
-Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. So `latestOffset` itself checks for lost
-partitions: a result without them would make a later batch read everything again.
+Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
+for lost partitions itself. If its result lacked them, a later batch would read them again from the start.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -87,7 +88,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return one limit of a batch, as Spark requires. `latestOffset` applies all limits."""
+        """Return one of the limits of a batch, because Spark requires one. `latestOffset` applies all limits."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -128,7 +129,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end of this run. Later records are left for the next run."""
+        """Set the end of this run. Later records are read by the next run."""
         self._target = self._lookup.latest(self._lookup.partitions(running=True))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -193,7 +194,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _checked_end(self, begin: Offsets) -> Offsets:
-        """Return the current end of every partition. A partition that is missing for a moment ends where it begins.
+        """Return the current end of every partition. A partition that is temporarily missing has no new records.
 
         Raises:
             DataLossError: A partition is missing or has been replaced, and `failOnDataLoss` is true.

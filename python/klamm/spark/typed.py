@@ -1,7 +1,7 @@
 """Typed columns from a schema registry: the options, the schema at planning time, and the conversion for Spark.
 
 The driver asks the registry for the schema of the column and sends its text with the tasks, so that all tasks of a query have the
-same schema. `klamm.registry.columns` decodes. This file converts types that Spark does not have.
+same schema. `klamm.registry.columns` decodes. This file converts types that Spark does not support.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TypedOptions:
         return options  # type: ignore[no-any-return]
 
     def columns(self, names: list[str] | None) -> TypedColumns:
-        """Return what decodes the columns."""
+        """Return the object that decodes the columns."""
         from klamm.registry.columns import TypedColumns
 
         return TypedColumns(names, self.arguments())
@@ -120,7 +120,7 @@ def typed_options(  # noqa: C901
 
 
 def planned(options: ReadOptions) -> ReadOptions:
-    """Return the options with the texts of the schemas that the registry has now.
+    """Return the options with the texts of the current schemas of the registry.
 
     Raises:
         ConfigError: The topics are not known at planning time, or have different schemas.
@@ -132,14 +132,14 @@ def planned(options: ReadOptions) -> ReadOptions:
     topics = options.topics or tuple(dict.fromkeys(topic for topic, _ in options.assigned))
     if not topics:
         raise ConfigError(
-            "option 'subscribePattern' does not name the topics whose schema types the columns",
+            "option 'subscribePattern' does not name the topics, so klamm cannot find the schema of the columns",
             hint="set option 'value.schema' to the text of a schema, or name the topics with 'subscribe'",
         )
     return replace(options, typed=replace(typed, schemas=typed.columns(None).schemas_of(topics)))
 
 
 def schema_of(options: ReadOptions) -> StructType:
-    """Return the schema of a typed read, with types that Spark has."""
+    """Return the schema of a typed read, with types that Spark supports."""
     return StructType([field for field, _ in _fields(options)])
 
 
@@ -162,7 +162,7 @@ def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
 
 
 def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
-    """Return the Arrow type that holds the values of a column and that Spark has.
+    """Return an Arrow type that holds the values of a column and that Spark supports.
 
     Raises:
         ConfigError: Spark has no type for the values.

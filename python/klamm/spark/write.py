@@ -1,7 +1,7 @@
 """Writes rows to topics: a task passes its Arrow batches to a producer and ends with a flush.
 
 Delivery is at least once, as with Spark's own connector: if Spark repeats a task, its rows are sent again. The idempotent producer
-prevents duplicates from its own retries. `exactly_once` avoids duplicates of repeated tasks in streams.
+prevents duplicates from its own retries. `exactly_once` prevents duplicates from repeated tasks in streams.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -50,9 +50,9 @@ class KlammWriter(DataSourceArrowWriter):
             raise ConfigError("cannot overwrite a topic", hint="use .mode('append')")
         if options.exactly_once and options.txn is None:
             raise ConfigError(
-                "option 'delivery' is exactly-once, which needs a stream: only micro-batches have numbers that tell whether a "
-                "repeated one was written before",
-                hint="use writeStream, or klamm.spark.foreach_batch in foreachBatch; for other jobs that may be repeated, set "
+                "option 'delivery' is exactly-once, which needs a stream: klamm recognizes a repeated write by the number of its "
+                "micro-batch",
+                hint="use writeStream, or klamm.spark.foreach_batch in foreachBatch; for a batch job that may be repeated, set "
                 "options 'txnAppId' and 'txnVersion'",
             )
         self._options = options

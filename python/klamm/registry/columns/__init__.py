@@ -44,7 +44,7 @@ class TypedColumns:
     """The columns of one iteration or table.
 
     Args:
-        names: Names of the record's columns, or None for all of them.
+        names: Names of the columns, or None for all columns.
         layout: Layout of the other columns, as for `ArrowColumns`.
         options: How keys and values are decoded.
 
@@ -96,7 +96,7 @@ class TypedColumns:
         return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
 
     def schemas_of(self, topics: Sequence[str]) -> dict[str, Schema]:
-        """Return the readers' schemas of topics as they are now, to use them later or elsewhere.
+        """Return the current reader schemas of topics, for use later or in another process.
 
         Raises:
             ConfigError: The topics have different schemas.
@@ -298,12 +298,12 @@ class _Column:
                 self._decoder.add(prefix, json.dumps(plan))
 
     async def prepare_empty(self, topic: str) -> None:
-        """Find the type of the column although there are no records."""
+        """Determine the type of the column if there are no records."""
         if topic not in self._topics and (self._decoder is None or self._needs_topics()):
             await self._prepare_topic(topic, None)
 
     def forget_failures(self) -> None:
-        """Ask for schemas again that were not found: the registry may have them by the next batch."""
+        """Ask again for schemas that were not found. The registry may have them by the time of the next batch."""
         for prefix in self._failed:
             if self._decoder is not None:
                 self._decoder.remove(prefix)
@@ -364,12 +364,12 @@ class _Column:
             self._start(field)
         elif field.type != self.field.type:
             raise ConfigError(
-                f"the {self.name} of topic {topic!r} has another schema than that of the topics before",
+                f"the {self.name} of topic {topic!r} has a different schema than the topics before it",
                 hint=f"pass {self.name}_schema, or read one topic at a time",
             )
 
     async def _first_usable(self, prefixes: list[bytes]) -> bytes | None:
-        """Return the framing of the first record whose schema exists."""
+        """Return the framing of the first record whose schema is in the registry."""
         for prefix in prefixes:
             try:
                 await self._registered(prefix)
@@ -431,7 +431,7 @@ class _Column:
         return (await self._registry._get_version(subject, version)).schema  # noqa: SLF001
 
     async def schema_of(self, topics: Sequence[str]) -> Schema:
-        """Return the reader's schema of topics, which have to have the same type."""
+        """Return the reader's schema of topics. All topics must have the same type."""
         found = None
         for topic in topics:
             schema = await self._schema(topic, None)

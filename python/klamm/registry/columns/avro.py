@@ -123,7 +123,7 @@ class Avro:
         )
 
     def member_names(self, members: list[Any]) -> list[str]:
-        """Return the names of the columns for the branches of a union: those of their types."""
+        """Return the names of the columns for the branches of a union. A name is that of the branch's type."""
         full = [_name_of(self.resolved(member)) for member in members]
         short = [name.rpartition(".")[2] for name in full]
         return short if len(set(short)) == len(short) else full
@@ -148,7 +148,10 @@ def kind_of(schema: Any) -> str:
 
 
 def logical_of(schema: Any) -> str | None:
-    """Return the logical type of a schema, if it is valid. Others are ignored, as the specification says."""
+    """Return the logical type of a schema, if it is valid.
+
+    Invalid logical types are ignored, as the specification requires.
+    """
     if not isinstance(schema, dict):
         return None
     logical, kind = schema.get("logicalType"), schema["type"]
@@ -164,7 +167,7 @@ def logical_of(schema: Any) -> str | None:
 
 
 def check_depth(schema: Any, path: str, outer: tuple[str, ...]) -> None:
-    """Refuse types that contain themselves, because a column has a fixed depth.
+    """Raise an error for types that contain themselves, because a column has a fixed depth.
 
     Raises:
         SchemaError: The type contains itself, or is nested too deep.
@@ -197,7 +200,7 @@ def _aliases(schema: Any) -> set[str]:
 
 
 class _Unresolvable(SchemaError):  # noqa: N818
-    """A value of the writer that the reader's schema does not allow."""
+    """The writer's schema allows a value that the reader's schema does not."""
 
 
 class _Resolver:
@@ -243,7 +246,10 @@ class _Resolver:
         return ["member", at, self._same(writer, chosen, path, (*outer, ""))]
 
     def _matches(self, writer: Any, reader: Any, *, strict: bool) -> bool:
-        """Return whether the types match, without a look into their parts. Strict: without promotion, with names."""
+        """Return whether two types match, without comparing their parts.
+
+        With `strict`, names must match and types are not promoted.
+        """
         mine, theirs = kind_of(reader), kind_of(writer)
         if mine != theirs:
             return not strict and mine in _PROMOTIONS.get(theirs, ())
@@ -329,7 +335,7 @@ def _with_path(error: SchemaError) -> str:
 
 
 def _time(logical: str, of_writer: str | None, theirs: str) -> list[Any]:
-    """Return the plan for a time, which the writer can have in another unit."""
+    """Return the plan for a time. The writer's unit can differ from the reader's."""
     unit = _TIMES[logical][1]
     written = _TIMES[of_writer][1] if of_writer in _TIMES else 0
     multiply, divide = (1, 1) if not written else (max(unit // written, 1), max(written // unit, 1))
@@ -339,7 +345,7 @@ def _time(logical: str, of_writer: str | None, theirs: str) -> list[Any]:
 
 
 def skip(avro: Avro, schema: Any, path: str, outer: tuple[str, ...]) -> list[Any]:  # noqa: PLR0911
-    """Return the plan that reads over a value that the reader does not have."""
+    """Return the plan that skips a value that is not in the reader's schema."""
     schema = avro.resolved(schema)
     check_depth(schema, path, outer)
     kind, inner = kind_of(schema), (*outer, "")

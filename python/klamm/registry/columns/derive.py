@@ -23,7 +23,7 @@ def derived(kind: str, column: pa.DataType, name: str) -> Schema:
         name: Name of the record type.
 
     Raises:
-        SchemaError: The format has no type for the values.
+        SchemaError: The format has no type for values of the column.
     """
     name = _identifier(name)
     if kind == "avro":
@@ -31,7 +31,7 @@ def derived(kind: str, column: pa.DataType, name: str) -> Schema:
     if kind == "json":
         return Schema(json.dumps({"title": name, **_json(column)}), "JSON")
     if not pa.types.is_struct(column):
-        raise SchemaError(f"a column of type {column} is not a Protobuf message", hint="make a struct of it")
+        raise SchemaError(f"a column of type {column} is not a Protobuf message", hint="cast the column to a struct")
     lines = ['syntax = "proto3";']
     body = _message(column, name, "")
     if "google.protobuf.Timestamp" in body:

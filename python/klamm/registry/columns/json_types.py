@@ -1,6 +1,7 @@
 """JSON Schema as Arrow types, and types inferred from values.
 
-A column has one type. Where JSON allows values of different types, or does not say which, the column has the JSON text.
+A column has one type. If the schema allows values of different types, or does not name a type, the column has the JSON
+text.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def arrow_field(text: str, references: Mapping[str, str], name: str) -> pa.Field
 
     Args:
         text: The schema.
-        references: Texts of the schemas that it references, by name.
+        references: Texts of the referenced schemas, by name.
         name: Name of the field.
 
     Raises:
@@ -97,7 +98,7 @@ class _Types:
         return found, document
 
     def _type(self, schema: Any, document: str, path: str, outer: tuple[int, ...]) -> pa.DataType | None:  # noqa: PLR0911
-        """Return the type, or None for JSON text."""
+        """Return the Arrow type, or None if the column has the JSON text."""
         if not isinstance(schema, dict):
             return None
         kind = _kind(schema)
@@ -135,7 +136,7 @@ class _Types:
 
 
 def _kind(schema: dict[str, Any]) -> str | None:
-    """Return the only type of a schema except null, or None."""
+    """Return the type of a schema that has only one type besides null, or None."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [k for k in kind if k != "null"]
@@ -149,7 +150,7 @@ def _kind(schema: dict[str, Any]) -> str | None:
 
 
 def inferred(values: Iterable[bytes], name: str) -> pa.Field:
-    """Return the field that has room for all of these values."""
+    """Return a field whose type holds all of these values."""
     found: Any = None
     for value in values:
         try:

@@ -1,7 +1,7 @@
 """Messages of Protobuf as Arrow types, and the plans by which the core reads them.
 
-`src/registry/protobuf.rs` describes the form of a plan. The fields of a message are found by their numbers, so that a plan of
-the reader's message reads what all writers wrote.
+`src/registry/protobuf.rs` describes the form of a plan. Protobuf identifies fields by number, so one plan for the
+reader's message reads the values of all writers.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ class TypedRows:
 
     Args:
         topic: Topic of all records.
-        data: Arrow data. Without a column `value`, all columns that a record does not have are the fields of the value.
+        data: Arrow data. Without a column `value`, all columns that are not fields of a Kafka record are fields of the
+            value.
         options: How keys and values are encoded.
 
     Raises:
@@ -202,7 +203,7 @@ class _Encoder:
 
 
 def _planned(kind: str, schema: Schema, references: Any, column: pa.DataType) -> tuple[list[pa.DataType], list[Any]]:
-    """Return the types to which the column is cast, one after the other, and the plan."""
+    """Return the two types to which the column is cast, first and second, and the plan."""
     if kind == "avro":
         from klamm.registry.avro import parse
 
@@ -223,7 +224,10 @@ _Node = tuple[pa.DataType, pa.DataType, list[Any]]
 
 
 class _Avro:
-    """Makes the plan for a schema. A node has the type for the first cast, for the second cast, and the plan."""
+    """Makes the plan for a schema.
+
+    A node has the type for the first cast, the type for the second cast, and the plan.
+    """
 
     def __init__(self, avro: Avro) -> None:
         self._avro = avro
@@ -298,7 +302,8 @@ class _Avro:
             if at is None:
                 if "default" not in field:
                     raise SchemaError(
-                        "the schema has a field without a default that the column lacks", path=inside.removeprefix(".")
+                        "the schema has a field without a default, and the column does not have this field",
+                        path=inside.removeprefix("."),
                     )
                 fill = list(encoded(self._avro, field["type"], field["default"], inside))
                 parts.append([field["name"], 0, None, fill])
@@ -309,7 +314,7 @@ class _Avro:
         if columns:
             name = next(iter(columns))
             raise SchemaError(
-                "the column has a field that the schema lacks",
+                "the column has a field that is not in the schema",
                 path=f"{path}.{name}".removeprefix("."),
                 hint="drop the field",
             )
@@ -342,7 +347,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
-    """Return whether values of a type are values of another one. The cast still checks each value."""
+    """Return whether a type can be cast to another one. The cast still checks each value."""
     types = pa.types
     if types.is_null(column):
         return True
@@ -373,7 +378,7 @@ def _integer(kind: pa.DataType) -> pa.DataType:
 
 
 def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
-    """Make the plan for JSON: the column decides."""
+    """Make the plan for JSON, which follows the type of the column."""
     types = pa.types
     if types.is_dictionary(column):
         return _json(column.value_type, path)
@@ -440,7 +445,9 @@ def _message(message: Any, column: pa.DataType, path: str, outer: tuple[str, ...
         inside = f"{path}.{of.name}"
         if of.name not in fields:
             raise SchemaError(
-                "the column has a field that the message lacks", path=inside.removeprefix("."), hint="drop the field"
+                "the column has a field that is not in the message",
+                path=inside.removeprefix("."),
+                hint="drop the field",
             )
         field = fields[of.name]
         always = is_repeated(field) or field.has_presence or message.GetOptions().map_entry

@@ -48,7 +48,7 @@ class Avro:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
     def canonical(self) -> str:
-        """Return the text that decides whether two schemas are the same."""
+        """Return the normal form. Two schemas are the same if their normal forms are equal."""
         return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
 
     def normalized(self) -> str:
@@ -90,12 +90,12 @@ class Avro:
         return name
 
     def resolved(self, node: Any) -> Any:
-        """Return a node with its name replaced by the type."""
+        """Return a node. If it is a name, return the named type."""
         return self.names.get(node, node) if isinstance(node, str) else node
 
 
 def incompatibilities(reader: Avro, writer: Avro) -> list[str]:
-    """Return why a reader cannot read all data of a writer. Empty if it can."""
+    """Return the reasons why a reader cannot read all data of a writer. The result is empty if it can."""
     return _Check(reader, writer).check(reader.root, writer.root, "/")
 
 

@@ -1,7 +1,8 @@
 """JSON Schemas of the dev registry: validity, normal form, and whether a new schema accepts all data of an old one.
 
-The rules are those of Confluent's registry for its default, the strict policy: a property may be added if the old schema allowed no
-other properties, and removed if the new one allows others. What the rules do not cover counts as compatible.
+The rules are those of the strict policy, which is the default of Confluent's registry. A property may be added if the
+old schema allowed no other properties. It may be removed if the new schema allows other properties. A change that no
+rule covers is compatible.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Json:
         return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
     def resolved(self, node: Any) -> Any:
-        """Return a node with its `$ref` followed, as far as it is inside the schema or a referenced one."""
+        """Return a node after following its `$ref`, if the target is in the schema or in a referenced schema."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
                 break
@@ -68,7 +69,10 @@ class Json:
 
 
 def incompatibilities(reader: Json, writer: Json) -> list[str]:
-    """Return why a new schema (the reader) does not accept all data of an old one. Empty if it does."""
+    """Return the reasons why a new schema (the reader) does not accept all data of an old one.
+
+    The result is empty if it does.
+    """
     return _Check(reader, writer).check(reader.schema, writer.schema, "#/", 0)
 
 

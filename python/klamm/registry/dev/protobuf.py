@@ -78,7 +78,7 @@ class Protobuf:
 
 
 def incompatibilities(reader: Protobuf, writer: Protobuf) -> list[str]:
-    """Return why a new schema (the reader) cannot read the data of an old one. Empty if it can."""
+    """Return the reasons why a new schema (the reader) cannot read the data of an old one. Empty if it can."""
     new, old = reader.descriptor, writer.descriptor
     if new.package != old.package:
         return [f"PACKAGE_CHANGED at #/: {old.package or 'none'} became {new.package or 'none'}"]
@@ -121,7 +121,7 @@ def _field(new: Any, old: Any, path: str) -> list[str]:
 
 
 def _oneof(field: Any) -> Any:
-    """Return the oneof of a field, which is not the one that `optional` makes."""
+    """Return the oneof of a field, but not the implicit oneof of an `optional` field."""
     if field is None or field.containing_oneof is None:
         return None
     name = field.containing_oneof.name

@@ -181,7 +181,7 @@ class DevRegistry:
             self._faults.clear()
 
     def requests(self) -> list[RegistryRequest]:
-        """Return the requests that the registry received, oldest first. It remembers the last 10,000."""
+        """Return the requests that the registry received, oldest first. The registry keeps the last 10,000."""
         with self._lock:
             return list(self._requests)
 
@@ -354,7 +354,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def disconnect(self) -> None:
-        """Close all connections, as the end of a process does."""
+        """Close all connections, as at the end of a process."""
         self.stopped.set()
         with self._open_lock:
             for connection in self._open:
@@ -362,7 +362,7 @@ class _Server(ThreadingHTTPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that disconnects, or that has a wrong certificate, is no error of this program."""
+        """Do not log anything. A client that disconnects or has a wrong certificate is not an error of this program."""
 
 
 class _Handler(BaseHTTPRequestHandler):

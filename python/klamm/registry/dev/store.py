@@ -54,7 +54,7 @@ class Version:
 
 @dataclass
 class Subject:
-    """A subject. Numbers of versions that were deleted are not used again."""
+    """A subject. Numbers of deleted versions are not reused."""
 
     versions: list[Version] = field(default_factory=list)
     last: int = 0
@@ -62,18 +62,18 @@ class Subject:
 
 @dataclass
 class Stored:
-    """A schema, which any number of versions can share."""
+    """A schema. Any number of versions can share it."""
 
     type: str
     text: str
     references: list[dict[str, Any]]
 
     def key(self) -> str:
-        """Return what decides whether two schemas are the same."""
+        """Return the key that is equal for equal schemas."""
         return json.dumps([self.type, self.text, self.references])
 
     def guid(self) -> str:
-        """Return the GUID, which follows from the contents."""
+        """Return the GUID, which is computed from the contents."""
         return str(uuid.UUID(hashlib.md5(self.key().encode(), usedforsecurity=False).hexdigest()))
 
 
@@ -145,7 +145,10 @@ class Store:
         return known
 
     def _texts(self, references: list[dict[str, Any]], kind: str) -> dict[str, str]:
-        """Return the texts of all referenced schemas by name. Each comes after those that it references."""
+        """Return the texts of all referenced schemas by name.
+
+        Each schema comes after the schemas that it references.
+        """
         found: dict[str, str] = {}
 
         def add(items: list[dict[str, Any]], depth: int) -> None:
@@ -294,7 +297,7 @@ class Store:
         return schema_id
 
     def _find(self, subject: str, schema: Stored) -> Version | None:
-        """Return the newest version with a schema. A version that is not deleted comes first."""
+        """Return the newest version with a schema. Prefer a version that is not deleted."""
         entry = self._subjects.get(subject)
         found = [v for v in entry.versions if self._schemas[v.id].key() == schema.key()] if entry else []
         return max(found, key=lambda version: (not version.deleted, version.version), default=None)
@@ -408,7 +411,7 @@ class Store:
         return {**self._config[""], **self._config.get(subject, {})}
 
     def own_config(self, subject: str) -> dict[str, Any]:
-        """Return the configuration of a subject itself."""
+        """Return the subject's own configuration."""
         if subject not in self._config:
             raise Rejected(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
         return self._config[subject]
@@ -426,7 +429,7 @@ class Store:
         return dict(body)
 
     def delete_config(self, subject: str) -> dict[str, Any]:
-        """Delete the configuration of a subject, or reset that of the registry."""
+        """Delete the configuration of a subject, or reset the registry's configuration."""
         if subject:
             old = self.own_config(subject)
             del self._config[subject]
@@ -442,7 +445,7 @@ class Store:
         return self._modes.get(subject, self._modes[""])
 
     def own_mode(self, subject: str) -> str:
-        """Return the mode of a subject itself."""
+        """Return the subject's own mode."""
         if subject not in self._modes:
             raise Rejected(40409, f"Subject '{subject}' does not have subject-level mode configured")
         return self._modes[subject]
