@@ -1,7 +1,7 @@
 """The configuration keys of each client as types, for editors and type checkers.
 
-The keys are those of the core's table, in snake_case. The core checks the values at run time, and a test compares the types with the
-table. `options()` lists the table.
+The keys come from the core's table, in snake_case. The core checks the values at run time, and a test compares the
+types with the table. `options()` lists the table.
 """
 
 from __future__ import annotations

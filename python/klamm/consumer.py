@@ -112,7 +112,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             max_rows: Maximum number of rows in a batch.
             timeout: Seconds to wait for a batch. `None` waits without limit.
             columns: Names of the columns, in order: topic, partition, offset, timestamp, timestamp_type, key, value,
-                headers. The default is all of them.
+                headers. The default is all columns.
             max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed it. The default and
                 the upper limit is 64 MiB.
             **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and others;
@@ -121,7 +121,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Raises:
             ImportError: pyarrow is not installed.
             ConfigError: A column does not exist, or a number is out of range.
-            DeserializationError: A record cannot be decoded. The next call continues after it.
+            DeserializationError: A record cannot be decoded. The next call continues after that record.
         """
         max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)
@@ -203,7 +203,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of each partition with its metadata, or None if there is none.
 
-        The arguments and errors are those of `committed`.
+        The arguments and errors are the same as in `committed`.
         """
         partitions = list_of("partitions", partitions)
         return with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())

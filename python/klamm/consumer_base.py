@@ -101,8 +101,8 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     ) -> None:
         """Read topics. With a `group_id`, the members of the group share the partitions. Otherwise, read all partitions.
 
-        Without a group, partitions that were read before continue at their position. An empty list of topics is
-        the same as `unsubscribe()`, which an `AsyncConsumer` that is a member of a group must await instead.
+        Without a group, partitions that were read before continue at their position. An empty list of topics is the
+        same as `unsubscribe()`. An `AsyncConsumer` that is a member of a group must call `await unsubscribe()` instead.
 
         Args:
             topics: Names of topics.

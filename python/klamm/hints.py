@@ -22,7 +22,7 @@ C = TypeVar("C", bound=type)
 F = TypeVar("F", bound="Callable[..., Any]")
 
 CO_COROUTINE = 0x80
-"""The flag of `async def` in a code object, as `inspect` has it."""
+"""The flag of `async def` in a code object, as in `inspect`."""
 
 RECORD = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
 """The arguments of `send`."""
@@ -39,7 +39,7 @@ SYNONYMS = {
     "timeout_ms": "timeout",
     "timestamp": "timestamp_ms",
 }
-"""Keywords of other clients, and those of klamm."""
+"""Keywords of other clients, and klamm's names for them."""
 
 
 class ClientType(type):

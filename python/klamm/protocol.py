@@ -3,9 +3,9 @@
     body = klamm.protocol.encode("Metadata", "request", 12, {"topics": [{"name": "greetings"}]})
     klamm.protocol.decode("Metadata", "request", 12, body)
 
-A message has one of four kinds: a `request` or `response` of an API, a `header`, or `data`, a structure inside other messages. An
-example of `data` is the subscription of a group member; the version in front of it is not part of the structure. `apis()` and
-`structures()` list all messages, and `schema` describes their fields.
+A message has one of four kinds: a `request` or `response` of an API, a `header`, or `data`, which is a structure inside
+other messages. An example of `data` is the subscription of a group member; the version in front of it is not part of
+the structure. `apis()` and `structures()` list all messages, and `schema` describes their fields.
 
 A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`,
 and a UUID is its 22 characters of base64. The dict has no entry for fields that the version does not have, and none for

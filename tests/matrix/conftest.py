@@ -49,15 +49,15 @@ NOTES = """
   default is 30 s there, the longest that 0.9 allows by default. `session.timeout.ms` changes it.
 * **Large messages.** Brokers before 0.10.1 truncate a message that is larger than `max.partition.fetch.bytes`. klamm
   fetches it again with a larger limit, up to `fetch.max.bytes`.
-* **Groups** need 0.9. There is no coordinator before 0.8.2: 0.8.1 keeps committed offsets in ZooKeeper, and 0.8.0 keeps
-  none.
+* **Groups** need 0.9. There is no coordinator before 0.8.2: Kafka 0.8.1 keeps committed offsets in ZooKeeper, and 0.8.0
+  does not keep them.
 * **`acks` of 2 and more** only work with 0.8. `confluent-kafka` behaves in the same way.
 
 ## Detecting the release
 
-Brokers before 0.10 do not support ApiVersions. klamm detects their release with three more connections, once for each
-address. 0.8 closes the first of them, and 0.9 does not answer for `api.version.request.timeout.ms`. To skip the
-detection, set `broker.version.fallback` to the release.
+Brokers before 0.10 do not support ApiVersions. klamm then opens three more connections to detect the release,
+once for each address. Kafka 0.8 closes the first of these connections. Kafka 0.9 does not answer for
+`api.version.request.timeout.ms`. To skip the detection, set `broker.version.fallback` to the release.
 """
 
 

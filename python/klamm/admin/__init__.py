@@ -1,6 +1,6 @@
 """`Admin`, `AsyncAdmin`, and what they take and return.
 
-`client.py` has the two classes. Each other file has the calls of one topic, for both of them.
+`client.py` has the two classes. Each other file has the calls about one subject, for both classes.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Calls(Waiting, AdminCore):
     async def _ask_brokers(
         self, api: str, fields: Mapping[str, Any], brokers: Iterable[int], timeout: float | None
     ) -> dict[int, Fields | KafkaError]:
-        """Send a request to each of some brokers."""
+        """Send a request to each broker in a list."""
         return await self._ask_each(api, {broker: (fields, broker) for broker in brokers}, timeout)
 
     async def _ask_leaders(
@@ -262,7 +262,7 @@ def _is_transient(result: object, grace: Deadline, patient: bool) -> bool:
 def refusal(
     part: Mapping[str, Any], tried: str, topic: str | None = None, partition: int | None = None
 ) -> KafkaError | None:
-    """Return the error of a response, or of one item of it: None if its code is 0."""
+    """Return the error of a response or of one of its items, or None if the code is 0."""
     code = part["errorCode"]
     return broker_error(code, tried, part.get("errorMessage"), topic, partition) if code else None
 

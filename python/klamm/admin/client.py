@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Admin(Calls):
-    """The part that both admin clients share."""
+    """The base class of both admin clients."""
 
     _close_timeout = 0.0
 

@@ -325,7 +325,7 @@ class Partitions(PartitionCalls):
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Return the moves that are not finished, of some partitions or of all (Kafka 2.4)."""
+        """Return the unfinished moves of these partitions, or of all partitions (Kafka 2.4)."""
         return run(self._reassignments(partitions, timeout))
 
     def describe_log_dirs(

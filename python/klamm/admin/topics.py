@@ -197,7 +197,7 @@ class TopicCalls(Calls):
     async def _usable(
         self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
     ) -> None:
-        """Wait until a broker, or each of them, knows the leaders of all partitions of topics."""
+        """Wait until one broker, or every broker, knows the leaders of all partitions of topics."""
         if not names:
             return
         brokers = await self._brokers(deadline.left()) if boolean("wait", on_all) else [None]

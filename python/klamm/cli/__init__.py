@@ -90,7 +90,7 @@ COMMANDS = (
     demo,
 )
 USAGE = 2
-"""Exit code of a wrong command line, as argparse has it."""
+"""Exit code of a wrong command line, as in argparse."""
 INTERRUPTED = 130
 """Exit code of a program that Ctrl+C ended (128 + SIGINT)."""
 
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
-        argv: Arguments. Default: those of this process.
+        argv: Arguments. Default: the arguments of this process.
     """
     try:
         args = parse(argv)

@@ -177,7 +177,7 @@ def alter(args: argparse.Namespace, output: Output) -> int:
 
 
 def line(resource: ConfigResource, change: ConfigChange) -> str:
-    """Return what a change does."""
+    """Return a description of a change."""
     return (
         f"{change.operation.name.lower()} {change.name} {change.value or ''}".rstrip()
         + f" of {resource.kind} {resource.name!r}"

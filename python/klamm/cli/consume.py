@@ -1,8 +1,8 @@
 """`klamm consume`: prints the records of topics.
 
-With `--group` or `--share` it is a member of a group, which commits what was printed. Otherwise it assigns partitions itself and
-commits nothing. It flushes the output after each poll, and ends when the program that reads the output ends, even if no record
-arrives.
+With `--group` or `--share` it is a member of a group, and commits the printed records. Otherwise it assigns partitions
+itself and commits nothing. It flushes the output after each poll, and ends when the program that reads the output ends,
+even if no record arrives.
 """
 
 from __future__ import annotations
@@ -168,7 +168,10 @@ def refuse_group_settings(args: argparse.Namespace) -> None:
 
 
 def existing_topics(args: argparse.Namespace) -> list[str]:
-    """Return the topics to read; raise if one does not exist. Ask at once, and not when a consumer runs out of patience."""
+    """Return the topics to read; raise if one does not exist.
+
+    This check fails at once, whereas a consumer would wait for its timeout.
+    """
     with klamm.Admin(side_config(args)) as admin:
         names = admin.list_topics(internal=True)
     if args.matching is not None:
@@ -191,7 +194,7 @@ def not_for_groups(args: argparse.Namespace) -> list[tuple[str, object]]:
 
 
 def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
-    """Raise if one of some options is given."""
+    """Raise an error if the command line has one of these options."""
     given = [name for name, value in others if value not in (None, False)]
     if given:
         raise UsageError(
@@ -201,7 +204,10 @@ def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
 
 
 def group_reset(args: argparse.Namespace) -> str:
-    """Return where a group without committed offsets starts; refuse options that a member of a group cannot have."""
+    """Return where a group without committed offsets starts.
+
+    Raise an error for options that a member of a group cannot have.
+    """
     refuse_with("--group", not_for_groups(args))
     if args.start.kind not in RESETS:
         raise UsageError(
@@ -212,7 +218,7 @@ def group_reset(args: argparse.Namespace) -> str:
 
 
 class ShownRebalances(klamm.RebalanceListener):
-    """Shows on standard error which partitions the group gives to this member, and takes back."""
+    """Prints to standard error which partitions the group assigns to this member and revokes from it."""
 
     def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
         """Show new partitions."""
@@ -260,7 +266,7 @@ def assignment(
 
 
 class Ends:
-    """Tells when all assigned partitions have reached their ends."""
+    """Detects when all assigned partitions have reached their ends."""
 
     def __init__(self, consumer: klamm.Consumer, assigned: list[klamm.TopicPartition]) -> None:
         self._consumer = consumer
@@ -303,7 +309,7 @@ def print_records(
 
 
 def is_pipe_closed(descriptor: int) -> bool:
-    """Return whether the other end of an output pipe is closed. On Windows, only the next write finds out."""
+    """Return whether the other end of an output pipe is closed. On Windows, only the next write can detect this."""
     if os.name == "nt" or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return False
     # The writing end of a pipe becomes readable when its last reader has closed it.

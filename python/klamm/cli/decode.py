@@ -154,7 +154,7 @@ class Decoder:
         """Whether the lines of the input look like one wrapped text."""
         self.apis = {api.key: api.name for api in protocol.apis()}
         self.unanswered: defaultdict[int, deque[tuple[str, int]]] = defaultdict(lambda: deque(maxlen=MAX_UNANSWERED))
-        """API and version of unanswered requests by correlation id, which connections in one capture may share."""
+        """API and version of unanswered requests, by correlation ID. Connections in one capture may use the same ID."""
 
     def objects(self, stream: BinaryIO, form: str | None) -> Iterator[dict[str, Any]]:
         """Decode the whole input."""
@@ -319,7 +319,7 @@ class Decoder:
 class Rows:
     """Records that are converted one by one while they are printed.
 
-    As one text, the 500,000 records of a compressed batch of 400 KB would take 380 MB.
+    In one string, the 500,000 records of a compressed batch of 400 KB would take 380 MB.
     """
 
     def __init__(self, records: Iterable[protocol.BatchRecord]) -> None:
@@ -327,7 +327,7 @@ class Rows:
 
 
 class ContainsRows(Exception):  # noqa: N818 (this is not an error)
-    """Signals that a value contains `Rows`, so that it must be printed part by part."""
+    """Signals that a value contains `Rows` and must therefore be printed in parts."""
 
 
 def reject_rows(_: object) -> object:
@@ -336,7 +336,7 @@ def reject_rows(_: object) -> object:
 
 
 def json_parts(value: Any) -> Iterator[str]:
-    """Yield a value as JSON, in one part, or in many if it contains `Rows`."""
+    """Yield a value as JSON: in one part, or in more parts if it contains `Rows`."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=reject_rows)
     except ContainsRows:
@@ -398,7 +398,7 @@ def detect_form(data: bytes) -> str:
 
 
 def from_text(text: bytes, form: str) -> bytes:
-    """Decode hex or base64 text; raw input is returned as it is."""
+    """Decode hex or base64 text. Raw input is not changed."""
     try:
         if form == HEX:
             return bytes.fromhex(re.sub(r"0x|[:\s]", "", text.decode()))

@@ -205,7 +205,7 @@ def check_empty(admin: klamm.Admin, group: str) -> None:
 
 
 def limited(bounds: Bounds, offsets: Mapping[klamm.TopicPartition, int]) -> Offsets:
-    """Return offsets limited to those that exist."""
+    """Return offsets, limited to the range of existing offsets."""
     return {
         tp: resolve(Position(Kind.OFFSET, offsets[tp]), begin, bounds.end[tp]) for tp, begin in bounds.begin.items()
     }

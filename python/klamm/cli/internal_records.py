@@ -1,6 +1,7 @@
 """Decodes the records that brokers keep in `__consumer_offsets`, `__transaction_state` and the metadata log.
 
-The names are those of Kafka's schemas. A record of an unknown type or version is returned as base64, because newer brokers add some.
+The names come from Kafka's schemas. A record of an unknown type or version is returned as base64, because newer brokers
+add some.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def decoder_of(kind: str) -> Decode:
 
 
 def decoded(decode: Callable[[], dict[str, Any]], key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """Return what a function decodes, or the bytes if they are of another form."""
+    """Return the decoded value, or the bytes if they have another format."""
     try:
         return decode()
     except (struct.error, IndexError, UnicodeDecodeError) as error:

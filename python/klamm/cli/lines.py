@@ -1,7 +1,7 @@
 r"""Splits files and standard input into lines of bytes, in batches of bounded size.
 
-Lines end with b"\n", which is not part of the line; a last line may lack it. Bytes are never decoded. Reads return what is
-available, so that slow input is passed on at once.
+Lines end with b"\n", which is not part of the line. The last line does not need it. Bytes are never decoded. Reads
+return what is available, so that slow input is passed on at once.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from klamm.cli.output import Advance, Output
 
 IDLE_SECONDS = 1.0
-"""Pause between fetches at the end of the topic, and while the old broker is away."""
+"""Pause between fetches at the end of the topic, and while the old broker is unreachable."""
 
 OWN_KEYS = {
     "transactional.id": "a restarted copy needs the same ID",
@@ -44,7 +44,7 @@ OWN_KEYS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A topic on a broker of Kafka 0.6 or 0.7, or in a current cluster, which has no magic here."""
+    """A topic on a broker of Kafka 0.6 or 0.7, or in a current cluster. For a current cluster, `magic` is None."""
 
     magic: int | None
     broker: str
@@ -70,7 +70,7 @@ class Copied:
     records: int = 0
     bytes: int = 0
     is_away: bool = False
-    """Whether the old broker did not answer the last fetch."""
+    """Whether the last fetch failed because the old broker did not respond."""
 
 
 def add(commands: Commands) -> None:
@@ -211,7 +211,7 @@ def copy_once(
 
 
 def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied, number: int) -> legacy.Fetched | None:
-    """Fetch from an old partition. With `--follow`, return None while the old broker is away."""
+    """Fetch from an old partition. With `--follow`, return None while the old broker is unreachable."""
     try:
         fetched = consumer.fetch(args.source.topic, number, copied.offsets[number])
     except (NetworkError, KafkaTimeoutError) as error:

@@ -117,7 +117,7 @@ class Copy:
         return sum(max(end - self.positions[number], 0) for number, end in self._ends.items())
 
     def once(self) -> int:
-        """Copy what a poll returns in one transaction, and return by how many offsets the copy advanced."""
+        """Copy the records of one poll in one transaction, and return the number of offsets by which the copy advanced."""
         batch = self._reader.poll(POLL_SECONDS, POLL_RECORDS)
         old, new = self._args.source.topic, self._args.target.topic
         after = {number: self._reader.position(klamm.TopicPartition(old, number)) for number in self.positions}
@@ -216,7 +216,7 @@ def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) 
 
 
 def first_record(probe: klamm.Consumer, tp: klamm.TopicPartition, offset: int, end: int) -> tuple[int, int] | None:
-    """Return the offset and the source offset of the first copied record from an offset on, or None if there is none."""
+    """Return the offset and the source offset of the first copied record at or after an offset, or None if there is none."""
     probe.assign([klamm.TopicPartition(tp.topic, tp.partition, offset, end)])
     limit = time.monotonic() + PROBE_SECONDS
     while probe.position(tp) < end:

@@ -1,6 +1,6 @@
 """Arguments that commands share, and the parser that accepts options before a command.
 
-A wrong command line is one line on standard error, which says what is wrong and what to do, and exit code 2.
+A wrong command line ends with exit code 2 and one line on standard error, which says what is wrong and what to do.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Output:
         console.print(table)
 
     def confirmed(self, args: argparse.Namespace, changes: Sequence[str]) -> bool:
-        """Return whether a command may do what `changes` say: after `--yes`, or after a question.
+        """Return whether a command may make the changes: with `--yes`, or after the user has confirmed them.
 
         With `--dry-run`, print the changes and return False.
 
@@ -243,7 +243,7 @@ def print_error(error: BaseException) -> None:
 
 
 def is_usage(error: BaseException) -> bool:
-    """Return whether an error is about the command line, and not about what happened."""
+    """Return whether an error concerns the command line, and not the cluster."""
     return isinstance(error, (UsageError, ConfigError, ArgumentError))
 
 

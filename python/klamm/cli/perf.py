@@ -1,7 +1,7 @@
-"""`klamm perf`: measures producing, consuming, and the way of a record from the producer to the consumer.
+"""`klamm perf`: measures producing, consuming, and the latency of a record from the producer to the consumer.
 
-With `--rate`, a latency counts from the time when the record was due, and not from when the program got around to it. Otherwise
-a stalled broker would be measured as one slow record, although all records behind it waited as well.
+With `--rate`, a latency counts from the time when the record was due, not from the time when the program sent it.
+Otherwise a stalled broker would be measured as one slow record, although all records behind it waited as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAYLOADS = 256
 """Number of different values, so that compression and caches do not see the same bytes each time."""
 SAMPLES = 10_000
-"""Largest number of latencies to keep. With more records, only every so many is measured."""
+"""Largest number of latencies to keep. With more records, only a fixed fraction is measured."""
 PERCENTILES = (50, 90, 99, 99.9)
 POLL_SECONDS = 0.1
 
@@ -141,7 +141,7 @@ def produce(args: argparse.Namespace, output: Output) -> int:
 
 
 def noted(due: float, latencies: array[float], failures: list[BaseException]) -> Callable[[Any], None]:
-    """Return a callback that notes the latency of a record, or why it failed."""
+    """Return a callback that stores the latency of a record, or its error."""
 
     def note(delivery: Any) -> None:
         error = delivery.exception()
@@ -183,7 +183,7 @@ def consume(args: argparse.Namespace, output: Output) -> int:
 
 
 def end_to_end(args: argparse.Namespace, output: Output) -> int:
-    """Measure the way of single records."""
+    """Measure the latency of single records."""
     latencies = array("d")
     values = payloads(args.size)
     config = client_config(args, "producer", acks=args.acks, linger_ms="0", allow_auto_create_topics="false")
@@ -223,7 +223,7 @@ def show(
     latencies: Sequence[float],
     **more: float | None,
 ) -> int:
-    """Print what was measured."""
+    """Print the measurements."""
     ordered = sorted(latencies)
     found: dict[str, Any] = {
         "records": records,

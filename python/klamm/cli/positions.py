@@ -1,7 +1,8 @@
 """Parses positions in a topic, and turns them into offsets.
 
-A position is `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`, for `--from` and `--to` alike. It is
-resolved for each partition separately, and then limited to existing offsets: a deleted offset means the first one that still exists.
+A position is `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`, for `--from` and `--to`
+alike. Each partition resolves the position separately, and limits it to existing offsets. If the offset was deleted,
+the position is the first offset that still exists.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def entity(args: argparse.Namespace) -> QuotaEntity:
 
 
 def named(part: str | QuotaName | None) -> str | None:
-    """Return a part of an entity as text. The default is `<default>`, as Kafka's scripts have it."""
+    """Return a part of an entity as text. The default is `<default>`, as in Kafka's scripts."""
     return "<default>" if part is QuotaName.DEFAULT else part.value if isinstance(part, QuotaName) else part
 
 

@@ -1,7 +1,7 @@
 r"""Turns the input of `klamm produce` into records: lines, lines with keys and headers, JSON objects, or whole files.
 
-An input is a function from a list of lines, or other parts of a file, to records. Lines without keys and headers stay lists of
-values, because the producer sends these at once.
+An input is a function from a list of lines, or other parts of a file, to records. Lines without keys and headers remain
+lists of values, because the producer can send a list in one call.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def plain_records(lines: Iterable[bytes], args: argparse.Namespace) -> Iterator[
 
 
 def line_headers(text: bytes) -> Headers:
-    """Parse `name:value,name:value`, as kafka-console-producer has it."""
+    """Parse `name:value,name:value`, the format of kafka-console-producer."""
     headers: Headers = []
     for part in text.split(b",") if text else ():
         name, colon, value = part.partition(b":")

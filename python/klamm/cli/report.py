@@ -150,7 +150,10 @@ def summary(query: str, batches: list[Batch]) -> dict[str, Any]:
 
 
 class Point(NamedTuple):
-    """A value of one chart, and the seconds from the first batch for which it holds: a rate holds for a whole batch."""
+    """A value of one chart, and its time in seconds since the first batch.
+
+    A rate applies to the whole time of a batch.
+    """
 
     begin: float
     end: float
@@ -203,7 +206,7 @@ def headline(batches: list[Batch]) -> str:
 
 
 def last_second(charts: dict[str, Series]) -> float:
-    """Return where the time axis of all charts ends."""
+    """Return the end of the time axis of all charts."""
     return max(point.end for lines in charts.values() for line in lines.values() for point in line)
 
 

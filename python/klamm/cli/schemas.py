@@ -134,7 +134,7 @@ def reference(text: str) -> Reference:
 
 
 def list_subjects(args: argparse.Namespace, output: Output) -> int:
-    """Print subjects, or the versions of one."""
+    """Print all subjects, or the versions of one subject."""
     with opened(args) as registry:
         if args.subject is not None:
             versions = registry.versions(args.subject, deleted=args.deleted)

@@ -1,7 +1,8 @@
 """Client options from outside the command line: profiles, environment variables and files.
 
 A later layer overrides an earlier one: the default profile, the environment, the profile of `--profile`, files of `-F`,
-`--bootstrap`, and `-X`. All layers but `-X` are meant for several clients, so each client takes the options that it has.
+`--bootstrap`, and `-X`. All layers except `-X` apply to all clients, so each client takes only the options that it
+knows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ALL_CLIENTS = frozenset({"producer", "consumer", "share consumer", "admin"})
 ENVIRONMENT = "KLAMM_"
 DEFAULT_BOOTSTRAP = "localhost:9092"
 GROUP_KEYS = {"group.id", "group.instance.id"}
-"""Keys that only `--group` sets: a command would otherwise commit in a group that the user did not mention."""
+"""Keys that only `--group` sets. Otherwise a command could commit for a group that the user did not name."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,10 @@ def effective(args: argparse.Namespace) -> dict[str, Setting]:
 
 
 def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
-    """Return the options of all layers but `-X` that a client has. Without a client, those that every client has."""
+    """Return the options of all layers but `-X` that a client has.
+
+    Without a client, return the options that every client has.
+    """
     has = {option.name: frozenset(option.clients) for option in options()}
     wanted = frozenset({client}) if client else ALL_CLIENTS
     found = {"bootstrap.servers": DEFAULT_BOOTSTRAP}

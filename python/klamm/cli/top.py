@@ -1,7 +1,7 @@
 """`klamm top`: shows brokers, throughput, consumer groups and busy partitions, again and again. `klamm.Admin` does the work.
 
-Rates come from two looks at the ends of all partitions and at the committed offsets of all groups. So the command needs no access to the
-brokers' own metrics.
+To compute rates, the command reads the end offsets of all partitions and the committed offsets of all groups twice. It
+does not need the brokers' own metrics.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """What the brokers said at one time."""
+    """The state of the cluster at one time."""
 
     at: float
     cluster: klamm.ClusterDescription
@@ -124,7 +124,7 @@ def samples(sample: Callable[[], Look], interval: float) -> Iterator[dict[str, A
 
 
 def compare(before: Look, now: Look) -> dict[str, Any]:
-    """Return the sample that two looks give, in JSON's types."""
+    """Return the sample that two states give, in JSON's types."""
     elapsed = max(now.at - before.at, 1e-6)
     written = {tp: max(end - before.ends.get(tp, end), 0) / elapsed for tp, end in now.ends.items()}
     leaders = {(name, part.partition): part.leader for name, topic in now.topics.items() for part in topic.partitions}

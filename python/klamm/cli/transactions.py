@@ -261,7 +261,7 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
 
 
 def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], patience_ms: int) -> list[Hanging]:
-    """Return transactions that are open in a partition for longer than a coordinator allows, and that no coordinator has open there."""
+    """Return transactions that are open in a partition for longer than a coordinator allows, and that no coordinator will end."""
     latest = time.time() * 1000 - patience_ms
     found = admin.describe_producers(partitions) if partitions else {}
     old = [
@@ -278,7 +278,10 @@ def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], patience
 
 
 def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState, transactional_id: str | None) -> bool:
-    """Return whether the coordinator of a transaction has it open in a partition, so that the coordinator will end it."""
+    """Return whether the coordinator of a transaction knows that it is open in a partition.
+
+    The coordinator will then end it.
+    """
     if transactional_id is None:
         return False
     try:

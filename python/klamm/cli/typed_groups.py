@@ -141,7 +141,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 
 
 def reads(member: Any) -> str:
-    """Return what a member works on."""
+    """Return the partitions or tasks of a member."""
     if member.tasks is not None:
         return words(
             f"{subtopology}:{number}"

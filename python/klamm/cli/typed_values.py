@@ -117,7 +117,7 @@ def _decoder(client: SchemaRegistry, kind: str) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """Return what JSON has for a value that it does not know."""
+    """Return the JSON form of a value for which JSON has no type."""
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
     return value.isoformat() if isinstance(value, (dt.date, dt.time)) else str(value)
@@ -244,7 +244,7 @@ class _Encoder:
 
 
 def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR0911
-    """Return a value of JSON as the serializer for Avro takes it: bytes for base64, and times for ISO 8601."""
+    """Convert a value of JSON for the serializer for Avro: base64 to bytes, and ISO 8601 to times."""
     schema = named.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(schema, list):
         return value if value is None else _from_branches(schema, named, value)

@@ -64,7 +64,7 @@ def member_of(kind: type[C]) -> Callable[[str], C]:
 
 
 def dashed(member: Enum) -> str:
-    """Return the name of an enum member as an argument has it."""
+    """Return the name of an enum member in the form of an argument."""
     return member.name.lower().replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""`klamm verify`: reads topics from end to end, and checks checksums, offsets and that every record is there."""
+"""`klamm verify`: reads topics from start to end, and checks that checksums are valid, offsets increase, and no record is missing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Checked:
     missing_offsets: int = 0
     """Offsets without a record between the first and the last record."""
     out_of_order: int = 0
-    """Records whose timestamp is lower than that of the record before."""
+    """Records with a lower timestamp than the previous record."""
     error: str | None = None
 
 

@@ -1,8 +1,8 @@
-"""Says within a second that no broker can be reached, while the clients of a command keep trying.
+"""Prints within a second that no broker can be reached, while the clients of a command keep retrying.
 
-Clients retry in silence until their timeout. A thread tries plain connections to the bootstrap addresses meanwhile, and prints the
-first failure. On a terminal, it shows a spinner until an address accepts a connection. It stops then, because errors after that
-point are the clients' errors. From then on, the warnings that the clients log are printed.
+Clients retry in silence until their timeout. A thread tries plain connections to the bootstrap addresses meanwhile, and
+prints the first failure. On a terminal, it shows a spinner until an address accepts a connection. The thread then
+stops, because the clients report all later errors. From then on, the warnings that the clients log are printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FLUSH_SECONDS = 0.5
 
 
 class Warnings(logging.Handler):
-    """Prints what the clients warn of and keep retrying, except what the thread prints itself."""
+    """Prints the warnings of the clients, except for failures that the thread prints itself."""
 
     def __init__(self, thread: threading.Thread) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Warnings(logging.Handler):
 
 @contextmanager
 def watching(bootstrap: str) -> Iterator[None]:
-    """Watch the addresses until the end of the block, and print what the clients warn of."""
+    """Watch the addresses until the end of the block, and print the warnings of the clients."""
     stop = threading.Event()
     thread = threading.Thread(target=watch, args=(bootstrap, stop), daemon=True, name="klamm-connection-watch")
     warnings = Warnings(thread)

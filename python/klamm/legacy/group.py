@@ -522,7 +522,7 @@ class GroupConsumer07(Closing):
             self._end(_CLOSE_SECONDS, finish=False)
 
     def _end(self, timeout: float | None, *, finish: bool, commit: bool = True) -> None:
-        """Leave the group. `finish` says whether the application is done with the messages of the last `poll`."""
+        """Leave the group. `finish` says whether the application has finished with the messages of the last `poll`."""
         if self._stopped or os.getpid() != self._pid:
             return
         try:

@@ -71,19 +71,16 @@ class Producer07(Closing):
     `flush(confirm=True)` sends each broker a request that it does answer. When it returns, the brokers have read all messages and
     rejected none. One exception remains: 0.7.2 silently drops a message set with a message above its `max.message.size`.
 
-    Args:
-        brokers: Addresses of brokers, a list or `host:port,host:port`. Each batch goes to one of them, which chooses the partition.
-            Pass either this or `zookeeper`.
-        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The partitions of all brokers are read from there. A new
-            topic has partition 0 on every live broker.
-        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy needs 0.7.1.
-        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
-        partitioner: Function `(key, count)` that returns an index below `count`; used with `zookeeper`. Default: as the Java
-            producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
-        batch_messages: Number of messages to collect before a write. Default 1.
-        unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot fetch them: a
-            Java member of a group with a whitelist such as `.*` then reads nothing.
-        timeout: Seconds for each connect and write. Default 10. None waits forever.
+    Args: brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
+        brokers, which chooses the partition. Pass either this or `zookeeper`. zookeeper: Addresses of ZooKeeper,
+        `host:port,host:port/chroot`. The partitions of all brokers are read from there. A new topic has partition 0 on
+        every live broker. compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy
+        needs 0.7.1. magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. partitioner: Function `(key,
+        count)` that returns an index below `count`; used with `zookeeper`. Default: as the Java producer of 0.7. The
+        key only chooses the partition: 0.7 does not store keys. batch_messages: Number of messages to collect before a
+        write. Default 1. unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java
+        consumer cannot fetch them: a Java member of a group with a whitelist such as `.*` then reads nothing. timeout:
+        Seconds for each connect and write. Default 10. None waits forever.
 
     Raises:
         ConfigError: An argument has an invalid value, or contradicts another argument.

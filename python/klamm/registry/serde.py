@@ -231,7 +231,10 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return target
 
     async def _with_guid(self, registered: RegisteredSchema) -> RegisteredSchema:
-        """Ask for the GUID if the framing needs it. Registrations return it only in some releases."""
+        """Ask for the GUID if the framing needs it.
+
+        Only some releases of registries return the GUID at a registration.
+        """
         if registered.guid is None and self._framing in ("guid", "header_guid"):
             return await self.registry._get_by_id(registered.id)
         return registered

@@ -41,7 +41,8 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a streaming query that writes to Kafka in any output mode, update included.
 
-    Options and guarantees are those of `writeStream.format("klamm")`. That call is enough for the modes append and complete.
+    The options and guarantees are the same as for `writeStream.format("klamm")`. For the modes append and complete, use
+    that call.
 
     Args:
         frame: Rows to write, from a stream.

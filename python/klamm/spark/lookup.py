@@ -210,14 +210,14 @@ class Lookup:
         return partitions
 
     def _names(self) -> set[str]:
-        """Return the topics to read: those of the option, or those that exist now and match the pattern."""
+        """Return the topics to read: the topics of the option, or the existing topics that match the pattern."""
         pattern = self._options.pattern
         if pattern is None:
             return set(self._options.topics)
         return {name for name in self._retried(self._opened_admin().list_topics) if re.search(pattern, name)}
 
     def _existing(self, topics: set[str]) -> tuple[list[Partition], UnknownTopicOrPartitionError | None]:
-        """Return the partitions of the topics that exist, without waiting, and the error of one that does not exist."""
+        """Return the partitions of the topics that exist, without waiting, and the error for a topic that does not exist."""
         described, missing = self._described(topics)
         # A broker may have rejected a topic because of another one in the same request.
         for topic in sorted(missing) if len(topics) > 1 else ():

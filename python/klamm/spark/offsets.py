@@ -36,8 +36,8 @@ class DataLossError(KafkaError):
 
     Option `failOnDataLoss` controls whether this error is raised.
 
-    Attributes:
-        condition: Error condition of Spark's connector, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`. The message begins with it.
+    Attributes: condition: Error condition of Spark's connector, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`. The
+        message begins with this condition.
     """
 
     def __init__(self, message: str, *, condition: str, hint: str | None = None) -> None:

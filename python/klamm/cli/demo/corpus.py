@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 NOT_STANDARD = {"site-packages", "dist-packages", "__pycache__"}
-"""Folders below the standard library that are not part of it."""
+"""Folders inside the standard library's folder that do not belong to the library."""
 
 STDIN = "-"
 """Path that means standard input."""

@@ -25,7 +25,7 @@ JAVA_NEEDED = 17
 """Spark 4 needs Java 17 or later."""
 
 ERROR_LENGTH = 400
-"""Number of characters to print of Spark's error messages, which can be pages long. The log has all of it."""
+"""Number of characters to print of Spark's error messages, which can be pages long. The log has the whole message."""
 
 
 @contextmanager
@@ -52,7 +52,8 @@ def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path
 def spark_home(folder: Path) -> dict[str, str]:
     """Return a setting of `SPARK_HOME` with which Spark's Python processes import the installed PySpark.
 
-    They would otherwise import a copy that Spark has in a zip file. Without compiled modules, that takes each of them 0.5 s longer.
+    They would otherwise import a copy that Spark has in a zip file. Without compiled modules, this import takes each
+    process 0.5 s longer.
     """
     spec = find_spec("pyspark")
     installed = Path(spec.origin or "").parent if spec is not None else None
@@ -97,8 +98,8 @@ class SparkJob:
 def signals_deferred() -> Iterator[Callable[[], None]]:
     """Defer SIGINT and SIGTERM until the yielded function is called.
 
-    A signal that raised an exception while a process starts would lose the id to kill it by. This uses handlers and not a signal
-    mask, because a new process inherits the mask, and Spark ends its workers with SIGTERM.
+    If a signal raised an exception while a process starts, its process ID would be lost. This uses handlers and not a
+    signal mask, because a new process inherits the mask, and Spark ends its workers with SIGTERM.
     """
     deferred: list[int] = []
     before = {
@@ -122,8 +123,8 @@ def signals_deferred() -> Iterator[Callable[[], None]]:
 def end_session(leader: int) -> None:
     """Kill every process of the session that `leader` started, and wait until all have ended.
 
-    The JVM is in the leader's process group. Spark's Python daemon creates a group of its own, but stays in the session. Each would
-    end by itself when its standard input closes, but too late.
+    The JVM is in the leader's process group. Spark's Python daemon creates a group of its own, but stays in the
+    session. Each process would end when its standard input closes, but too late.
     """
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

@@ -277,7 +277,7 @@ class _Column:
             raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
 
     async def prepare(self, records: Records[Any, Any], stops: bool) -> None:
-        """Look up what the decoder needs for records."""
+        """Look up the schemas that the decoder needs for records."""
         if self._needs_topics():
             for tp in records.by_partition():
                 if tp.topic not in self._topics:

@@ -172,7 +172,10 @@ class _Check:
         return found
 
     def _added(self, new: Any, others_before: Any, path: str, depth: int) -> list[str]:
-        """Check a new property. Old data can already contain it, unless the old schema allowed no other properties."""
+        """Check a new property.
+
+        Old data may already contain the property, unless the old schema allowed no other properties.
+        """
         if others_before is False or self._reader.resolved(new) in (True, {}):
             return []
         if isinstance(others_before, dict) and others_before:
