@@ -262,8 +262,7 @@ impl Input {
     pub fn new(batch: &RecordBatch) -> Result<Self, Invalid> {
         let fields = batch.schema_ref().fields();
         if let Some(field) = fields.iter().find(|f| !is_known(f.name())) {
-            let message =
-                format!("column `{}` means nothing to a record, there are {}", field.name(), NAMES.join(", "));
+            let message = format!("a record has no column `{}`, only {}", field.name(), NAMES.join(", "));
             return Err(Invalid::new(message, "rename the column, or drop it, for example with table.select"));
         }
         let repeated = |(i, f): &(usize, &FieldRef)| batch.schema_ref().index_of(f.name()).is_ok_and(|at| at < *i);
@@ -275,7 +274,7 @@ impl Input {
         let value = bytes("value")?.ok_or_else(|| {
             Invalid::new(
                 "there is no column `value`".to_owned(),
-                "rename the column with the values, or add one of nulls",
+                "rename the column that has the values, or add a column of nulls",
             )
         })?;
         let topic = bytes("topic")?;
@@ -374,9 +373,9 @@ fn partition(column: &Partitions, row: usize) -> Result<Option<i32>, String> {
     match column {
         Partitions::Int32(a) => Ok(a.is_valid(row).then(|| a.value(row))),
         Partitions::Int64(a) if a.is_null(row) => Ok(None),
-        Partitions::Int64(a) => {
-            i32::try_from(a.value(row)).map(Some).map_err(|_| format!("row {row}: {} is no partition", a.value(row)))
-        }
+        Partitions::Int64(a) => i32::try_from(a.value(row))
+            .map(Some)
+            .map_err(|_| format!("row {row}: {} is not a partition number", a.value(row))),
     }
 }
 

@@ -424,7 +424,7 @@ impl Client<Machine> {
         if left == 0 {
             return Ok(());
         }
-        let message = format!("{left} records had no outcome when the producer was closed after {timeout:?}");
+        let message = format!("{left} records had no result when the producer was closed after {timeout:?}");
         Err(Error::new(ErrorKind::Timeout, message).with_hint("close later, or wait for deliveries first"))
     }
 }

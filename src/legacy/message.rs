@@ -253,7 +253,7 @@ impl Level {
         let length = i32::from_be_bytes(*prefix);
         let size = usize::try_from(length).map_err(|_| (Reason::NegativeLength(length.into()), start, "length"))?;
         if size < Magic::V0.header_size() {
-            return Err((Reason::Invalid("is less than a message has without payload"), start, "length"));
+            return Err((Reason::Invalid("is less than the size of a message without payload"), start, "length"));
         }
         let Some(message) = rest.get(..size) else { return Ok(None) };
         let unknown = (Reason::Invalid("is neither 0 nor 1"), start + 4, "magic");
@@ -268,7 +268,7 @@ impl Level {
             0 => Compression::None,
             1 => Compression::Gzip,
             2 => Compression::Snappy,
-            _ => return Err((Reason::Invalid("codec 3 is none that Kafka 0.7 has"), start + 5, "attributes")),
+            _ => return Err((Reason::Invalid("codec 3 does not exist in Kafka 0.7"), start + 5, "attributes")),
         };
         let checked = check_crc || compression != Compression::None;
         if checked && header.last_chunk() != Some(&crc32(payload).to_be_bytes()) {

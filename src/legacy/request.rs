@@ -143,7 +143,7 @@ impl Request {
         let at = r.offset();
         let number = i16::get(r).map_err(|e| e.in_field("type"))?;
         let Some(kind) = RequestType::from_number(number) else {
-            return Err(Error::new(Reason::Invalid("there are the types 0 to 4 only"), at).in_field("type"));
+            return Err(Error::new(Reason::Invalid("only the types 0 to 4 exist"), at).in_field("type"));
         };
         Ok(match kind {
             RequestType::Produce => Self::Produce(Produce::read(r)?),

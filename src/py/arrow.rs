@@ -262,7 +262,7 @@ fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 
 fn single_array(py: Python<'_>) -> PyErr {
     let hint = "pass a table with a column `value`, for example pyarrow.table({\"value\": array})";
-    argument(py, "data is a single array or chunked array, which is no table", Some(hint))
+    argument(py, "data is a single array or chunked array, which is not a table", Some(hint))
 }
 
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {

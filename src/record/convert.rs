@@ -32,7 +32,7 @@ pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> 
         }
         let (compression, mut records) = open(&batch, limit)?;
         if compression == Compression::Zstd {
-            return Err(Error::new(Reason::Invalid("zstd has no form in the older formats"), 21));
+            return Err(Error::new(Reason::Invalid("the older formats do not support zstd"), 21));
         }
         let mut messages = match (magic, header.timestamp_type()) {
             (..1, _) => MessageSetBuilder::magic_0(),
@@ -99,7 +99,7 @@ fn open(batch: &Batch, limit: usize) -> Result<(Compression, RecordSet), Error> 
 /// Offsets inside a compressed message of magic 1 are relative to its last message, so they cannot decrease.
 fn in_order<'a>(view: View<'a>, last_offset: &mut i64) -> Result<View<'a>, Error> {
     if view.offset() < *last_offset {
-        return Err(Error::new(Reason::Invalid("offset is negative, or before that of the record before"), 0));
+        return Err(Error::new(Reason::Invalid("offset is negative, or lower than that of the previous record"), 0));
     }
     *last_offset = view.offset();
     Ok(view)

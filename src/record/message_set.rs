@@ -56,7 +56,7 @@ impl Messages {
         let base_offset = match (header.magic, header.base_offset) {
             (0, _) | (_, 0) => 0,
             (_, offset) if offset < last_offset => {
-                return Err(invalid("offset is before that of the last message inside", 0));
+                return Err(invalid("offset is lower than that of the last message inside", 0));
             }
             // Java also ignores an offset that wraps around.
             (_, offset) => offset.wrapping_sub(last_offset).max(0),

@@ -55,9 +55,11 @@ impl Framing {
             [0, ..] => 1 + self.id_bytes,
             [1, ..] => 17,
             [0xc3, 1, ..] => 10,
-            [] => return Err(Fault::new("there are no bytes, so no schema ID")),
+            [] => return Err(Fault::new("the value is empty, so it has no schema ID")),
             [first, ..] => {
-                return Err(Fault::new(format!("the first byte{whose} is {first}, which starts no framing")));
+                return Err(Fault::new(format!(
+                    "the first byte{whose} is {first}, which is not the start of a known framing"
+                )));
             }
         };
         if source.len() < size {

@@ -117,7 +117,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let pushed = match &self.column.data {
             Data::F64(_) | Data::F32(_) => self.column.push_f64(value),
             Data::I128(_) | Data::I256(_) => text::decimal(&value.to_string())
-                .ok_or_else(|| Fault::new(format!("the number {value} is no decimal number")))
+                .ok_or_else(|| Fault::new(format!("the number {value} is not a decimal number")))
                 .and_then(|(digits, scale)| self.column.push_decimal(digits, scale)),
             // JSON has one type of numbers: 1.0 is an integer.
             _ if is_whole => self.column.push_int(value as i64),

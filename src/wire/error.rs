@@ -102,7 +102,7 @@ impl fmt::Display for Reason {
             Self::TrailingBytes(n) => write!(f, "{n} bytes left over"),
             Self::Budget { limit } => write!(f, "would take more than {limit} bytes of memory"),
             Self::TooLong { length, limit } => write!(f, "length {length} exceeds the limit of {limit}"),
-            Self::TooShort { length, least } => write!(f, "length {length} is less than the least, {least}"),
+            Self::TooShort { length, least } => write!(f, "length {length} is less than the minimum, {least}"),
             Self::Version { min, max } => write!(f, "no such version, known are {min} to {max}"),
             Self::Type { wanted, got } => write!(f, "wants {wanted}, got {got}"),
             Self::UnknownField { name, nearest: Some(near) } => {

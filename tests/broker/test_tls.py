@@ -448,7 +448,7 @@ def test_an_authority_of_the_same_name_is_not_the_same(openssl, tmp_path):
     openssl("req -x509 -newkey rsa:2048 -nodes -keyout other.key -out other.pem -days 30 -subj /CN=authority")
     with tls_listener(tmp_path) as port:
         config = {"bootstrap.servers": f"localhost:{port}", "security.protocol": "SSL"}
-        assert "not signed by a trusted authority, but by one of the same name" in refusal(
+        assert "not signed by a trusted authority, but by an authority of the same name" in refusal(
             config | {"ssl.ca.location": str(tmp_path / "other.pem")}
         )
 

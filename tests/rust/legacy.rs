@@ -17,8 +17,8 @@ use serde_json::{Value as Json, json};
 
 /// Requests that brokers reject: the error and its place.
 const REFUSED_REQUESTS: [(&str, &str); 3] = [
-    ("frame.type5", "type: there are the types 0 to 4 only (at byte 4)"),
-    ("frame.type_neg", "type: there are the types 0 to 4 only (at byte 4)"),
+    ("frame.type5", "type: only the types 0 to 4 exist (at byte 4)"),
+    ("frame.type_neg", "type: only the types 0 to 4 exist (at byte 4)"),
     ("frame.size_huge", "length: length 104857601 exceeds the 0 bytes left (at byte 0)"),
 ];
 /// Responses to a negative `max_size`. Their length is too small, so they cannot be decoded.
@@ -406,15 +406,18 @@ fn broken_messages_are_refused_by_path_and_offset() {
         (behind_good(&bad_crc), "[1].checksum: does not match the payload (at byte 20)"),
         (behind_good(&bad_crc_0), "[1].checksum: does not match the payload (at byte 19)"),
         (behind_good(&bad_wrapper), "[1].checksum: does not match the payload (at byte 20)"),
-        (behind_good(&raw(3, b"x")), "[1].attributes: codec 3 is none that Kafka 0.7 has (at byte 19)"),
-        (behind_good(&raw(0xff, b"x")), "[1].attributes: codec 3 is none that Kafka 0.7 has (at byte 19)"),
+        (behind_good(&raw(3, b"x")), "[1].attributes: codec 3 does not exist in Kafka 0.7 (at byte 19)"),
+        (behind_good(&raw(0xff, b"x")), "[1].attributes: codec 3 does not exist in Kafka 0.7 (at byte 19)"),
         (behind_good(&[0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0]), "[1].magic: is neither 0 nor 1 (at byte 18)"),
         (behind_good(&[0, 0, 0, 5, 1, 0, 0, 0, 0]), "[1].length: needs 6 bytes, 5 left (at byte 14)"),
-        (behind_good(&[0, 0, 0, 4, 0, 0]), "[1].length: is less than a message has without payload (at byte 14)"),
-        (behind_good(&[0, 0, 0, 0]), "[1].length: is less than a message has without payload (at byte 14)"),
+        (
+            behind_good(&[0, 0, 0, 4, 0, 0]),
+            "[1].length: is less than the size of a message without payload (at byte 14)",
+        ),
+        (behind_good(&[0, 0, 0, 0]), "[1].length: is less than the size of a message without payload (at byte 14)"),
         (behind_good(&[0xff; 4]), "[1].length: length -1 is negative (at byte 14)"),
         (in_one(&behind_good(&bad_crc)), "[0].messages[1].checksum: does not match the payload (at byte 20)"),
-        (in_one(&raw(3, b"x")), "[0].messages[0].attributes: codec 3 is none that Kafka 0.7 has (at byte 5)"),
+        (in_one(&raw(3, b"x")), "[0].messages[0].attributes: codec 3 does not exist in Kafka 0.7 (at byte 5)"),
         (in_one(&[0x80, 0, 0, 0]), "[0].messages[0].length: length -2147483648 is negative (at byte 0)"),
         (
             in_one(&behind_good(&in_one(&behind_good(&bad_crc)))),

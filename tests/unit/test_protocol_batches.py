@@ -250,10 +250,10 @@ def test_timestamps_are_relative_to_the_given_base():
 @pytest.mark.parametrize(
     ("magic", "length", "says"),
     [
-        (0, 13, "length 13 is less than the least, 14"),
-        (1, 21, "length 21 is less than the least, 22"),
-        (2, 48, "length 48 is less than the least, 49"),
-        (2, -1, "length -1 is less than the least, 14"),
+        (0, 13, "length 13 is less than the minimum, 14"),
+        (1, 21, "length 21 is less than the minimum, 22"),
+        (2, 48, "length 48 is less than the minimum, 49"),
+        (2, -1, "length -1 is less than the minimum, 14"),
         (2, 2**31 - 12, "length 2147483636 exceeds the limit of 2147483635"),
     ],
 )

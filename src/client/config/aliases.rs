@@ -77,13 +77,13 @@ pub(super) fn same_value(key: &str, value: &str) -> Option<&'static str> {
 pub(super) fn value_hint(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
         (PARTITIONER, "murmur2") => Some(
-            "it would send all records without a key to one partition; use murmur2_random, which differs only in spreading those",
+            "it would send all records without a key to one partition; use murmur2_random, which spreads these records and is otherwise the same",
         ),
         (PARTITIONER, "consistent") => Some(
-            "it would send all records without a key to one partition; use consistent_random, which differs only in spreading those",
+            "it would send all records without a key to one partition; use consistent_random, which spreads these records and is otherwise the same",
         ),
         (PARTITIONER, "fnv1a") => Some(
-            "it would send all records without a key to one partition; use fnv1a_random, which differs only in spreading those",
+            "it would send all records without a key to one partition; use fnv1a_random, which spreads these records and is otherwise the same",
         ),
         (PARTITIONER, "random") => Some(
             "use uniform, which picks a random partition per batch instead of per record, and ignores keys as well",

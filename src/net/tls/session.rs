@@ -276,8 +276,8 @@ fn explain(error: &Error) -> Failure {
             C::Expired | C::ExpiredContext { .. } => "renew the broker's certificate, or check this machine's clock",
             C::NotValidYet | C::NotValidYetContext { .. } => "check this machine's clock",
             C::UnknownIssuer | C::BadSignature => {
-                "set ssl.ca.location to the PEM certificate of the authority that signed the broker's; a self-signed \
-                 certificate is its own"
+                "set ssl.ca.location to the PEM certificate of the authority that signed the broker's \
+                 certificate; a self-signed certificate is its own authority"
             }
             C::NotValidForName | C::NotValidForNameContext { .. } => {
                 "connect to a name in the certificate, or make the brokers advertise one; \
@@ -327,7 +327,7 @@ fn words(error: &Error) -> String {
         C::NotValidYet | C::NotValidYetContext { .. } => "the broker's certificate is not valid yet".into(),
         C::UnknownIssuer => "the broker's certificate is not signed by a trusted authority".into(),
         C::BadSignature => {
-            "the broker's certificate is not signed by a trusted authority, but by one of the same name with another key"
+            "the broker's certificate is not signed by a trusted authority, but by an authority of the same name with another key"
                 .into()
         }
         C::NotValidForNameContext { expected, presented } => {
