@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
-PAGES = "".join((ROOT / "docs" / page).read_text() for page in ("spark.md", "spark-operations.md"))
+NAMES = ("spark", "spark-decoding", "spark-writing", "spark-operations")
+PAGES = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in NAMES)
 PAGE = re.findall(r"^```python\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 
 
@@ -45,20 +46,21 @@ def test_every_example_runs(broker: Broker, dev_registry: Registry, capsys: pyte
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_page_about_spark_runs(dev_broker: Broker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_pages_about_spark_run(dev_broker: Broker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     names: dict[str, object] = {}
     for code in PAGE:
         here = code.replace("localhost:9092", dev_broker.bootstrap_servers)
-        for name in ("checkpoint", "checkpoint-totals", "progress.jsonl"):
+        for name in ("checkpoint", "checkpoint-once", "checkpoint-totals", "progress.jsonl"):
             here = here.replace(f'"{name}"', repr(str(tmp_path / name)))
-        exec(compile(here, "docs/spark.md", "exec"), names)  # noqa: S102 - our own page
+        exec(compile(here, "docs/spark*.md", "exec"), names)  # noqa: S102 - our own pages
     said = capsys.readouterr().out
-    assert len(re.findall(r"bell\| +3\|", said)) == 2  # from the value, and from behind a registry's five bytes
+    assert len(re.findall(r"bell\| +3\|", said)) == 3  # twice from the value, and once after a registry's five bytes
     lag = 0 if ADMISSION_CONTROL else None  # PySpark 4.1 does not ask where topics end
     assert f"'records': 1, 'bytes': 30, 'lag': {lag}" in said
     *_, batch = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert json.loads(batch)["query"] == "orders"
-    copied = klamm.read_table(dev_broker.bootstrap_servers, "orders-copy", isolation_level="read_committed")
-    assert copied.column("key").to_pylist() == [b"7"]
+    for topic in ("orders-copy", "orders-once"):
+        copied = klamm.read_table(dev_broker.bootstrap_servers, topic, isolation_level="read_committed")
+        assert copied.column("key").to_pylist() == [b"7"]
     totals = klamm.read_table(dev_broker.bootstrap_servers, "totals", isolation_level="read_committed")
     assert totals.select(["key", "value"]).to_pylist() == [{"key": b"7", "value": b"1"}]

@@ -56,7 +56,7 @@ class Division:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of a read; docs/spark.md describes them. Spark pickles them for the executors."""
+    """Options of a read; docs/reference/spark.md describes them. Spark pickles them for the executors."""
 
     config: Settings
     protocol: str | None

@@ -34,7 +34,7 @@ log = logging.getLogger("klamm.spark")
 class KlammDataSource(DataSource):
     """The data source behind `format("klamm")`, for read, readStream, write and writeStream.
 
-    docs/spark.md lists the options.
+    docs/reference/spark.md lists the options.
 
     Example:
         frame = spark.read.format("klamm").options(**{"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}).load()
