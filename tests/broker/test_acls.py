@@ -107,7 +107,7 @@ def test_rules_decide_who_may_write_and_read(rules):
     until(lambda: rules.produce() is None)
 
 
-def test_who_may_not_even_look_at_a_topic_hears_so_wherever_reading_starts(rules):
+def test_a_reader_without_describe_raises_wherever_reading_starts(rules):
     assert rules.produce() is None
     rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
     until(lambda: rules.produce() is TopicAuthorizationFailedError)
@@ -126,7 +126,7 @@ def test_rules_decide_who_may_commit(rules):
     assert len(rules.remove(rules.find(restype=GROUP, name=rules.group))) == 2
 
 
-def test_who_is_not_the_super_user_makes_no_rules(rules):
+def test_only_the_super_user_creates_rules(rules):
     cluster = confluent_admin.ResourceType.BROKER
     alter = confluent_admin.AclOperation.ALTER
     rules.add(rule(cluster, "kafka-cluster", alter, DENY))
@@ -146,7 +146,7 @@ def test_who_is_not_the_super_user_makes_no_rules(rules):
 
 
 @pytest.mark.parametrize("shown", ["admin", "alice"])
-def test_a_certificate_says_who_a_client_is(shown):
+def test_a_certificate_identifies_the_client(shown):
     with DevBroker(tls=True, client_auth=True, super_users=["CN=admin"]) as broker:
         config = broker.client_config(shown)
         with klamm.Producer(config) as producer:
@@ -166,7 +166,7 @@ def test_rules_survive_a_restart(tmp_path):
     assert [(acl.name, acl.principal) for acl in found] == [("t", "User:alice")]
 
 
-def test_whether_everybody_may_is_a_question_of_who_may():
+def test_access_for_everyone_without_acls_needs_super_users():
     with pytest.raises(ConfigError, match="needs super_users"):
         DevBroker(allow_everyone_if_no_acl_found=True)
 
@@ -181,7 +181,7 @@ def test_kafkas_own_tool_makes_rules():
     assert "ResourcePattern(resourceType=TOPIC, name=t, patternType=LITERAL)" in listed
 
 
-def test_who_is_too_fast_is_throttled(broker, topic):
+def test_a_client_above_its_quota_is_throttled(broker, topic):
     name = f"fast-{topic}"
     entity = [{"entityType": "client-id", "entityName": name}]
     quota = [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}]
@@ -236,7 +236,7 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share"])
-def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(rules, kind):
+def test_an_unauthorized_member_raises_and_resumes_when_it_is_authorized(rules, kind):
     """The member stays in the group, as with Java's consumer (KAFKA-18813)."""
     assert rules.produce() is None
     rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
@@ -285,7 +285,7 @@ def test_idempotence_by_default_needs_no_rule_of_its_own(release):
 
 
 @pytest.mark.parametrize("name", ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"])
-def test_a_refused_producer_hears_which_rule_it_needs(name):
+def test_a_rejected_producer_learns_which_acl_it_needs(name):
     with DevBroker() as broker:
         broker.fail_next("InitProducerId", error=name, times=None)
         producer = klamm.Producer(broker.bootstrap_servers, transactional_id="x")

@@ -359,7 +359,7 @@ def test_two_columns_of_one_name_are_refused(name):
         producer.send_arrow("t", table.append_column(name, table.column(name)))
 
 
-def test_a_topic_has_to_come_from_somewhere():
+def test_a_topic_is_required_as_an_argument_or_a_column():
     producer = klamm.Producer("127.0.0.1:1")
     with pytest.raises(ArgumentError, match="row 0: there is no topic"):
         producer.send_arrow(None, pa.table({"value": [b"v"]}))

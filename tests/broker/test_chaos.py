@@ -238,7 +238,7 @@ def test_what_is_acknowledged_is_there_once_and_is_read(node, topic, fault):
     assert found == {partition: list(range(partition, flow.acknowledged, PARTITIONS)) for partition in found}
 
 
-def test_nobody_waits_longer_than_it_said(node, topic):
+def test_no_call_waits_longer_than_its_timeout(node, topic):
     create(node, topic)
     place = klamm.TopicPartition(topic, 0)
     servers = node.proxy.address

@@ -86,7 +86,7 @@ def test_a_client_notices(broker, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_notices_what_was_not_asked_for(broker, kind):
+def test_a_fault_affects_only_the_requests_that_it_names(broker, kind):
     assert not notices(broker, kind, patience=PATIENCE)
 
 

@@ -319,7 +319,7 @@ def test_a_broker_that_dies_for_good_is_an_error_within_the_delivery_timeout(sty
             producer.send("t", b"v")
 
 
-def test_a_reader_of_a_dead_broker_polls_empty_and_goes_on_when_it_is_back(style, tmp_path):
+def test_a_reader_of_a_dead_broker_polls_empty_and_resumes_when_it_returns(style, tmp_path):
     with DevBroker(data_dir=tmp_path) as broker:
         address = broker.bootstrap_servers
         with klamm.Producer(address) as producer:
@@ -339,7 +339,7 @@ def test_a_reader_of_a_dead_broker_polls_empty_and_goes_on_when_it_is_back(style
     consumer.close()
 
 
-def test_who_may_have_made_a_topic_itself_is_told_so():
+def test_an_error_says_that_this_call_may_have_created_the_topic():
     with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
         broker.fault("CreateTopics", "lose_answer")
         with pytest.raises(TopicAlreadyExistsError) as caught:
@@ -370,7 +370,7 @@ def reader(style, kind, servers, **more):
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_dead_cluster_is_an_error_of_each_timeout_and_reading_goes_on_when_it_is_back(style, kind, tmp_path):
+def test_a_dead_cluster_raises_at_each_timeout_and_reading_resumes_when_it_returns(style, kind, tmp_path):
     with DevBroker(data_dir=tmp_path) as broker:
         address = broker.bootstrap_servers
         with klamm.Producer(address) as producer, klamm.Admin(address) as admin:

@@ -73,7 +73,7 @@ def session(ask):
     return session
 
 
-def test_what_did_not_change_is_not_told(ask, session, write):
+def test_partitions_without_changes_are_not_in_the_response(ask, session, write):
     assert ask(session, 1) == (0, session, [])
     write(1)
     assert ask(session, 2) == (0, session, [(1, 0, 2, True)])
@@ -81,7 +81,7 @@ def test_what_did_not_change_is_not_told(ask, session, write):
     assert ask(session, 4, {1: 2}) == (0, session, [])
 
 
-def test_what_is_forgotten_is_not_told_and_nothing_left_is_the_end(ask, session, write):
+def test_forgotten_partitions_are_not_in_the_response_and_an_empty_session_ends(ask, session, write):
     for partition in (0, 2):
         write(partition)
     assert ask(session, 1, forgotten=[0]) == (0, session, [(2, 0, 2, True)])
@@ -99,7 +99,7 @@ def test_what_has_records_is_read_last_the_next_time(ask, session):
     assert sorted(order) == [0, 1, 2]
 
 
-def test_an_error_is_told_every_time(ask, session):
+def test_an_error_is_in_every_response(ask, session):
     beyond = (1, 1, -1, False)
     assert ask(session, 1, {1: 9}) == (0, session, [beyond])
     assert ask(session, 2) == (0, session, [beyond])

@@ -122,7 +122,7 @@ def test_members_share_a_topic_and_every_record_is_read(broker, partitioned, pro
         assert reader.committed(places) == dict.fromkeys(places, 125)
 
 
-def test_a_listener_hears_what_comes_and_goes(broker, partitioned, protocol):
+def test_a_listener_is_called_for_assigned_and_revoked_partitions(broker, partitioned, protocol):
     heard, other = Heard(), Heard()
     first = member(broker, partitioned, [partitioned], heard, **protocol)
     poll_until([first], lambda: share_evenly([first], 4))
@@ -231,7 +231,7 @@ def test_two_static_members_of_one_name_fence_each_other(broker, partitioned):
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "consumer"], indirect=True)
-def test_who_does_not_poll_loses_its_place_and_gets_it_back(broker, partitioned, protocol):
+def test_a_member_that_does_not_poll_loses_its_partitions_and_gets_them_back(broker, partitioned, protocol):
     produce(broker, partitioned, range(100))
     heard = Heard()
     config = {**protocol, "max_poll_interval_ms": 1500}
@@ -249,7 +249,7 @@ def test_who_does_not_poll_loses_its_place_and_gets_it_back(broker, partitioned,
     quick.close()
 
 
-def test_a_task_whose_poll_found_nothing_and_who_polls_no_more_loses_its_place(broker, partitioned):
+def test_a_task_that_stops_polling_after_an_empty_poll_loses_its_membership(broker, partitioned):
     """A finished wait for records must not count as a current one."""
 
     async def go_on(slow, quick):
@@ -329,7 +329,7 @@ def test_offsets_are_committed_with_a_text(broker, partitioned):
         assert consumer.committed_metadata([klamm.TopicPartition(partitioned, 0)]).popitem()[1] is None
 
 
-def test_who_was_replaced_cannot_commit(broker, partitioned):
+def test_a_replaced_member_cannot_commit(broker, partitioned):
     """A member that missed a deadline gets an error, and commits of the others stay."""
     produce(broker, partitioned, range(40))
     config = {"max_poll_interval_ms": 1000, "session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
@@ -450,7 +450,7 @@ def test_a_commit_that_is_refused_in_the_background_comes_out_of_a_poll(style, f
 @pytest.mark.parametrize(
     "error", ["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "GROUP_ID_NOT_FOUND"]
 )
-def test_a_commit_that_came_too_late_is_no_news_to_whoever_polls(style, filled_broker, error):
+def test_a_late_commit_does_not_make_poll_raise(style, filled_broker, error):
     filled_broker.fault("OffsetCommit", "error", error=error, times=2)
     with style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], **OFTEN) as consumer:
         assert read_until_asked(consumer, filled_broker, 3)

@@ -58,7 +58,7 @@ def member(style: Style, servers: str, **config: Any) -> Driven:
 @pytest.mark.parametrize(
     ("protocol", "api", "code"), [*IN_THE_WAY, ("classic", "SyncGroup", "COORDINATOR_NOT_AVAILABLE")]
 )
-def test_whoever_polls_hears_what_is_in_the_way_and_gets_in_when_it_is_gone(style, dev, protocol, api, code):
+def test_poll_raises_why_the_consumer_cannot_join_and_joins_when_it_can(style, dev, protocol, api, code):
     dev.fault(api, "error", error=code, times=None)
     with member(style, dev.bootstrap_servers, group_protocol=protocol) as consumer:
         for _ in range(2):  # as long as it lasts
@@ -96,7 +96,7 @@ def test_a_commit_before_the_first_join_says_so(style, dev):
         consumer.commit({PLACE: 1})
 
 
-def test_a_member_that_reaches_nobody_says_so(style):
+def test_a_member_that_reaches_no_broker_raises(style):
     with (
         member(style, "127.0.0.1:1") as consumer,
         pytest.raises(NetworkError, match=r"joining group .* did not succeed in 0.5 s: no broker can be reached"),
@@ -104,7 +104,7 @@ def test_a_member_that_reaches_nobody_says_so(style):
         consumer.poll(WAIT_S)
 
 
-def test_a_share_consumer_hears_what_is_in_the_way(style, dev):
+def test_a_share_consumer_raises_why_it_cannot_join(style, dev):
     dev.fault("ShareGroupHeartbeat", "error", error="COORDINATOR_LOAD_IN_PROGRESS", times=None)
     config: dict[str, Any] = {"group_id": "g", "topics": ["t"], "default_api_timeout_ms": 500}
     with style.share_consumer(dev.bootstrap_servers, **config) as consumer:
@@ -253,7 +253,7 @@ def test_a_member_with_an_unusual_subscription_ends_no_other(dev, metadata):
             until(is_shared)
 
 
-def test_a_member_reads_nothing_by_an_assignment_that_it_cannot_read_and_goes_on(dev):
+def test_a_member_with_a_malformed_assignment_reads_nothing_and_continues(dev):
     """The leader of the group is another client, with a damaged assignment for klamm's member."""
     old = OldMember(dev, bytes.fromhex("0000") + TOPIC_T + NO_DATA)
     old.join()

@@ -52,7 +52,7 @@ def round_trip(config, topic):
         assert [len(record.value) for record in consumer.poll(timeout=30, max_records=1)] == [100_000]
 
 
-def test_a_keytab_opens_the_door(realm, topic):
+def test_a_keytab_authenticates(realm, topic):
     round_trip(config(realm, sasl_kerberos_keytab=realm.keytab("alice")), topic)
 
 
@@ -62,7 +62,7 @@ def test_java_says_the_same_in_its_own_way(realm, topic):
     round_trip(config(realm, sasl_jaas_config=jaas), topic)
 
 
-def test_the_environment_opens_the_door(realm, topic, monkeypatch):
+def test_the_environment_authenticates(realm, topic, monkeypatch):
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", realm.keytab("alice"))
     round_trip(config(realm), topic)
 
@@ -82,7 +82,7 @@ def refusal(config, kind=AuthenticationError):
     return str(caught.value)
 
 
-def test_what_is_wrong_is_said_in_the_librarys_words(realm):
+def test_an_error_has_the_message_of_the_library(realm):
     keytab = realm.keytab("alice")
     assert "No Kerberos credentials available" in refusal(config(realm))
     said = refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_service_name="nobody"))
@@ -102,7 +102,7 @@ def test_a_silent_kdc_does_not_block_the_client(realm, tmp_path, monkeypatch):
     assert "the Kerberos library did not respond in time" in str(caught.value)
 
 
-def test_without_the_library_it_is_said_what_to_install(monkeypatch):
+def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(library, "_library", lambda: None)
     with pytest.raises(ConfigError, match="apt install libgssapi-krb5-2"):
         klamm.Producer("127.0.0.1:1", security_protocol="SASL_SSL", sasl_mechanism="GSSAPI")

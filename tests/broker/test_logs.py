@@ -162,7 +162,7 @@ class Refusing(logging.Handler):
         raise RuntimeError("no disk")
 
 
-def test_a_logger_that_raises_is_reported_once_and_the_client_goes_on(broker, topic, capfd):
+def test_a_logger_that_raises_is_reported_once_and_the_client_continues(broker, topic, capfd):
     own = logging.Logger("own")  # noqa: LOG001 - it has no parent
     own.addHandler(Refusing())
     with klamm.Producer(broker.bootstrap_servers, logger=own) as producer:
@@ -394,7 +394,7 @@ def test_no_secret_is_logged(mechanism):
             assert lines.find("authentication with .* failed", 5, logging.WARNING).name == "klamm.auth"
 
 
-def test_on_error_hears_of_a_dead_cluster_in_a_thread_of_its_own():
+def test_on_error_is_called_for_a_dead_cluster_in_a_thread_of_its_own():
     heard, errors = threading.Event(), []
 
     def on_error(error):

@@ -192,7 +192,7 @@ def config(address, **more):
     return chosen | {key.replace("_", "."): value for key, value in more.items()}
 
 
-def test_who_signed_with_the_right_secret_is_let_in(monkeypatch):
+def test_a_client_that_signed_with_the_right_secret_is_accepted(monkeypatch):
     with Msk() as msk:
         chosen = config(msk.address, sasl_oauthbearer_aws_region=REGION)
         with klamm.Admin(chosen) as admin:
@@ -212,7 +212,7 @@ def test_a_token_is_signed_again_before_it_expires(monkeypatch):
         until(lambda: len(signed) >= 3)
 
 
-def test_without_credentials_it_is_said_where_they_may_come_from(monkeypatch):
+def test_without_credentials_the_error_lists_their_sources(monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with Msk() as msk, klamm.Admin(config(msk.address, sasl_oauthbearer_aws_region=REGION)) as admin:
@@ -221,7 +221,7 @@ def test_without_credentials_it_is_said_where_they_may_come_from(monkeypatch):
         assert "AWS_ACCESS_KEY_ID" in caught.value.hint
 
 
-def test_without_botocore_it_is_said_what_to_install(monkeypatch):
+def test_without_botocore_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     with pytest.raises(ConfigError, match=r"pip install 'klamm\[aws\]'"):
         klamm.Producer(config("127.0.0.1:1", sasl_oauthbearer_aws_region=REGION))

@@ -94,7 +94,7 @@ def refusal(config, seconds=1.5):
     return str(caught.value)
 
 
-def test_client_credentials_open_the_door(door):
+def test_client_credentials_authenticate(door):
     with Endpoint(good) as endpoint:
         config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "sasl.oauthbearer.scope": "kafka read"}
         with klamm.Producer(config | {"sasl.oauthbearer.extensions": "traceId=123"}) as producer:
@@ -318,7 +318,7 @@ def test_each_status_has_its_hint(door, status, hint):
         ),
     ],
 )
-def test_what_is_missing_is_said_at_once(more, says):
+def test_a_missing_setting_raises_at_once(more, says):
     config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     if any("ca." in key for key in more):
         more = {

@@ -31,7 +31,7 @@ def test_a_leader_with_a_pattern_leads_members_whose_topics_are_not_there(broker
             until(is_settled)
 
 
-def test_that_a_topic_is_not_there_is_said_beside_a_pattern_too(broker, topic):
+def test_a_missing_topic_raises_beside_a_pattern_too(broker, topic):
     with klamm.Consumer(broker.bootstrap_servers, allow_auto_create_topics=False) as consumer:
         consumer.subscribe(pattern=f"{topic}.*")
         with pytest.raises(UnknownTopicOrPartitionError):

@@ -413,7 +413,7 @@ def test_threads_that_wait_for_their_records_and_for_others(broker, topic):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems' pollers have room for one thread")
-def test_who_waits_for_a_record_reads_its_answer(broker, topic):
+def test_the_waiting_thread_reads_the_response(broker, topic):
     readers = set()
     with klamm.Producer(broker.bootstrap_servers, linger_ms=0) as producer:
         # Now and then the answer is faster than the wait for it.

@@ -77,7 +77,7 @@ def test_answers_with_a_wrong_bit_cost_no_record_and_double_none(faulty, topic):
 
 
 @pytest.mark.parametrize("action", FAULTS)
-def test_transactions_are_whole_whatever_goes_wrong(faulty, topic, action):
+def test_transactions_are_atomic_under_faults(faulty, topic, action):
     create(faulty, topic)
     config = {"transactional_id": "tx", "retry_backoff_ms": 5, "batch_size": 600}
     error = {"error": "COORDINATOR_NOT_AVAILABLE"} if action == "error" else FAULTS[action]

@@ -359,7 +359,7 @@ def bad(schema_id, text):
 
 
 @pytest.mark.parametrize("what", bad(1, "x"))
-def test_a_bad_value_is_an_error_with_its_place(servers, registry, topic, what):
+def test_a_bad_value_is_an_error_with_the_path_of_its_field(servers, registry, topic, what):
     schema_id = registry.register(f"{topic}-value", Schema(json.dumps(ORDER))).id
     good = framed(schema_id, ORDER, VALUES[0])
     value, why, path = bad(schema_id, "x")[what]

@@ -153,7 +153,7 @@ def dev() -> Iterator[DevBroker]:
     ],
     ids=["to-consumer", "to-classic", "no-assignor-in-common"],
 )
-def test_who_may_not_be_in_a_group_with_others_hears_why(dev: DevBroker, first, second, error, hint):
+def test_a_member_with_another_protocol_raises_why_it_cannot_join(dev: DevBroker, first, second, error, hint):
     with klamm.Admin(dev.bootstrap_servers) as admin:
         admin.create_topics({"t": klamm.NewTopic()})
     with klamm.Consumer(dev.bootstrap_servers, "g", ["t"], **first) as member:
@@ -167,7 +167,7 @@ def test_who_may_not_be_in_a_group_with_others_hears_why(dev: DevBroker, first, 
         assert hint in caught.value.hint
 
 
-def test_a_member_joins_anew_whose_group_went_over_to_the_other_protocol_without_it(dev: DevBroker):
+def test_a_member_rejoins_a_group_that_changed_its_protocol_without_it(dev: DevBroker):
     heard: list[tuple[str, int]] = []
 
     class Listener(klamm.RebalanceListener):

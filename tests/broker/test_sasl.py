@@ -34,12 +34,12 @@ def round_trip(config, topic):
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
 @pytest.mark.parametrize("door", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_password_opens_the_door(secured, topic, door, mechanism):
+def test_a_password_authenticates(secured, topic, door, mechanism):
     round_trip(secured.config(door, mechanism), topic)
 
 
 @pytest.mark.parametrize("door", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_token_opens_the_door(secured, topic, door):
+def test_a_token_authenticates(secured, topic, door):
     round_trip(secured.config(door, "OAUTHBEARER", sasl_oauth_token_provider=tokens), topic)
 
 
@@ -345,7 +345,7 @@ def test_an_answer_of_the_endpoint_may_be_absurd():
         assert value == "t"
 
 
-def test_who_waits_for_the_first_token_gets_it():
+def test_a_wait_for_the_first_token_succeeds():
     ready = threading.Event()
 
     def provider():
@@ -376,7 +376,7 @@ def test_the_thread_for_tokens_ends_with_its_client():
     assert not left
 
 
-def test_tokens_have_to_come_from_somewhere():
+def test_a_token_provider_or_an_endpoint_is_required():
     with pytest.raises(ConfigError, match="needs a token provider or a token endpoint"):
         klamm.Producer("127.0.0.1:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER")
 

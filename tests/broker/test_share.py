@@ -429,7 +429,7 @@ def test_a_leader_that_moves_and_one_that_dies(topic):
         assert seen == set(range(30))
 
 
-def test_a_membership_that_cannot_be_is_said_at_every_poll(style, topic):
+def test_an_impossible_membership_raises_at_every_poll(style, topic):
     with DevBroker() as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})

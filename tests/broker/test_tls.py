@@ -131,7 +131,7 @@ def test_a_certificate_for_another_host_and_the_switch_for_it(topic):
             admin.list_topics(timeout=20)
 
 
-def test_nobody_is_warned_of_what_is_safe(secured):
+def test_safe_settings_do_not_warn(secured):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         klamm.Admin(secured.config("SSL", ssl_endpoint_identification_algorithm="https")).close()
@@ -296,7 +296,7 @@ def test_files_are_read_again_when_they_change(tmp_path):
         (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "cannot be used"),
     ],
 )
-def test_what_is_no_certificate_is_said_at_once(tmp_path, text, says):
+def test_an_invalid_certificate_raises_at_once(tmp_path, text, says):
     path = tmp_path / "ca"
     if text is not None:
         path.write_bytes(text)

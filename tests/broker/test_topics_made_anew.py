@@ -48,7 +48,7 @@ OLD, NEW = [b"old%d" % n for n in range(5)], [b"new%d" % n for n in range(8)]
 @pytest.mark.parametrize(
     ("protocol", "reset"), [(None, "earliest"), (None, "latest"), ("classic", "earliest"), ("consumer", "earliest")]
 )
-def test_reading_starts_anew_with_the_first_record(style, broker, topic, protocol, reset):
+def test_reading_restarts_at_the_first_record(style, broker, topic, protocol, reset):
     make(broker, topic)
     group = {"group_id": topic, "group_protocol": protocol} if protocol else {}
     with style.consumer(

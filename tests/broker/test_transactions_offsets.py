@@ -105,7 +105,7 @@ def settle(members):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_who_is_no_member_any_more_cannot_commit_and_only_loses_its_transaction(style, broker, topic, protocol):
+def test_a_former_member_cannot_commit_and_only_loses_its_transaction(style, broker, topic, protocol):
     make(broker, topic, partitions=2)
     group = f"group-{topic}"
     config = {"group_id": group, "topics": [topic], "enable_auto_commit": False, "group_protocol": protocol}

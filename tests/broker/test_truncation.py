@@ -102,7 +102,7 @@ def test_what_comes_while_a_new_leader_is_asked_is_no_cut(cluster):
     assert cluster.requests("OffsetForLeaderEpoch")
 
 
-def test_a_reader_waits_until_somebody_knows_where_its_epoch_ends(cluster):
+def test_a_reader_waits_until_a_broker_knows_where_its_epoch_ends(cluster):
     write(cluster, "t", range(10))
     settings = {"metadata_max_age_ms": 100, "auto_offset_reset": "earliest", "default_api_timeout_ms": 500}
     with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:

@@ -68,7 +68,7 @@ def test_an_aborted_transaction_behind_a_batch_that_failed_does_not_count_it_as_
     assert committed(broker, one) == 0
 
 
-def test_who_is_done_with_the_last_record_is_done_with_the_marker_behind_it(style, broker, one):
+def test_the_commit_after_the_last_record_includes_the_marker_after_it(style, broker, one):
     place = TopicPartition(one, 0)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer, producer.transaction() as tx:
         tx.send_many(one, [b"%d" % number for number in range(5)])

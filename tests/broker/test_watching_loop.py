@@ -24,7 +24,7 @@ async def one_by_one(producer, topic, count=MANY):
         await producer.send(topic, b"%d" % i)
 
 
-def test_the_loop_reads_the_answers_to_lone_records(broker, topic):
+def test_the_loop_reads_the_responses_to_single_records(broker, topic):
     readers = Counter()
 
     async def main():
@@ -62,7 +62,7 @@ def test_a_task_resumes_in_the_loop_iteration_that_brought_its_response(broker, 
         loop.close()
 
 
-def test_many_records_at_once_are_the_threads_business_and_lone_ones_the_loops_again(broker, topic):
+def test_the_thread_polls_for_many_records_and_the_loop_for_single_ones(broker, topic):
     async def main():
         async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:
             for _ in range(3):

@@ -69,7 +69,7 @@ def heard(call: Callable[[Driven], Any], client: Driven) -> str:
     return str(caught.value)
 
 
-def test_a_call_in_vain_says_what_it_was_refused_with_and_by_whom(style, dev, call):
+def test_a_failed_call_names_the_error_and_the_broker(style, dev, call):
     ask, api, code = call
     with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
         consumer.committed([PLACE])

@@ -150,7 +150,7 @@ def test_an_error_that_is_older_than_the_last_poll_does_not_concern_its_messages
 
 @pytest.mark.usefixtures("broker")
 @pytest.mark.parametrize(("commit", "rest"), [(False, 40), (None, 35), (True, 32)])
-def test_close_can_be_told_what_to_commit(zookeeper, topic, group, commit, rest):
+def test_close_takes_what_to_commit(zookeeper, topic, group, commit, rest):
     fill(zookeeper, topic)
     consumer = member(zookeeper, group, topic)
     with contextlib.suppress(ProgramError):
@@ -203,7 +203,7 @@ def test_the_error_of_the_program_is_not_replaced_by_that_of_the_close():
             raise ProgramError
 
 
-def test_a_producer_goes_on_without_zookeeper_and_learns_again_when_it_is_back(mortal):
+def test_a_producer_continues_without_zookeeper_and_refreshes_when_it_returns(mortal):
     with legacy.Producer07(zookeeper=mortal.hosts, timeout=3) as producer:
         producer.send("t", b"first")
         eventually(lambda: len(producer._registry.partitions("t")) == 2)

@@ -131,7 +131,7 @@ def test_idempotence_is_kept_if_asked_for(release, topic):
 
 
 @pytest.mark.feature("logs kept in an older format")
-def test_idempotence_is_done_without_where_the_log_has_no_place_for_it(release, topic):
+def test_idempotence_is_off_where_the_log_does_not_support_it(release, topic):
     if not release.has("0.11.0") or release.has("3.0"):
         release.result = "–"
         return

@@ -312,7 +312,7 @@ class Verdict:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory, descriptors and threads come from /proc")
 @pytest.mark.timeout(SECONDS + (600 if SECONDS > 300 else 240))  # below the limit at which the whole run is killed
-def test_nothing_is_lost_or_doubled_and_nobody_is_stuck(record_property):
+def test_no_record_is_lost_or_doubled_and_no_client_hangs(record_property):
     with ExitStack() as running:
         proxies = {node: running.enter_context(ChaosProxy()) for node in NODES}
         try:

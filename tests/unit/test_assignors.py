@@ -46,7 +46,7 @@ def test_partitions_go_where_java_has_them_go(name):
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
-def test_nothing_is_given_twice_and_nothing_to_who_did_not_ask(name):
+def test_no_partition_is_assigned_twice_or_to_a_member_that_does_not_subscribe(name):
     for case in GROUPS:
         if case["assignor"] != name:
             continue

@@ -51,7 +51,7 @@ def test_keywords_alone_do():
         ({"transactional_id": ""}, 'transactional.id cannot be ""; hint: leave it out for a producer without'),
     ],
 )
-def test_what_is_wrong_with_a_keyword_is_said(options, says):
+def test_an_error_names_the_wrong_keyword(options, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         klamm.Producer(NOWHERE, **options)
 
@@ -195,7 +195,7 @@ def test_options_of_other_clients_with_the_same_meaning_are_accepted():
         (5, "bootstrap.servers"),
     ],
 )
-def test_what_is_wrong_with_the_first_argument_is_said(bootstrap, says):
+def test_an_error_describes_the_wrong_first_argument(bootstrap, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         klamm.Producer(bootstrap)
 
