@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 BASELINE = ROOT / "scripts" / "prose_baseline.txt"
-PLACES = (
+ROOTS = (
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -226,18 +226,18 @@ def findings(text: Text) -> Iterator[Hit]:
         yield Hit(text.path, text.line, f"{owner} word {text.kind}", f"“{match[0].lower()}”: …{around}…")
 
 
-def files(places: Iterable[Path]) -> Iterator[Path]:
+def files(roots: Iterable[Path]) -> Iterator[Path]:
     """Yield the files to read below the given places."""
-    for place in places:
-        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+    for root in roots:
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             name = path.relative_to(ROOT).as_posix()
             if path.suffix in {".md", ".py", ".pyi", ".rs"} and path.is_file() and not EXCLUDED.search(name):
                 yield path
 
 
-def texts(places: Iterable[Path]) -> Iterator[Text]:
+def texts(roots: Iterable[Path]) -> Iterator[Text]:
     """Yield the texts of all files below the given places."""
-    for path in files(places):
+    for path in files(roots):
         source, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
         if path.suffix == ".md":
             yield from markdown(enumerate(source.split("\n"), 1), name, "docs")
@@ -247,11 +247,11 @@ def texts(places: Iterable[Path]) -> Iterator[Text]:
             yield from python(source, name)
 
 
-def sample(places: Iterable[Path], number: int, seed: int) -> list[tuple[Text, str]]:
+def sample(roots: Iterable[Path], number: int, seed: int) -> list[tuple[Text, str]]:
     """Return random sentences of at least four words, the same ones for the same seed and source."""
     all_of_them = [
         (text, sentence)
-        for text in texts(places)
+        for text in texts(roots)
         if text.is_prose
         for sentence in sentences(text.text)
         if words(sentence) >= MIN_SAMPLED
@@ -301,12 +301,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="print N random sentences instead")
     parser.add_argument("--seed", type=int, default=1, help="seed of --sample (default 1)")
     options = parser.parse_args(arguments)
-    places = [path.resolve() for path in options.paths] or [ROOT / place for place in PLACES if (ROOT / place).exists()]
+    roots = [path.resolve() for path in options.paths] or [ROOT / root for root in ROOTS if (ROOT / root).exists()]
     if options.sample:
-        for number, (text, sentence) in enumerate(sample(places, options.sample, options.seed), 1):
+        for number, (text, sentence) in enumerate(sample(roots, options.sample, options.seed), 1):
             print(f"{number:4} {text.path}:{text.line}: {sentence}")
         return 0
-    hits = [hit for text in texts(places) for hit in findings(text)]
+    hits = [hit for text in texts(roots) for hit in findings(text)]
     if options.paths:
         for hit in hits:
             print(f"{hit.path}:{hit.line}: {hit.message}")

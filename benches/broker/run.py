@@ -69,11 +69,11 @@ def leaks(count: int) -> Iterator[tuple[str, ...]]:
 
     def one() -> None:
         with DevBroker(brokers=3) as broker:
-            place = klamm.TopicPartition("t", 0, 0, 1)
+            tp = klamm.TopicPartition("t", 0, 0, 1)
             with klamm.Producer(broker.bootstrap_servers) as producer:
                 producer.send("t", b"v", partition=0).result(timeout=10)
             with klamm.Consumer(broker.bootstrap_servers) as consumer:
-                consumer.assign([place])
+                consumer.assign([tp])
                 assert [record.value for record in consumer] == [b"v"]
 
     for _ in range(count // 10):
@@ -139,9 +139,9 @@ def one_round(servers: str, topic: str, values: list[bytes], records: int) -> di
                 sent = time.perf_counter()
                 producer.send(topic, b"v", partition=0).result(timeout=30)
                 trips.append(time.perf_counter() - sent)
-        places = [klamm.TopicPartition(topic, number) for number in range(PARTITIONS)]
+        tps = [klamm.TopicPartition(topic, number) for number in range(PARTITIONS)]
         with klamm.Consumer(servers) as consumer:
-            ends = consumer.end_offsets(places)
+            ends = consumer.end_offsets(tps)
             began = time.perf_counter()
             consumer.assign([klamm.TopicPartition(topic, p.partition, 0, end) for p, end in ends.items()])
             count = sum(batch.num_rows for batch in consumer.arrow())

@@ -286,9 +286,9 @@ fn main() {
     let data: bytes::Bytes = std::env::args().flat_map(String::into_bytes).collect::<Vec<u8>>().into();
     let mut written = 0;
     for api in klamm::api::APIS {
-        for door in [&api.request, &api.response] {
-            if let Ok(value) = door.decode(data.len() as i16, data.clone()) {
-                written += door.encode(data.len() as i16, value).map_or(0, |body| body.len());
+        for message in [&api.request, &api.response] {
+            if let Ok(value) = message.decode(data.len() as i16, data.clone()) {
+                written += message.encode(data.len() as i16, value).map_or(0, |body| body.len());
             }
         }
     }

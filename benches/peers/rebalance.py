@@ -105,9 +105,9 @@ def measure(clients: list[str], bootstrap: str, rounds: int, say: Callable[[str]
             for client, protocol in rows[by:] + rows[:by]:
                 say(f"rebalance, round {max(number + 1, 1)} of {rounds}: {NAMES[client]}, {protocol}")
                 result: Result = {"case": "rebalance", "client": NAMES[client], "variant": protocol, "round": number}
-                place = {"bootstrap.servers": bootstrap, "group.id": f"{topic}-{client}-{protocol}-{number}"}
+                base = {"bootstrap.servers": bootstrap, "group.id": f"{topic}-{client}-{protocol}-{number}"}
                 try:
-                    result |= one_group(running[client], topic, place | settings(client, protocol))
+                    result |= one_group(running[client], topic, base | settings(client, protocol))
                 except (OSError, RuntimeError, TimeoutError) as problem:
                     result["error"] = str(problem)
                 if number >= 0:

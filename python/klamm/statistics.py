@@ -209,7 +209,7 @@ class _Found:
         node = int(tags["node-id"].removeprefix("node-"))
         values = self._nodes.get(tags["node-id"], {})
         name = f"{tags['address']}/{node if node >= 0 else 'bootstrap'}"
-        led = [place for place, values in self.partitions.items() if values.get("leader") == node]
+        led = [tp for tp, values in self.partitions.items() if values.get("leader") == node]
         return {
             "name": name,
             "nodeid": node,

@@ -73,8 +73,8 @@ class Rules:
 
     def consume(self):
         with klamm.Consumer(self.config) as consumer:
-            place = klamm.TopicPartition(self.topic, 0, offset=0)
-            consumer.assign([place])
+            tp = klamm.TopicPartition(self.topic, 0, offset=0)
+            consumer.assign([tp])
             return outcome(lambda: consumer.poll(timeout=20, max_records=1))
 
     def commit(self):
@@ -213,7 +213,7 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
         for n in range(5):
             producer.send(topic, b"%d" % n, partition=0).result(timeout=20)
     group = f"s-{topic}"
-    said = java_tool(
+    output = java_tool(
         "ShareGroups",
         broker.bootstrap_servers,
         "--reset-offsets",
@@ -224,15 +224,15 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
         "--topic",
         topic,
     )
-    assert topic in said
+    assert topic in output
     with klamm.ShareConsumer(broker.bootstrap_servers, group, [topic]) as consumer:
         values = []
         until(lambda: values.extend(r.value for r in consumer.poll(timeout=0.5)) or len(values) >= 5)
     assert values == [b"%d" % n for n in range(5)]
-    said = java_tool("ShareGroups", broker.bootstrap_servers, "--describe", "--offsets", "--group", group)
-    assert topic in said
-    said = java_tool("ShareGroups", broker.bootstrap_servers, "--delete-offsets", "--group", group, "--topic", topic)
-    assert "Successful" in said, said
+    output = java_tool("ShareGroups", broker.bootstrap_servers, "--describe", "--offsets", "--group", group)
+    assert topic in output
+    output = java_tool("ShareGroups", broker.bootstrap_servers, "--delete-offsets", "--group", group, "--topic", topic)
+    assert "Successful" in output, output
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share"])

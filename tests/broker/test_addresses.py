@@ -98,9 +98,9 @@ def test_the_second_address_is_tried_after_any_failure_of_the_first(library, fau
         config = {"security_protocol": "SSL", "ssl_ca_location": broker.ca_location} if tls else {}
         if tls:
             config["ssl_endpoint_identification_algorithm"] = "none"  # the certificate is for localhost
-        said, errors = run(library, f"{HOST}:{port}", **config)
+        output, errors = run(library, f"{HOST}:{port}", **config)
         first.close()
-    assert said[:2] == ["0", "1"], errors
+    assert output[:2] == ["0", "1"], errors
     assert "Traceback" not in errors
 
 

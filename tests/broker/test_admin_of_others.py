@@ -54,8 +54,8 @@ def test_records_are_deleted_and_the_rest_has_a_size(broker, librdkafka, python,
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for n in range(4):
             producer.send(made, b"%d" % n, partition=0).result(timeout=20)
-    place = confluent_kafka.TopicPartition(made, 0, 3)
-    assert librdkafka.delete_records([place], request_timeout=20)[place].result(20).low_watermark == 3
+    tp = confluent_kafka.TopicPartition(made, 0, 3)
+    assert librdkafka.delete_records([tp], request_timeout=20)[tp].result(20).low_watermark == 3
     topics = [topic for node in python.describe_log_dirs() for path in node["log_dirs"] for topic in path["topics"]]
     sizes = [
         partition["partition_size"] for topic in topics if topic["name"] == made for partition in topic["partitions"]

@@ -139,9 +139,9 @@ def test_a_table_that_was_read_can_be_sent_again(style, broker, filled):
     copy = f"{filled}-copy"
     with style.producer(broker.bootstrap_servers) as producer:
         assert producer.send_arrow(copy, table) == 3
-    again = klamm.read_table(broker.bootstrap_servers, copy)
+    copied = klamm.read_table(broker.bootstrap_servers, copy)
     for column in ("timestamp", "key", "value", "headers"):
-        assert again.column(column).to_pylist() == table.column(column).to_pylist()
+        assert copied.column(column).to_pylist() == table.column(column).to_pylist()
 
 
 VALUES = [b"a", None, b"", b"ccc"]

@@ -51,9 +51,9 @@ def test_a_partition_without_a_leader_keeps_no_other_from_being_read():
             found, errors = read(consumer, 10)
             assert {record.partition for record in found} == {1, 2}
             consumer.seek_to_beginning()
-            again, errors_again = read(consumer, 10)
-            assert {record.partition for record in again} == {1, 2}
-        assert errors + errors_again == []
+            repeated, repeated_errors = read(consumer, 10)
+            assert {record.partition for record in repeated} == {1, 2}
+        assert errors + repeated_errors == []
 
 
 def test_a_partition_that_is_not_there_keeps_no_other_from_being_read(broker, topic):
@@ -129,8 +129,8 @@ def test_an_end_offset_that_is_removed_loses_nothing(broker, topic):
         assert [record.offset for record in read(consumer, 7)[0]] == list(range(3, 10))
 
 
-@pytest.mark.parametrize("again", ["topics", "pattern"])
-def test_a_topic_that_stays_subscribed_without_a_group_continues_at_its_position(broker, topic, again, style):
+@pytest.mark.parametrize("repeated", ["topics", "pattern"])
+def test_a_topic_that_stays_subscribed_without_a_group_continues_at_its_position(broker, topic, repeated, style):
     other, third = f"{topic}-other", f"{topic}-third"
     for name in topic, other:
         write(broker, name, [0], linger_ms=1000)
@@ -138,7 +138,7 @@ def test_a_topic_that_stays_subscribed_without_a_group_continues_at_its_position
         consumer.subscribe([topic])
         assert values(consumer.poll(PATIENCE, max_records=2)) == [b"0", b"1"]
         consumer.pause([TopicPartition(topic, 0)])
-        if again == "topics":
+        if repeated == "topics":
             consumer.subscribe([topic, other, third])
         else:
             consumer.subscribe(pattern=f"{topic}(-other)?")

@@ -27,8 +27,8 @@ def test_many_sends_are_under_way_at_once(broker, partitioned):
             sends = [producer.send(partitioned, b"%d" % i, key=b"%d" % i) for i in range(1_000)]
             return await asyncio.gather(*sends)
 
-    places = {(metadata.partition, metadata.offset) for metadata in asyncio.run(main())}
-    assert len(places) == 1_000
+    positions = {(metadata.partition, metadata.offset) for metadata in asyncio.run(main())}
+    assert len(positions) == 1_000
 
 
 def test_a_full_buffer_makes_sends_wait_their_turn(broker, topic):
@@ -470,13 +470,13 @@ def test_first_records_of_a_topic_keep_their_order_while_its_partitions_are_unkn
         async with klamm.AsyncProducer(one_topic.bootstrap_servers, partitioner=lambda *_: 0) as producer:
             ask, turns = producer.partitions_for, iter(range(9, 0, -1))
 
-            async def ask_first_and_hear_last(topic, timeout=None):
+            async def resume_in_reverse_order(topic, timeout=None):
                 partitions = await ask(topic, timeout)
                 for _ in range(next(turns)):
                     await asyncio.sleep(0)
                 return partitions
 
-            producer.partitions_for = ask_first_and_hear_last
+            producer.partitions_for = resume_in_reverse_order
             await asyncio.gather(*(producer.send("t", value(i)) for i in range(9)))
 
     asyncio.run(main())

@@ -53,7 +53,7 @@ def test_keys_go_to_the_partitions_of_a_recreated_topic(broker, topic):
             while topic in admin.list_topics():
                 assert time.monotonic() < deadline
             admin.create_topics({topic: klamm.NewTopic(partitions=1)})
-            # Until the producer has heard of it, the old partitions are taken for good.
+            # The producer uses the old partitions until it learns the new ones.
             with suppress(ConfigError):
                 while time.monotonic() < deadline:
                     with suppress(KafkaTimeoutError):
@@ -170,9 +170,9 @@ def test_partitions_and_topics_found_later_start_at_their_first_record(style, br
                 consumer.subscribe([topic, later])
             else:
                 consumer.subscribe(pattern=f"{topic}.*")
-            place = klamm.TopicPartition(topic, 0)
-            until(lambda: not consumer.poll(0.1) and consumer.assignment() == {place})
-            assert consumer.position(place) == 1
+            tp = klamm.TopicPartition(topic, 0)
+            until(lambda: not consumer.poll(0.1) and consumer.assignment() == {tp})
+            assert consumer.position(tp) == 1
             # The listing of all topics is requested beside the membership.
             assert not consumer.poll(0.5)
             admin.create_partitions({topic: 2})

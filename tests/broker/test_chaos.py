@@ -41,10 +41,10 @@ class Node:
 def node():
     with ChaosProxy() as proxy:
         (named_port,) = free_ports(1)
-        doors = [{"CLIENTS": proxy.address, "NAMED": f"{NAME}:{named_port}"}]
+        listener_addresses = [{"CLIENTS": proxy.address, "NAMED": f"{NAME}:{named_port}"}]
         try:
-            with KafkaCluster(1, doors=doors) as cluster:
-                proxy.target = cluster.doors[0]["CLIENTS"]
+            with KafkaCluster(1, listener_addresses=listener_addresses) as cluster:
+                proxy.target = cluster.listener_addresses[0]["CLIENTS"]
                 yield Node(cluster, proxy, named_port)
         except KafkaUnavailable as reason:
             pytest.skip(f"real Kafka: {reason}")
@@ -155,7 +155,7 @@ def silence(node, flow):
     known = node.proxy.connections
     node.proxy.silent = True
     node.proxy.cut()
-    # Whoever connects now is heard by nobody, until they try again.
+    # A client that connects now gets no answer until it connects again.
     until(lambda: node.proxy.connections >= known + 4)
     node.proxy.heal()
     flow.goes_on()
@@ -240,7 +240,7 @@ def test_what_is_acknowledged_is_there_once_and_is_read(node, topic, fault):
 
 def test_no_call_waits_longer_than_its_timeout(node, topic):
     create(node, topic)
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     servers = node.proxy.address
     with (
         klamm.Producer(servers, delivery_timeout_ms=1_500, **QUICK) as producer,
@@ -248,8 +248,8 @@ def test_no_call_waits_longer_than_its_timeout(node, topic):
         klamm.Admin(servers, default_api_timeout_ms=1_500, **QUICK) as admin,
     ):
         producer.send(topic, value(0), partition=0).result(PATIENCE_S)
-        consumer.assign([place])
-        consumer.commit({place: 0})
+        consumer.assign([tp])
+        consumer.commit({tp: 0})
         admin.list_topics()
         node.proxy.silent = True
         began = time.monotonic()
@@ -259,15 +259,15 @@ def test_no_call_waits_longer_than_its_timeout(node, topic):
         with pytest.raises((KafkaTimeoutError, NetworkError)):
             admin.list_topics()
         with pytest.raises(KafkaTimeoutError):
-            consumer.commit({place: 1}, timeout=1.5)
+            consumer.commit({tp: 1}, timeout=1.5)
         with pytest.raises((KafkaTimeoutError, NetworkError)):
-            consumer.end_offsets([place], timeout=1.5)
+            consumer.end_offsets([tp], timeout=1.5)
         assert len(consumer.poll(1.0)) == 0
         assert time.monotonic() - began < PATIENCE_S / 2
         node.proxy.heal()
         # Whoever gave up on one thing is as good as before for the next.
         producer.send(topic, value(2), partition=0).result(PATIENCE_S)
-        consumer.commit({place: 1})
+        consumer.commit({tp: 1})
         admin.list_topics(timeout=PATIENCE_S)
     numbers = numbers_by_partition(node, topic)[0]
     assert numbers in ([0, 2], [0, 1, 2])  # nobody said what became of the second
@@ -278,10 +278,10 @@ def test_a_corrupt_record_is_an_error_that_says_where_and_the_next_poll_gets_the
     with klamm.Producer(node.cluster.bootstrap_servers) as producer:
         for number in range(10):
             producer.send(topic, value(number), partition=0).result(PATIENCE_S)
-    place = klamm.TopicPartition(topic, 0, offset=0)
+    tp = klamm.TopicPartition(topic, 0, offset=0)
     done = node.proxy.corrupt(TO_CLIENT, after=b"number=00000004")
     with klamm.Consumer(node.proxy.address) as consumer:
-        consumer.assign([place])
+        consumer.assign([tp])
         found, errors = [], []
         while len(found) < 10:
             try:
@@ -348,7 +348,7 @@ def test_a_name_whose_address_changes_is_asked_for_again(node, topic, tmp_path):
         first, second = (ChaosProxy(host, node.named_port) for host in ("127.0.0.2", "127.0.0.3"))
         for proxy in (first, second):
             running.enter_context(proxy)
-            proxy.target = node.cluster.doors[0]["NAMED"]
+            proxy.target = node.cluster.listener_addresses[0]["NAMED"]
         client = running.enter_context(
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )

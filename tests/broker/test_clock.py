@@ -70,9 +70,9 @@ def test_a_clock_that_jumps_only_moves_timestamps(broker, topic, library, tmp_pa
             clock[:8] = struct.pack("=q", jump)
             process.stdin.write(f"jump of {jump}\n")
             process.stdin.flush()
-            said = process.stdout.readline().split()
-            assert said, process.stderr.read()
-            for moment in map(float, said):
+            words = process.stdout.readline().split()
+            assert words, process.stderr.read()
+            for moment in map(float, words):
                 assert abs(moment - time.time() - jump) < LEEWAY_S
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors

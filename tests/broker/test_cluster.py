@@ -53,16 +53,16 @@ def reading_by_rack(servers, topic):
 
     def ask(node, version, rack):
         """Return the error code, whether there are records, and whether the broker sent the reader to its rack."""
-        place = {"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0}
-        place |= {"logStartOffset": -1, "partitionMaxBytes": 1 << 20}
+        requested = {"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0}
+        requested |= {"logStartOffset": -1, "partitionMaxBytes": 1 << 20}
         fields = {"replicaId": -1, "maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20, "isolationLevel": 0}
         fields |= {"sessionId": 0, "sessionEpoch": -1, "forgottenTopicsData": []}
         fields |= {"rackId": rack} if version >= 11 else {}
         with contextlib.closing(Line(nodes[node].host, nodes[node].port)) as line:
-            answer = line("Fetch", version, {**fields, "topics": [{"topic": topic, "partitions": [place]}]})
-        (told,) = answer["responses"][0]["partitions"]
-        preferred = told.get("preferredReadReplica", -1)
-        return told["errorCode"], bool(told["records"]), preferred in nodes and nodes[preferred].rack == rack
+            answer = line("Fetch", version, {**fields, "topics": [{"topic": topic, "partitions": [requested]}]})
+        (answered,) = answer["responses"][0]["partitions"]
+        preferred = answered.get("preferredReadReplica", -1)
+        return answered["errorCode"], bool(answered["records"]), preferred in nodes and nodes[preferred].rack == rack
 
     # A follower may read what it has when it has asked the leader again.
     until(lambda: ask(follower, 12, "")[1])
@@ -116,9 +116,9 @@ def numbers_as_librdkafka_reads_them(cluster, topic):
     )
     found = {number: [] for number in range(PARTITIONS)}
     try:
-        places = [confluent_kafka.TopicPartition(topic, number, 0) for number in found]
-        reader.assign(places)
-        left = sum(reader.get_watermark_offsets(place, timeout=20)[1] for place in places)
+        tps = [confluent_kafka.TopicPartition(topic, number, 0) for number in found]
+        reader.assign(tps)
+        left = sum(reader.get_watermark_offsets(requested, timeout=20)[1] for requested in tps)
         while left > 0:
             records = reader.consume(min(left, 100_000), timeout=20)
             assert records, f"{left} records are not read"
@@ -200,7 +200,7 @@ def test_what_is_read_and_written_in_transactions_is_there_once_although_nodes_d
         for partition in range(PARTITIONS):
             numbers = range(partition, count, PARTITIONS)
             producer.send_many(source, [b"%d" % n for n in numbers], partition=partition)
-    places = [klamm.TopicPartition(source, number) for number in range(PARTITIONS)]
+    tps = [klamm.TopicPartition(source, number) for number in range(PARTITIONS)]
     chance = random.Random(SEED)
     outages = [Outage(cluster, 3, count // 4, count // 2), Outage(cluster, 1, 5 * count // 8, 7 * count // 8)]
     reading = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
@@ -209,7 +209,7 @@ def test_what_is_read_and_written_in_transactions_is_there_once_although_nodes_d
         while done < count:
             # A worker that goes on where the last transaction that was committed ended.
             with klamm.Consumer(cluster.bootstrap_servers, **reading) as consumer:
-                consumer.assign(places)
+                consumer.assign(tps)
                 while done < count:
                     records = consumer.poll(timeout=60, max_records=chance.randrange(100, 1_000))
                     try:

@@ -46,7 +46,7 @@ def fill(servers: str, topic: str) -> None:
         producer.send_many(topic, [b"%d" % n for n in range(10)])
 
 
-class Heard:
+class Recorder:
     """Records the calls of an `on_commit` and their threads."""
 
     def __init__(self) -> None:
@@ -70,55 +70,55 @@ def reader(style: Style, servers: str, topic: str) -> Driven:
 
 
 def test_the_callback_of_a_commit_runs_in_the_thread_that_uses_the_consumer(style, broker, filled):
-    place, heard = TopicPartition(filled, 0), Heard()
+    tp, recorder = TopicPartition(filled, 0), Recorder()
     with reader(style, broker.bootstrap_servers, filled) as consumer:
         assert len(consumer.poll(WAIT_S, 4)) == 4
-        consumer.commit_nowait(on_commit=heard)
-        consumer.commit_nowait({place: OffsetAndMetadata(7, "seven")}, heard)
-        consumer.commit_nowait({place: 8})
+        consumer.commit_nowait(on_commit=recorder)
+        consumer.commit_nowait({tp: OffsetAndMetadata(7, "seven")}, recorder)
+        consumer.commit_nowait({tp: 8})
         # Nothing is left to read: the outcomes come while the program waits for records.
         consumer.seek_to_end()
-        until(lambda: consumer.poll(0.1) or len(heard.outcomes) == 2)
-        assert heard.offsets() == [4, 7]
-        assert heard.outcomes[1] == ({place: OffsetAndMetadata(7, "seven")}, None)
-        assert heard.threads == {threading.get_ident()}
-        assert consumer.committed([place]) == {place: 8}
+        until(lambda: consumer.poll(0.1) or len(recorder.outcomes) == 2)
+        assert recorder.offsets() == [4, 7]
+        assert recorder.outcomes[1] == ({tp: OffsetAndMetadata(7, "seven")}, None)
+        assert recorder.threads == {threading.get_ident()}
+        assert consumer.committed([tp]) == {tp: 8}
 
 
 def test_a_commit_runs_the_callbacks_of_earlier_commits(style, broker, filled):
-    place, heard = TopicPartition(filled, 0), Heard()
+    tp, recorder = TopicPartition(filled, 0), Recorder()
     with reader(style, broker.bootstrap_servers, filled) as consumer:
         for offset in 1, 2, 3:
-            consumer.commit_nowait({place: offset}, heard)
-        consumer.commit({place: 4})
-        until(lambda: len(heard.outcomes) == 3 or consumer.poll(0.1) is None)
-        assert heard.offsets() == [1, 2, 3]
+            consumer.commit_nowait({tp: offset}, recorder)
+        consumer.commit({tp: 4})
+        until(lambda: len(recorder.outcomes) == 3 or consumer.poll(0.1) is None)
+        assert recorder.offsets() == [1, 2, 3]
 
 
 def test_the_callback_of_a_commit_gets_its_error(style, dev):
-    heard = Heard()
+    recorder = Recorder()
     with reader(style, dev.bootstrap_servers, "t") as consumer:
         dev.fault("OffsetCommit", "error", error="TOPIC_AUTHORIZATION_FAILED")
-        consumer.commit_nowait({TopicPartition("t", 0): 1}, heard)
+        consumer.commit_nowait({TopicPartition("t", 0): 1}, recorder)
         consumer.seek_to_end()
-        until(lambda: consumer.poll(0.1) or heard.outcomes)
-        ((offsets, error),) = heard.outcomes
+        until(lambda: consumer.poll(0.1) or recorder.outcomes)
+        ((offsets, error),) = recorder.outcomes
         assert offsets == {TopicPartition("t", 0): OffsetAndMetadata(1)}
         assert isinstance(error, TopicAuthorizationFailedError)
 
 
 def test_close_waits_for_commits_in_flight(style, dev):
-    place, heard = TopicPartition("t", 0), Heard()
+    tp, recorder = TopicPartition("t", 0), Recorder()
     consumer = reader(style, dev.bootstrap_servers, "t")
     assert len(consumer.poll(WAIT_S)) == 10
     dev.fault("OffsetCommit", "delay", seconds=0.5)
     for offset in 1, 2, 3:
-        consumer.commit_nowait({place: offset}, heard)
+        consumer.commit_nowait({tp: offset}, recorder)
     consumer.close()
-    assert heard.offsets() == [1, 2, 3]
-    assert heard.threads == {threading.get_ident()}
+    assert recorder.offsets() == [1, 2, 3]
+    assert recorder.threads == {threading.get_ident()}
     with klamm.Admin(dev.bootstrap_servers) as admin:
-        assert admin.group_offsets("group-t") == {place: 3}
+        assert admin.group_offsets("group-t") == {tp: 3}
 
 
 @pytest.mark.parametrize("times", [5, None])
@@ -139,19 +139,19 @@ def test_an_exception_in_the_callback_of_a_commit_is_raised_by_the_poll(dev):
     def fail(_offsets: object, _error: object) -> None:
         raise ZeroDivisionError
 
-    heard, place = Heard(), TopicPartition("t", 0)
+    recorder, tp = Recorder(), TopicPartition("t", 0)
     with klamm.Consumer(dev.bootstrap_servers, group_id="g", enable_auto_commit=False) as consumer:
         consumer.assign([TopicPartition("t", 0, 0)])
-        consumer.commit_nowait({place: 1}, fail)
-        consumer.commit_nowait({place: 2}, heard)
+        consumer.commit_nowait({tp: 1}, fail)
+        consumer.commit_nowait({tp: 2}, recorder)
         with pytest.raises(ZeroDivisionError):
             until(lambda: consumer.poll(0.1, 1) is None)
-        until(lambda: consumer.poll(0.1) is None or heard.outcomes)
-        assert heard.offsets() == [2]
+        until(lambda: consumer.poll(0.1) is None or recorder.outcomes)
+        assert recorder.offsets() == [2]
 
 
 def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker, filled):
-    place = TopicPartition(filled, 0)
+    tp = TopicPartition(filled, 0)
     with reader(style, broker.bootstrap_servers, filled) as consumer:
         assert len(consumer.poll(WAIT_S, 4)) == 4
         for given, kept in [
@@ -161,13 +161,13 @@ def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker
             (OffsetAndMetadata(10, "", 0), OffsetAndMetadata(10, "", 0)),
             (9, OffsetAndMetadata(9)),  # nobody read what is before
         ]:
-            consumer.commit(None if given is None else {place: given})
-            assert consumer.committed_metadata([place]) == {place: kept}
+            consumer.commit(None if given is None else {tp: given})
+            assert consumer.committed_metadata([tp]) == {tp: kept}
     with (
         pytest.raises(ConfigError, match=r"the offset of .*-0 cannot be -1"),
         klamm.Consumer("b:1", group_id="g") as consumer,
     ):
-        consumer.commit({place: -1})
+        consumer.commit({tp: -1})
 
 
 @pytest.fixture
@@ -182,23 +182,23 @@ def forgetful() -> Iterator[RealKafka]:
 
 
 def test_brokers_keep_offsets_for_the_configured_time(forgetful):
-    servers, place = forgetful.bootstrap_servers, TopicPartition("t", 0)
+    servers, tp = forgetful.bootstrap_servers, TopicPartition("t", 0)
     fill(servers, "t")
     for group, retention_ms in ("long", 3_600_000), ("short", 1), ("usual", -1):
         with klamm.Consumer(servers, group_id=group, offsets_retention_ms=retention_ms) as consumer:
-            consumer.commit({place: 3})
+            consumer.commit({tp: 3})
     with klamm.Admin(servers) as admin:
         until(lambda: not admin.group_offsets("short"))
-        assert admin.group_offsets("long") == admin.group_offsets("usual") == {place: 3}
+        assert admin.group_offsets("long") == admin.group_offsets("usual") == {tp: 3}
 
 
 def test_a_member_commits_with_a_retention_too(filled, broker):
-    servers, place = broker.bootstrap_servers, TopicPartition(filled, 0)
+    servers, tp = broker.bootstrap_servers, TopicPartition(filled, 0)
     config: dict[str, Any] = {"auto_offset_reset": "earliest", "offsets_retention_ms": 3_600_000}
     with klamm.Consumer(servers, topics=filled, group_id=f"group-{filled}", **config) as consumer:
         assert len(consumer.poll(WAIT_S, 4)) == 4
         consumer.commit()
-        assert consumer.committed([place]) == {place: 4}
+        assert consumer.committed([tp]) == {tp: 4}
 
 
 def test_brokers_that_know_no_retention_of_a_commit_are_not_asked_to_keep_it():
@@ -222,11 +222,11 @@ def test_a_time_of_a_commit_is_refused_by_brokers_that_take_none():
 
 
 def test_a_time_of_a_commit_is_refused_beside_what_goes_without_one(dev):
-    servers, place = dev.bootstrap_servers, TopicPartition("t", 0)
-    timed = {place: OffsetAndMetadata(1, timestamp_ms=1)}
+    servers, tp = dev.bootstrap_servers, TopicPartition("t", 0)
+    timed = {tp: OffsetAndMetadata(1, timestamp_ms=1)}
     with klamm.Consumer(servers, group_id="g") as consumer:
         with pytest.raises(ConfigError, match="the time of a commit of t-0 cannot be -1"):
-            consumer.commit({place: OffsetAndMetadata(1, timestamp_ms=-1)})
+            consumer.commit({tp: OffsetAndMetadata(1, timestamp_ms=-1)})
         with (
             klamm.Producer(servers, transactional_id="id") as producer,
             pytest.raises(ConfigError, match="cannot have a timestamp_ms"),
@@ -248,14 +248,14 @@ def test_commits_with_a_time_reach_brokers_that_take_one():
         DevBroker(as_version="3.9") as broker,
         klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer,
     ):
-        place = TopicPartition("t", 0)
+        tp = TopicPartition("t", 0)
         consumer.partitions_for("t")  # which makes it
-        consumer.commit({place: OffsetAndMetadata(5, "text", timestamp_ms=1_000)})
-        assert consumer.committed_metadata([place]) == {place: OffsetAndMetadata(5, "text")}
-        heard, timed = Heard(), {place: OffsetAndMetadata(6, "text", timestamp_ms=1_000)}
-        consumer.commit_nowait(timed, heard)
+        consumer.commit({tp: OffsetAndMetadata(5, "text", timestamp_ms=1_000)})
+        assert consumer.committed_metadata([tp]) == {tp: OffsetAndMetadata(5, "text")}
+        recorder, timed = Recorder(), {tp: OffsetAndMetadata(6, "text", timestamp_ms=1_000)}
+        consumer.commit_nowait(timed, recorder)
         consumer.commit(timed)  # those before it are told
-        assert heard.outcomes == [(timed, None)]
+        assert recorder.outcomes == [(timed, None)]
 
 
 @pytest.mark.parametrize("other", [{"group_protocol": "consumer"}, {"group_instance_id": "one"}])
@@ -270,18 +270,18 @@ def test_position_0_of_an_empty_partition_is_committed_automatically(style, brok
     """Otherwise the next member starts after the records that arrive in between."""
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic()})
-        place, group = TopicPartition(topic, 0), f"group-{topic}"
+        tp, group = TopicPartition(topic, 0), f"group-{topic}"
         config: dict[str, Any] = {"group_id": group, "topics": [topic], "group_protocol": protocol}
         interval_ms = 100 if when == "interval" else 60_000
         consumer = style.consumer(broker.bootstrap_servers, auto_commit_interval_ms=interval_ms, **config)
         until(lambda: not consumer.poll(0.1) and consumer.assignment())
-        assert consumer.position(place) == 0
+        assert consumer.position(tp) == 0
         if when == "interval":
             until(lambda: not consumer.poll(0.1) and admin.group_offsets(group))
         elif when == "unsubscribe":
             consumer.unsubscribe()
         consumer.close()
-        assert admin.group_offsets(group) == {place: 0}
+        assert admin.group_offsets(group) == {tp: 0}
         with klamm.Producer(broker.bootstrap_servers) as producer:
             producer.send(topic, b"in between").result(WAIT_S)
         with style.consumer(broker.bootstrap_servers, **config) as second:

@@ -83,9 +83,9 @@ def test_poll_gives_a_sequence(style, broker, filled):
         assert numbers(records[::-1]) == numbers(records)[::-1]
         assert int(records[-1].value) == numbers(records)[-1]
         assert len(records[5:2]) == 0
-        (place,) = records.by_partition()
-        assert place == TopicPartition(filled, 0)
-        assert numbers(records.by_partition()[place]) == numbers(records)
+        (topic_partition,) = records.by_partition()
+        assert topic_partition == TopicPartition(filled, 0)
+        assert numbers(records.by_partition()[topic_partition]) == numbers(records)
 
 
 def test_poll_gives_at_most_as_many_as_asked_for_and_loses_none(style, broker, filled):
@@ -116,17 +116,17 @@ def test_a_loop_that_was_left_resumes_where_it_stopped(style, broker, filled):
 
 
 def test_seek_moves_the_position(style, broker, filled):
-    place = TopicPartition(filled, 0)
+    topic_partition = TopicPartition(filled, 0)
     with style.consumer(broker.bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(filled, 0, 0)])
         assert numbers(take(2, consumer)) == [0, 1]
-        consumer.seek(place, 50)
-        assert consumer.position(place) == 50
+        consumer.seek(topic_partition, 50)
+        assert consumer.position(topic_partition) == 50
         assert numbers(take(2, consumer)) == [50, 51]
         consumer.seek_to_beginning()
         assert numbers(take(2, consumer)) == [0, 1]
-        consumer.seek_to_end([place])
-        assert consumer.position(place) == 100
+        consumer.seek_to_end([topic_partition])
+        assert consumer.position(topic_partition) == 100
 
 
 def test_a_seek_that_makes_no_sense_is_refused(style, broker, filled):
@@ -177,22 +177,22 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, par
 
 @pytest.mark.parametrize("auto", [True, False])
 def test_delivered_records_of_a_paused_partition_are_committed(style, broker, filled, auto):
-    place = TopicPartition(filled, 0)
+    topic_partition = TopicPartition(filled, 0)
     config = {"group_id": filled, "auto_offset_reset": "earliest", "enable_auto_commit": auto}
     with style.consumer(broker.bootstrap_servers, **config) as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         assert numbers(take(3, consumer)) == [0, 1, 2]
-        consumer.pause([place])
+        consumer.pause([topic_partition])
         if not auto:
             consumer.commit()
-            assert consumer.committed([place]) == {place: 3}
-        consumer.resume([place])
+            assert consumer.committed([topic_partition]) == {topic_partition: 3}
+        consumer.resume([topic_partition])
         assert numbers(take(2, consumer)) == [3, 4]
-        consumer.pause([place])
+        consumer.pause([topic_partition])
         if not auto:
             consumer.commit()
     with klamm.Admin(broker.bootstrap_servers) as admin:
-        assert admin.group_offsets(filled) == {place: 5}
+        assert admin.group_offsets(filled) == {topic_partition: 5}
 
 
 def test_what_is_buffered_of_paused_partitions_leaves_room_for_others(style, broker, partitioned):
@@ -213,35 +213,35 @@ def test_what_is_buffered_of_paused_partitions_leaves_room_for_others(style, bro
 
 
 def test_offsets_are_found_by_time(style, broker, filled):
-    place = TopicPartition(filled, 0)
+    topic_partition = TopicPartition(filled, 0)
     with style.consumer(broker.bootstrap_servers) as consumer:
-        at = consumer.offsets_for_times({place: 1_049_500})
-        assert at == {place: (50, 1_050_000)}
-        assert consumer.offsets_for_times({place: 9_000_000}) == {place: None}
-        assert consumer.beginning_offsets([place]) == {place: 0}
-        assert consumer.end_offsets([place]) == {place: 100}
+        at = consumer.offsets_for_times({topic_partition: 1_049_500})
+        assert at == {topic_partition: (50, 1_050_000)}
+        assert consumer.offsets_for_times({topic_partition: 9_000_000}) == {topic_partition: None}
+        assert consumer.beginning_offsets([topic_partition]) == {topic_partition: 0}
+        assert consumer.end_offsets([topic_partition]) == {topic_partition: 100}
 
 
 def test_the_group_resumes_at_committed_offsets(style, broker, filled):
-    place, group = TopicPartition(filled, 0), f"group-{filled}"
+    topic_partition, group = TopicPartition(filled, 0), f"group-{filled}"
     with style.consumer(broker.bootstrap_servers, group_id=group, enable_auto_commit=False) as consumer:
-        assert consumer.committed([place]) == {place: None}
+        assert consumer.committed([topic_partition]) == {topic_partition: None}
         consumer.assign([TopicPartition(filled, 0, 0)])
         assert numbers(take(3, consumer)) == [0, 1, 2]
         consumer.commit()
-        assert consumer.committed([place]) == {place: 3}
-        consumer.commit({place: 42})
-        assert consumer.committed([place]) == {place: 42}
+        assert consumer.committed([topic_partition]) == {topic_partition: 3}
+        consumer.commit({topic_partition: 42})
+        assert consumer.committed([topic_partition]) == {topic_partition: 42}
     with style.consumer(broker.bootstrap_servers, group_id=group) as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         assert numbers(take(1, consumer)) == [42]
 
 
 def committed_of(broker, topic):
     """Return the committed offset of a topic's first partition."""
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with klamm.Consumer(broker.bootstrap_servers, group_id=f"group-{topic}") as other:
-        return other.committed([place])[place]
+        return other.committed([topic_partition])[topic_partition]
 
 
 def one_by_one(consumer):
@@ -262,11 +262,11 @@ READING = [(one_by_one, 1), (polled, 2), (in_arrow, 2)]
 
 @pytest.mark.parametrize(("batches", "size"), READING)
 def test_only_what_the_loop_is_done_with_is_committed(style, broker, filled, batches, size):
-    place, group = TopicPartition(filled, 0), f"group-{filled}"
+    topic_partition, group = TopicPartition(filled, 0), f"group-{filled}"
     for whole in 1, 3:  # what is given out at first, or what follows
         done = committed_of(broker, filled) or 0
         consumer = style.consumer(broker.bootstrap_servers, group_id=group, auto_offset_reset="earliest")
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         given = [number for _, batch in zip(range(whole), batches(consumer), strict=False) for number in batch]
         assert given == list(range(done, done + whole * size))
         consumer.__exit__(
@@ -274,7 +274,7 @@ def test_only_what_the_loop_is_done_with_is_committed(style, broker, filled, bat
         )  # which the loop raised while it handled the last
         assert (committed_of(broker, filled) or 0) == done + (whole - 1) * size
     with style.consumer(broker.bootstrap_servers, group_id=group) as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         next(iter(batches(consumer)))
     assert committed_of(broker, filled) == 3 * size
 
@@ -299,11 +299,11 @@ def test_a_consumer_without_a_group_cannot_commit(style, broker, filled):
 
 
 def test_lag_is_what_is_left_to_read(style, broker, filled):
-    place = TopicPartition(filled, 0)
+    topic_partition = TopicPartition(filled, 0)
     with style.consumer(broker.bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(filled, 0, 0)])
         take(10, consumer)
-        assert consumer.lag() == {place: 90}
+        assert consumer.lag() == {topic_partition: 90}
 
 
 def test_a_topic_that_is_not_there_is_an_error(style, broker, topic):
@@ -369,7 +369,7 @@ def test_topics_are_made_described_and_deleted(style, broker, topic):
 def test_offsets_for_times_takes_datetimes(style, broker, topic):
     moment = datetime(2026, 5, 1, 12, 30, tzinfo=timezone.utc)
     begin = int(moment.timestamp() * 1000)
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     with style.producer(broker.bootstrap_servers) as producer:
         for number in range(3):
             producer.send(topic, b"v", partition=0, timestamp_ms=begin + number * 1000)
@@ -380,7 +380,7 @@ def test_offsets_for_times_takes_datetimes(style, broker, topic):
             moment + timedelta(milliseconds=999, microseconds=1),
             (moment + timedelta(seconds=1)).astimezone().replace(tzinfo=None),  # local time
         ):
-            assert consumer.offsets_for_times({place: time}) == {place: (1, begin + 1000)}
+            assert consumer.offsets_for_times({topic_partition: time}) == {topic_partition: (1, begin + 1000)}
 
 
 @pytest.mark.parametrize("time", [*range(-8, 0), -(2**63), datetime(1960, 1, 1, tzinfo=timezone.utc)], ids=str)

@@ -35,13 +35,13 @@ def test_records_before_an_offset_are_gone(broker, topic):
 
 def test_records_are_deleted_with_asyncio_too(broker, topic):
     written(broker, topic)
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
 
     async def main():
         async with klamm.AsyncAdmin(broker.bootstrap_servers) as admin:
-            return await admin.delete_records({place: 2})
+            return await admin.delete_records({tp: 2})
 
-    assert asyncio.run(main()) == {place: 2}
+    assert asyncio.run(main()) == {tp: 2}
 
 
 def test_a_topic_that_is_only_compacted_refuses(broker, topic):
@@ -113,12 +113,12 @@ def test_a_reader_of_deleted_records_raises_without_a_reset_policy(overtaken, to
 def test_a_bounded_read_of_deleted_records_raises(style, broker, topic, reset, end):
     """Another reset would skip the records that remain, and the read would look complete."""
     written(broker, topic)
-    place = klamm.TopicPartition(topic, 0, 0, end)
+    tp = klamm.TopicPartition(topic, 0, 0, end)
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.delete_records({klamm.TopicPartition(topic, 0): 3})
     for read in (list, lambda consumer: list(consumer.arrow(timeout=20)), lambda consumer: consumer.poll(20)):
         with style.consumer(broker.bootstrap_servers, auto_offset_reset=reset) as consumer:
-            consumer.assign([place])
+            consumer.assign([tp])
             with pytest.raises(klamm.errors.OffsetOutOfRangeError) as caught:
                 read(consumer)
             assert (caught.value.topic, caught.value.partition) == (topic, 0)
@@ -166,14 +166,14 @@ def test_records_that_were_fetched_before_they_were_deleted_are_delivered(broker
         for n in range(100):
             producer.send_nowait(topic, b"%d" % n, partition=0)
     some = {"fetch_max_bytes": 1, "max_partition_fetch_bytes": 3000, "queued_max_bytes": 4000}
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     with (
         klamm.Admin(broker.bootstrap_servers) as admin,
         klamm.Consumer(broker.bootstrap_servers, auto_offset_reset="earliest", **some) as consumer,
     ):
         consumer.assign([klamm.TopicPartition(topic, 0, 0)])
         assert len(consumer.poll(20, 1)) == 1
-        admin.delete_records({place: 90})
+        admin.delete_records({tp: 90})
         found = []
         until(lambda: found.extend(int(r.value) for r in consumer.poll(0.1, 1)) or (found and found[-1] == 99))
         before = [value for value in found if value < 90]

@@ -43,9 +43,9 @@ def write(producer, topic, *values):
 
 
 def read(cluster, topic):
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(cluster.bootstrap_servers) as consumer:
-        end = consumer.end_offsets([place])[place]
+        end = consumer.end_offsets([tp])[tp]
         consumer.assign([klamm.TopicPartition(topic, 0, 0, end)])
         return [record.value for record in consumer]
 
@@ -138,8 +138,8 @@ def test_old_records_go_when_time_passes(cluster):
         cluster.advance(61)
         assert producer.send("t", b"new").result(timeout=10).offset == 1
     with klamm.Consumer(cluster.bootstrap_servers) as consumer:
-        place = klamm.TopicPartition("t", 0)
-        assert consumer.beginning_offsets([place]) == {place: 1}
+        tp = klamm.TopicPartition("t", 0)
+        assert consumer.beginning_offsets([tp]) == {tp: 1}
 
 
 def test_a_compacted_topic_keeps_the_newest_of_each_key(cluster):

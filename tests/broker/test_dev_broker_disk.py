@@ -17,25 +17,25 @@ from klamm.testing import DevBroker
 
 
 def read(servers, topic):
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(servers) as consumer:
-        end = consumer.end_offsets([place])[place]
+        end = consumer.end_offsets([tp])[tp]
         consumer.assign([klamm.TopicPartition(topic, 0, 0, end)])
         return [record.value for record in consumer]
 
 
 def test_everything_is_there_again(tmp_path):
-    place = klamm.TopicPartition("t", 0)
+    tp = klamm.TopicPartition("t", 0)
     with DevBroker(data_dir=tmp_path, fsync=True) as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             admin.create_topics({"t": klamm.NewTopic(configs={"max.message.bytes": "5000"})})
-            admin.alter_group_offsets("g", {place: 1})
+            admin.alter_group_offsets("g", {tp: 1})
         with klamm.Producer(broker.bootstrap_servers) as producer:
             producer.send("t", b"before").result(timeout=20)
     with DevBroker(data_dir=tmp_path, brokers=2) as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             assert admin.describe_configs("topic", "t")["max.message.bytes"].value == "5000"
-            assert admin.group_offsets("g") == {place: 1}
+            assert admin.group_offsets("g") == {tp: 1}
         with klamm.Producer(broker.bootstrap_servers) as producer:
             assert producer.send("t", b"after").result(timeout=20).offset == 1
         assert read(broker.bootstrap_servers, "t") == [b"before", b"after"]

@@ -37,11 +37,11 @@ def broker():
 def send(broker):
     """Send a record once; return the result, and whether the record was written."""
     config = {"retries": 0, "enable_idempotence": False}
-    place = klamm.TopicPartition("t", 0)
+    tp = klamm.TopicPartition("t", 0)
     with klamm.Producer(broker.bootstrap_servers, **config) as producer:
         error = producer.send("t", b"second", partition=0).exception(PATIENCE)
     with klamm.Consumer(broker.bootstrap_servers) as consumer:
-        return error, consumer.end_offsets([place])[place] == 2
+        return error, consumer.end_offsets([tp])[tp] == 2
 
 
 def waits_for_the_clock(broker, patience):

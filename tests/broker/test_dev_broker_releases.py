@@ -28,7 +28,7 @@ def codecs(release):
     return ["none", "gzip", "snappy", "lz4", *(["zstd"] if number(release) >= (2, 1) else [])]
 
 
-def told(broker, release):
+def librdkafka_config(broker, release):
     """Return the release that librdkafka must be configured with, because it cannot ask brokers before 0.10."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
     if number(release) < (0, 10):
@@ -41,13 +41,15 @@ def told(broker, release):
 def test_librdkafka_writes_and_reads(release):
     with DevBroker(as_version=release) as broker:
         for codec in codecs(release):
-            producer = confluent_kafka.Producer({**told(broker, release), "linger.ms": 50, "compression.type": codec})
+            producer = confluent_kafka.Producer(
+                {**librdkafka_config(broker, release), "linger.ms": 50, "compression.type": codec}
+            )
             outcomes = []
             for value in VALUES:
                 producer.produce(TOPIC, value, on_delivery=lambda error, _, seen=outcomes: seen.append(error))
             assert producer.flush(20) == 0
             assert outcomes == [None] * len(VALUES)
-        config = {**told(broker, release), "group.id": "g", "enable.auto.commit": False}
+        config = {**librdkafka_config(broker, release), "group.id": "g", "enable.auto.commit": False}
         consumer = confluent_kafka.Consumer({**config, "auto.offset.reset": "earliest", "session.timeout.ms": 30_000})
         try:
             if number(release) < (0, 9):
@@ -124,15 +126,15 @@ def test_the_oldest_transactions_work():
 @pytest.mark.parametrize("release", ["0.8.2", "0.9.0", "3.9"])
 def test_an_old_broker_says_where_segments_begin(style, release):
     with DevBroker(as_version=release) as broker:
-        place = klamm.TopicPartition("t", 0)
+        tp = klamm.TopicPartition("t", 0)
         with klamm.Producer(broker.bootstrap_servers) as producer:
             for value in b"a", b"b", b"c":
                 producer.send("t", value).result(timeout=20)
         with style.admin(broker.bootstrap_servers) as admin:
-            assert admin.offsets_before({place: -1}) == {place: [3, 0]}
-            assert admin.offsets_before({place: -1}, limit=1) == {place: [3]}
-            assert admin.offsets_before({place: -2}) == {place: [0]}
-            assert admin.offsets_before({place: 1000}) == {place: []}
+            assert admin.offsets_before({tp: -1}) == {tp: [3, 0]}
+            assert admin.offsets_before({tp: -1}, limit=1) == {tp: [3]}
+            assert admin.offsets_before({tp: -2}) == {tp: [0]}
+            assert admin.offsets_before({tp: 1000}) == {tp: []}
 
 
 def test_kafka_4_does_not_say_where_segments_begin(real_kafka, topic):

@@ -39,8 +39,8 @@ class Reader:
         }
         answer = self._ask("Fetch", version, {**NO_WAIT, **fields, **config})
         partitions = [partition for topic in answer["responses"] for partition in topic["partitions"]]
-        told = [(p["partitionIndex"], p["errorCode"], p["highWatermark"], bool(p["records"])) for p in partitions]
-        return answer["errorCode"], answer["sessionId"], told
+        changed = [(p["partitionIndex"], p["errorCode"], p["highWatermark"], bool(p["records"])) for p in partitions]
+        return answer["errorCode"], answer["sessionId"], changed
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def ask(broker, topic, write):
 @pytest.fixture
 def session(ask):
     """A session with all three partitions, read to their ends."""
-    code, session, told = ask(0, 0, dict.fromkeys(range(3), 1))
-    assert (code, sorted(told)) == (0, [(n, 0, 1, False) for n in range(3)])
+    code, session, changed = ask(0, 0, dict.fromkeys(range(3), 1))
+    assert (code, sorted(changed)) == (0, [(n, 0, 1, False) for n in range(3)])
     assert session > 0
     return session
 
@@ -94,8 +94,8 @@ def test_what_has_records_is_read_last_the_next_time(ask, session):
     assert ask(session, 1, dict.fromkeys(range(3), 0), maxBytes=1)[:2] == (0, session)
     order = []
     for epoch in range(2, 5):
-        _, _, told = ask(session, epoch, maxBytes=1)
-        order += [partition for partition, _, _, has_records in told if has_records]
+        _, _, changed = ask(session, epoch, maxBytes=1)
+        order += [partition for partition, _, _, has_records in changed if has_records]
     assert sorted(order) == [0, 1, 2]
 
 
@@ -117,8 +117,8 @@ def test_requests_are_counted_and_name_topics_in_one_way(ask, session):
 
 
 def test_a_full_request_ends_the_session_it_names(ask, session):
-    code, other, told = ask(session, 0, {0: 1})
-    assert (code, told) == (0, [(0, 0, 1, False)])
+    code, other, changed = ask(session, 0, {0: 1})
+    assert (code, changed) == (0, [(0, 0, 1, False)])
     assert other not in {0, session}
     assert ask(session, 1) == (FETCH_SESSION_ID_NOT_FOUND, 0, [])
     assert ask(other, -1, {0: 1}) == (0, 0, [(0, 0, 1, False)])

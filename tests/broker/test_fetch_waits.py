@@ -35,12 +35,12 @@ def made(servers: str, topic: str) -> klamm.TopicPartition:
 
 def test_few_bytes_wait_for_more(broker: Broker, topic: str):
     servers = broker.bootstrap_servers
-    place = made(servers, topic)
+    tp = made(servers, topic)
     with (
         klamm.Producer(servers) as producer,
         klamm.Consumer(servers, fetch_min_bytes=MORE_THAN_SMALL, fetch_max_wait_ms=LONG_MS) as consumer,
     ):
-        consumer.assign([place])
+        consumer.assign([tp])
         assert not consumer.poll(0.3)  # it asks, and is not answered
         producer.send(topic, b"small").result(WAIT_S)
         assert not consumer.poll(0.3)
@@ -50,23 +50,23 @@ def test_few_bytes_wait_for_more(broker: Broker, topic: str):
 
 def test_few_bytes_wait_no_longer_than_they_may(broker: Broker, topic: str):
     servers = broker.bootstrap_servers
-    place = made(servers, topic)
+    tp = made(servers, topic)
     with (
         klamm.Producer(servers) as producer,
         klamm.Consumer(servers, fetch_min_bytes=MORE_THAN_SMALL, fetch_max_wait_ms=100) as consumer,
     ):
-        consumer.assign([place])
+        consumer.assign([tp])
         producer.send(topic, b"small").result(WAIT_S)
         assert [record.value for record in consumer.poll(WAIT_S)] == [b"small"]
 
 
 def test_a_reader_asks_again_when_the_broker_had_nothing_for_as_long_as_it_may_wait(dev: DevBroker):
-    place = made(dev.bootstrap_servers, "t")
+    tp = made(dev.bootstrap_servers, "t")
     with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=20, client_id="hasty") as hasty:
-        hasty.assign([place])
+        hasty.assign([tp])
         until(lambda: hasty.poll(0.1) or asked(dev, "hasty") > 5)
         with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=LONG_MS, client_id="patient") as patient:
-            patient.assign([place])
+            patient.assign([tp])
             until(lambda: patient.poll(0.1) or asked(dev, "patient"))
             before = asked(dev, "hasty")
             until(lambda: hasty.poll(0.1) or asked(dev, "hasty") > before + 5)

@@ -72,9 +72,9 @@ def aiokafka_reads(broker, rack):
 def java_reads(broker, rack):
     arguments = ["--topic", "t", "--from-beginning", "--max-messages", str(len(VALUES)), "--timeout-ms", "20000"]
     properties = [part for key in (f"client.rack={rack}", "client.id=reader") for part in ("--consumer-property", key)]
-    said = java_tool("ConsoleConsumer", broker.bootstrap_servers, *arguments, *properties)
+    output = java_tool("ConsoleConsumer", broker.bootstrap_servers, *arguments, *properties)
     # It begins with a word on options that are going away.
-    return said.encode().split()[-len(VALUES) :]
+    return output.encode().split()[-len(VALUES) :]
 
 
 READERS = {

@@ -59,7 +59,7 @@ def clients(broker, topic):
 
 def test_every_call_on_a_client_of_the_parent_raises_in_the_child(clients, topic):
     producer, consumer, admin, delivery = clients
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     table = pyarrow.table({"value": [b"v"]})
     calls = {
         "send": lambda: producer.send(topic, b"v"),
@@ -73,10 +73,10 @@ def test_every_call_on_a_client_of_the_parent_raises_in_the_child(clients, topic
         "done": delivery.done,
         "iteration": lambda: next(iter(consumer)),
         "poll": consumer.poll,
-        "assign": lambda: consumer.assign([place]),
-        "seek": lambda: consumer.seek(place, 0),
-        "position": lambda: consumer.position(place),
-        "end_offsets": lambda: consumer.end_offsets([place]),
+        "assign": lambda: consumer.assign([tp]),
+        "seek": lambda: consumer.seek(tp, 0),
+        "position": lambda: consumer.position(tp),
+        "end_offsets": lambda: consumer.end_offsets([tp]),
         "lag": consumer.lag,
         "commit": consumer.commit,
         "list_topics": admin.list_topics,
@@ -96,14 +96,14 @@ def all_raise(calls):
 
 
 def test_a_transaction_of_the_parent_raises_in_the_child_and_continues_in_the_parent(broker, topic):
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=f"tx-{topic}") as producer:
         with producer.transaction() as tx:
             tx.send(topic, b"before").result(20)
             calls = {
                 "send": lambda: tx.send(topic, b"v"),
                 "send_arrow": lambda: tx.send_arrow(topic, pyarrow.table({"value": [b"v"]})),
-                "commit_offsets": lambda: tx.commit_offsets(klamm.GroupMetadata("g"), {place: 1}),
+                "commit_offsets": lambda: tx.commit_offsets(klamm.GroupMetadata("g"), {tp: 1}),
                 "commit": tx.commit,
                 "abort": tx.abort,
                 "init_transactions": producer.init_transactions,

@@ -36,14 +36,14 @@ def shares(servers: str, topics: list[str], members: Mapping[str, dict[str, str]
         def all_is_given_out() -> bool:
             for consumer in joined.values():
                 consumer.poll(0.05)
-            owned = [place for consumer in joined.values() for place in consumer.assignment()]
+            owned = [tp for consumer in joined.values() for tp in consumer.assignment()]
             return len(owned) == len(set(owned)) == PARTITIONS * len(topics) and all(
                 consumer.assignment() for consumer in joined.values()
             )
 
         until(all_is_given_out)
         return {
-            name: [sorted(place.partition for place in consumer.assignment() if place.topic == t) for t in topics]
+            name: [sorted(tp.partition for tp in consumer.assignment() if tp.topic == t) for t in topics]
             for name, consumer in joined.items()
         }
 
@@ -90,8 +90,8 @@ def spread(racks: str) -> tuple[str, dict[str, list[int]]]:
             topic = f"t{number}"
             admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS, replication_factor=1)})
             rack_of = {node.id: node.rack for node in admin.describe_cluster().brokers}
-            places = admin.describe_topics([topic])[topic].partitions
-            in_rack = {rack: [p.partition for p in places if rack_of[p.leader] == rack] for rack in RACKS}
+            described = admin.describe_topics([topic])[topic].partitions
+            in_rack = {rack: [p.partition for p in described if rack_of[p.leader] == rack] for rack in RACKS}
             if [len(numbers) for numbers in in_rack.values()] == [2, 2, 2]:
                 return topic, in_rack
     raise AssertionError(in_rack)

@@ -48,7 +48,7 @@ def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
     return config
 
 
-class Heard(klamm.RebalanceListener):
+class Recorder(klamm.RebalanceListener):
     """Records the calls of a rebalance listener."""
 
     def __init__(self) -> None:
@@ -118,26 +118,26 @@ def test_members_share_a_topic_and_every_record_is_read(broker, partitioned, pro
     # Nobody died: what was read was committed before it was given up.
     assert max(seen.values()) == 1
     with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as reader:
-        places = [klamm.TopicPartition(partitioned, p) for p in range(4)]
-        assert reader.committed(places) == dict.fromkeys(places, 125)
+        tps = [klamm.TopicPartition(partitioned, p) for p in range(4)]
+        assert reader.committed(tps) == dict.fromkeys(tps, 125)
 
 
 def test_a_listener_is_called_for_assigned_and_revoked_partitions(broker, partitioned, protocol):
-    heard, other = Heard(), Heard()
-    first = member(broker, partitioned, [partitioned], heard, **protocol)
+    recorder, other = Recorder(), Recorder()
+    first = member(broker, partitioned, [partitioned], recorder, **protocol)
     poll_until([first], lambda: share_evenly([first], 4))
-    assert heard.events == [("assigned", [0, 1, 2, 3])]
+    assert recorder.events == [("assigned", [0, 1, 2, 3])]
     second = member(broker, partitioned, [partitioned], other, **protocol)
     poll_until([first, second], lambda: share_evenly([first, second], 4))
     is_eager = protocol.get("partition_assignment_strategy") in {"range", "roundrobin", "sticky"} or len(protocol) == 2
-    went = heard.events[1]
+    went = recorder.events[1]
     assert went[0] == "revoked"
     assert len(went[1]) == (4 if is_eager else 2)
     assert len(shares([second])[0]) == 2
     assert other.events == [("assigned", shares([second])[0])]
     kept = shares([first])[0]
     first.close()
-    assert heard.events[-1] == ("revoked", kept)
+    assert recorder.events[-1] == ("revoked", kept)
     second.close()
 
 
@@ -176,15 +176,15 @@ def test_what_a_listener_raises_comes_out_of_the_poll_and_the_change_holds(broke
 
 
 def test_an_event_loop_awaits_its_listener(broker, partitioned):
-    heard: list[str] = []
+    recorder: list[str] = []
 
     class Slow(klamm.RebalanceListener):
         async def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
             await asyncio.sleep(0)
-            heard.append(f"assigned {len(partitions)}")
+            recorder.append(f"assigned {len(partitions)}")
 
         async def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
-            heard.append(f"revoked {len(partitions)}")
+            recorder.append(f"revoked {len(partitions)}")
 
     async def read() -> list[int]:
         async with klamm.AsyncConsumer(
@@ -194,29 +194,29 @@ def test_an_event_loop_awaits_its_listener(broker, partitioned):
             values = []
             async for record in consumer:
                 values.append(int(record.value))
-                assert heard == ["assigned 4"]
+                assert recorder == ["assigned 4"]
                 if len(values) == 8:
                     return values
         raise AssertionError("the topic ended")
 
     produce(broker, partitioned, range(8))
     assert sorted(asyncio.run(asyncio.wait_for(read(), WAIT_S))) == list(range(8))
-    assert heard == ["assigned 4", "revoked 4"]
+    assert recorder == ["assigned 4", "revoked 4"]
 
 
 def test_a_static_member_comes_back_without_a_rebalance(broker, partitioned, protocol):
-    heard = Heard()
-    first = member(broker, partitioned, [partitioned], heard, group_instance_id="one", **protocol)
+    recorder = Recorder()
+    first = member(broker, partitioned, [partitioned], recorder, group_instance_id="one", **protocol)
     second = member(broker, partitioned, [partitioned], group_instance_id="two", **protocol)
     poll_until([first, second], lambda: share_evenly([first, second], 4))
-    events, had = list(heard.events), shares([second])
+    events, had = list(recorder.events), shares([second])
     second.close()
-    again = member(broker, partitioned, [partitioned], group_instance_id="two", **protocol)
-    poll_until([first, again], lambda: share_evenly([first, again], 4))
-    assert shares([again]) == had
-    assert heard.events == events
+    returned = member(broker, partitioned, [partitioned], group_instance_id="two", **protocol)
+    poll_until([first, returned], lambda: share_evenly([first, returned], 4))
+    assert shares([returned]) == had
+    assert recorder.events == events
     first.close()
-    again.close()
+    returned.close()
 
 
 def test_two_static_members_of_one_name_fence_each_other(broker, partitioned):
@@ -233,18 +233,18 @@ def test_two_static_members_of_one_name_fence_each_other(broker, partitioned):
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "consumer"], indirect=True)
 def test_a_member_that_does_not_poll_loses_its_partitions_and_gets_them_back(broker, partitioned, protocol):
     produce(broker, partitioned, range(100))
-    heard = Heard()
+    recorder = Recorder()
     config = {**protocol, "max_poll_interval_ms": 1500}
     if "session_timeout_ms" in config:
         config |= {"session_timeout_ms": 6000}
-    slow = member(broker, partitioned, [partitioned], heard, **config)
+    slow = member(broker, partitioned, [partitioned], recorder, **config)
     quick = member(broker, partitioned, [partitioned], **protocol)
     poll_until([slow, quick], lambda: share_evenly([slow, quick], 4))
-    before = len(heard.events)
+    before = len(recorder.events)
     poll_until([quick], lambda: shares([quick]) == [[0, 1, 2, 3]])
-    assert len(heard.events) == before
+    assert len(recorder.events) == before
     poll_until([slow, quick], lambda: share_evenly([slow, quick], 4))
-    assert heard.events[before][0] == "lost"
+    assert recorder.events[before][0] == "lost"
     slow.close()
     quick.close()
 
@@ -311,8 +311,8 @@ def test_a_pattern_in_a_dialect_of_the_coordinators_is_left_to_it(broker, topic)
 
 
 def test_a_topic_that_grows_is_shared_out_again(broker, partitioned, protocol):
-    heard = Heard()
-    first = member(broker, partitioned, [partitioned], heard, metadata_max_age_ms=500, **protocol)
+    recorder = Recorder()
+    first = member(broker, partitioned, [partitioned], recorder, metadata_max_age_ms=500, **protocol)
     poll_until([first], lambda: share_evenly([first], 4))
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_partitions({partitioned: 6})
@@ -501,10 +501,10 @@ class Evens(klamm.assignors.Assignor):
     user_data = b"said"
 
     def __init__(self) -> None:
-        self.told: list[klamm.assignors.Member] = []
+        self.received: list[klamm.assignors.Member] = []
 
     def assign(self, topics, members):
-        self.told = members
+        self.received = members
         members = sorted(members, key=lambda m: m.id)
         shares = {members[0].id: [], members[-1].id: []}
         for topic, partitions in topics.items():
@@ -521,8 +521,8 @@ def test_an_assignor_of_ones_own(broker, partitioned):
         for a in assignors
     ]
     poll_until(members, lambda: shares(members) == [[0, 2], [1, 3]])
-    told = next(a.told for a in assignors if len(a.told) == 2)
-    assert all(m.topics == [partitioned] and m.user_data == b"said" for m in told)
+    received = next(a.received for a in assignors if len(a.received) == 2)
+    assert all(m.topics == [partitioned] and m.user_data == b"said" for m in received)
     for one in members:
         one.close()
 
@@ -567,16 +567,16 @@ def test_leaving_a_subscription_lets_others_have_it(broker, partitioned, protoco
 
 def test_leaving_a_subscription_tells_the_listener_and_commits_what_is_done(style, broker, partitioned, protocol):
     produce(broker, partitioned, range(20))
-    heard = Heard()
+    recorder = Recorder()
     with style.consumer(
         broker.bootstrap_servers, group_id=partitioned, auto_offset_reset="earliest", **protocol
     ) as one:
-        one.subscribe([partitioned], on_rebalance=heard)
+        one.subscribe([partitioned], on_rebalance=recorder)
         done = one.poll(WAIT_S, 3)
-        places = one.assignment()
+        tps = one.assignment()
         one.unsubscribe()
-        assert heard.events[-1] == ("revoked", sorted(place.partition for place in places))
-        committed = one.committed(places)
+        assert recorder.events[-1] == ("revoked", sorted(topic_partition.partition for topic_partition in tps))
+        committed = one.committed(tps)
         assert sum(offset for offset in committed.values() if offset) == len(done)
         assert one.assignment() == set()
 
@@ -599,15 +599,15 @@ def test_another_assignment_commits_what_is_done_with_the_one_before(style, brok
 
 def test_an_assignment_instead_of_a_subscription_gives_it_up(broker, partitioned, protocol):
     produce(broker, partitioned, range(20))
-    heard = Heard()
-    with member(broker, partitioned, [partitioned], heard, auto_commit_interval_ms=60_000, **protocol) as consumer:
+    recorder = Recorder()
+    with member(broker, partitioned, [partitioned], recorder, auto_commit_interval_ms=60_000, **protocol) as consumer:
         done = consumer.poll(WAIT_S, 3)
-        places = consumer.assignment()
+        tps = consumer.assignment()
         consumer.assign([klamm.TopicPartition(partitioned, 0, 4)])
-        assert heard.events[1:] == [("revoked", sorted(place.partition for place in places))]
-        assert sum(offset for offset in consumer.committed(places).values() if offset) == len(done)
+        assert recorder.events[1:] == [("revoked", sorted(topic_partition.partition for topic_partition in tps))]
+        assert sum(offset for offset in consumer.committed(tps).values() if offset) == len(done)
         assert [record.offset for record in consumer.poll(20)] == [4]
-    assert len(heard.events) == 2
+    assert len(recorder.events) == 2
 
 
 def test_a_member_of_an_event_loop_awaits_that_it_leaves_before_another_assignment(broker, partitioned):

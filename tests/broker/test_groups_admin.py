@@ -57,7 +57,7 @@ def member(broker, topic, **config):
     return joined
 
 
-def places(topic):
+def partitions_of(topic):
     return [klamm.TopicPartition(topic, partition) for partition in range(PARTITIONS)]
 
 
@@ -69,7 +69,7 @@ def test_a_group_with_a_member(admin, broker, filled):
         assert found.coordinator in {node.id for node in admin.describe_cluster().brokers}
         (one,) = found.members
         assert (one.client_id, one.instance_id, one.topics) == ("other", "static", [filled])
-        assert one.assigned == places(filled)
+        assert one.assigned == partitions_of(filled)
         assert (one.target, one.topic_pattern) == (None, None)
         assert "127.0.0.1" in one.host
         assert one.member_id.startswith("static-")
@@ -89,7 +89,7 @@ def test_a_group_with_a_member(admin, broker, filled):
 
 
 def test_offsets_and_lag_of_a_group_without_members(admin, filled):
-    one, other, last = places(filled)
+    one, other, last = partitions_of(filled)
     admin.alter_group_offsets(filled, {one: 3, other: klamm.OffsetAndMetadata(10, "text")})
     assert admin.group_offsets(filled) == {one: 3, other: 10}
     assert admin.group_lag(filled) == {one: 7, other: 0}
@@ -111,12 +111,12 @@ def test_what_a_member_commits_is_seen(admin, broker, filled):
         joined.commit(offsets=[confluent_kafka.TopicPartition(filled, 1, 4)], asynchronous=False)
         assert admin.group_lag(filled) == {klamm.TopicPartition(filled, 1): 6}
         with pytest.raises(GroupSubscribedToTopicError) as caught:
-            admin.delete_group_offsets(filled, places(filled)[1:2])
+            admin.delete_group_offsets(filled, partitions_of(filled)[1:2])
         assert (caught.value.topic, caught.value.partition) == (filled, 1)
 
 
 def test_the_lag_of_a_topic_that_is_gone_is_unknown(admin, filled):
-    first = places(filled)[0]
+    first = partitions_of(filled)[0]
     admin.alter_group_offsets(filled, {first: 3})
     admin.delete_topics([filled])
     # Brokers forget what was committed of it a moment later.
@@ -159,7 +159,7 @@ def test_a_group_of_the_new_protocol(broker, style, topic):
             assert (found.type, found.protocol_type, found.state) == ("consumer", "consumer", "Stable")
             assert found.assignor == "uniform"
             (one,) = found.members
-            assert (one.client_id, one.topics, one.assigned) == ("other", [topic], places(topic))
+            assert (one.client_id, one.topics, one.assigned) == ("other", [topic], partitions_of(topic))
             assert one.target == one.assigned
             assert topic in [listing.group for listing in admin.list_groups(types=["consumer"])]
             with pytest.raises(NonEmptyGroupError):
@@ -238,17 +238,17 @@ def test_what_does_not_get_better_ends_in_time_and_says_why(cluster, api):
 def test_of_a_partition_without_a_leader_the_lag_is_unknown(cluster):
     with klamm.Admin(cluster.bootstrap_servers) as admin:
         admin.create_topics({"spread": klamm.NewTopic(partitions=3, replication_factor=1)})
-        spread = places("spread")
+        spread = partitions_of("spread")
         with klamm.Producer(cluster.bootstrap_servers) as producer:
-            for place in spread:
-                producer.send_many("spread", [b"v"] * 10, partition=place.partition)
+            for tp in spread:
+                producer.send_many("spread", [b"v"] * 10, partition=tp.partition)
         admin.alter_group_offsets("g", dict.fromkeys(spread, 4))
         assert admin.group_lag("g") == {FIRST: 2} | dict.fromkeys(spread, 6)
         dead = admin.describe_topics(["spread"])["spread"].partitions[1].leader
         cluster.kill(dead)
         before = len(cluster.requests("ListOffsets"))
         lag = admin.group_lag("g")
-        assert {place: lag[place] for place in spread} == {spread[0]: 6, spread[1]: None, spread[2]: 6}
+        assert {tp: lag[tp] for tp in spread} == {spread[0]: 6, spread[1]: None, spread[2]: 6}
         assert len(cluster.requests("ListOffsets")) - before <= 2
         described = json.loads(command("groups", "describe", "g", "--json", "-b", cluster.bootstrap_servers).stdout)
         ends = {
@@ -332,7 +332,7 @@ def test_the_command_describes_a_group_with_a_member(run, broker, filled):
     ],
 )
 def test_the_command_resets_offsets_with_the_option_for_it(run, broker, filled, to, new):
-    first, second, _ = places(filled)
+    first, second, _ = partitions_of(filled)
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.alter_group_offsets(filled, {first: 4, second: 9})
         dry = run("reset-offsets", filled, *to, "--json")

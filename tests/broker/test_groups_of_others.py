@@ -75,9 +75,9 @@ def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
         settle([one, two])
         had, others = two.partitions(), one.partitions()
         two.close()
-        with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as again:
-            settle([one, again])
-            assert (again.partitions(), one.partitions()) == (had, others)
+        with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as returned:
+            settle([one, returned])
+            assert (returned.partitions(), one.partitions()) == (had, others)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -132,8 +132,8 @@ def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, proto
     member.close()
     tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "4", "--execute")
     with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
-        place = klamm.TopicPartition(topic, 0)
-        assert consumer.committed([place])[place] == 4
+        tp = klamm.TopicPartition(topic, 0)
+        assert consumer.committed([tp])[tp] == 4
     assert tool(broker, "--delete-offsets", "--group", group, "--topic", topic).count("Successful") == PARTITIONS
     assert "successful" in tool(broker, "--delete", "--group", group)
     assert group not in tool(broker, "--list").split()

@@ -83,17 +83,17 @@ def test_an_interceptor_that_raises_makes_send_raise(style, broker, topic):
 
 
 def test_every_delivery_is_reported_once(style, broker, topic):
-    told = []
+    results = []
     with style.producer(
-        broker.bootstrap_servers, on_delivery=told.append, max_request_size=4 << 20, linger_ms=5
+        broker.bootstrap_servers, on_delivery=results.append, max_request_size=4 << 20, linger_ms=5
     ) as producer:
         for number in range(50):
             producer.send_nowait(topic, b"%d" % number)
         producer.flush()
         producer.send_nowait(topic, b"x" * (2 << 20))
         producer.flush()
-    outcomes = [delivery.exception(0) for delivery in told]
-    assert [delivery.result(0).offset for delivery in told[:50]] == list(range(50))
+    outcomes = [delivery.exception(0) for delivery in results]
+    assert [delivery.result(0).offset for delivery in results[:50]] == list(range(50))
     assert outcomes[:50] == [None] * 50
     assert [type(outcome) for outcome in outcomes[50:]] == [MessageTooLargeError]
 
@@ -176,13 +176,13 @@ def test_a_flush_returns_after_all_delivery_callbacks(broker, topic):
     """Callers sometimes poll inline, so results come from two threads."""
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for round_ in range(200):
-            told = []
+            results = []
             deliveries = [producer.send(topic, b"%d" % round_) for _ in range(3)]
             for delivery in deliveries:
-                delivery.add_done_callback(told.append)
+                delivery.add_done_callback(results.append)
             producer.flush()
             assert [delivery.result(0).topic for delivery in deliveries] == [topic] * 3
-            assert len(told) == 3
+            assert len(results) == 3
 
 
 def test_an_old_count_of_partitions_serves_until_the_new_one_is_there(broker, topic, monkeypatch):

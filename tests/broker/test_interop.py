@@ -37,9 +37,9 @@ def write(bootstrap, topic, codec="none"):
 
 
 def read(bootstrap, topic):
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(bootstrap) as consumer:
-        end = consumer.end_offsets([place])[place]
+        end = consumer.end_offsets([tp])[tp]
         consumer.assign([klamm.TopicPartition(topic, 0, 0, end)])
         return [(record.key, record.value, record.headers) for record in consumer]
 

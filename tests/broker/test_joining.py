@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from styles import Driven, Style
 
 WAIT_S = 20
-PLACE = klamm.TopicPartition("t", 0)
+TP = klamm.TopicPartition("t", 0)
 # What a member asks on its way into its group, and an answer that has it ask again.
 IN_THE_WAY = [
     ("classic", "FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
@@ -78,7 +78,7 @@ def test_a_commit_is_refused_with_what_is_in_the_way(style, dev, protocol, api, 
 
         def refused() -> UnknownMemberIdError:
             with pytest.raises(UnknownMemberIdError) as caught:
-                consumer.commit({PLACE: 1})
+                consumer.commit({TP: 1})
             return caught.value
 
         # What was asked is noted before the answer is there.
@@ -93,7 +93,7 @@ def test_a_commit_before_the_first_join_says_so(style, dev):
         member(style, dev.bootstrap_servers) as consumer,
         pytest.raises(UnknownMemberIdError, match=r"has not joined yet: .*poll first"),
     ):
-        consumer.commit({PLACE: 1})
+        consumer.commit({TP: 1})
 
 
 def test_a_member_that_reaches_no_broker_raises(style):

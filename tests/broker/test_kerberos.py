@@ -40,8 +40,12 @@ def environment(request, monkeypatch):
     monkeypatch.delenv("KRB5_CLIENT_KTNAME", raising=False)
 
 
-def config(realm, door="KERBEROS", **more):
-    chosen = {"bootstrap.servers": realm.doors[door], "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+def config(realm, listener="KERBEROS", **more):
+    chosen = {
+        "bootstrap.servers": realm.listener_addresses[listener],
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+    }
     return chosen | {key.replace("_", "."): value for key, value in more.items()}
 
 
@@ -85,9 +89,9 @@ def refusal(config, kind=AuthenticationError):
 def test_an_error_has_the_message_of_the_library(realm):
     keytab = realm.keytab("alice")
     assert "No Kerberos credentials available" in refusal(config(realm))
-    said = refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_service_name="nobody"))
-    assert "GSSAPI for nobody@127.0.0.1" in said
-    assert "klist" in said
+    message = refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_service_name="nobody"))
+    assert "GSSAPI for nobody@127.0.0.1" in message
+    assert "klist" in message
     assert "GSSAPI" in refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_principal="bob"))
 
 

@@ -38,12 +38,12 @@ def cluster() -> Iterator[DevBroker]:
 
 @pytest.mark.parametrize("method", ["beginning_offsets", "end_offsets", "offsets_for_times"])
 def test_an_answer_that_does_not_come_names_who_has_no_leader(style: Style, cluster: DevBroker, method: str) -> None:
-    places = [TopicPartition("t", number) for number in range(3)]
+    tps = [TopicPartition("t", number) for number in range(3)]
     with style.consumer(cluster.bootstrap_servers) as consumer:
         ask = getattr(consumer, method)
-        asked = (lambda timeout: ask(dict.fromkeys(places, 0), timeout=timeout)) if "times" in method else None
+        asked = (lambda timeout: ask(dict.fromkeys(tps, 0), timeout=timeout)) if "times" in method else None
         with pytest.raises(KafkaTimeoutError, match=r"did not succeed in 1 s: t-1 has no leader"):
-            (asked or (lambda timeout: ask(places, timeout=timeout)))(1)
+            (asked or (lambda timeout: ask(tps, timeout=timeout)))(1)
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ def filled():
 
 class Listener(klamm.RebalanceListener):
     def __init__(self):
-        self.heard = []
+        self.events = []
 
     def assigned(self, partitions):
-        self.heard.append(f"assigned {len(partitions)}")
+        self.events.append(f"assigned {len(partitions)}")
 
 
 @pytest.mark.parametrize("end", ["close", "unsubscribe"])
@@ -34,7 +34,7 @@ class Listener(klamm.RebalanceListener):
 def test_a_listener_may_end_what_is_ending(filled, ended, end):
     class Ending(Listener):
         def revoked(self, partitions):
-            self.heard.append(f"revoked {len(partitions)}")
+            self.events.append(f"revoked {len(partitions)}")
             getattr(consumer, ended)()
 
     listener = Ending()
@@ -42,13 +42,13 @@ def test_a_listener_may_end_what_is_ending(filled, ended, end):
         consumer.subscribe(["t"], on_rebalance=listener)
         assert len(consumer.poll(30)) > 0
         getattr(consumer, end)()
-        assert listener.heard == ["assigned 1", "revoked 1"]
+        assert listener.events == ["assigned 1", "revoked 1"]
 
 
 def test_an_async_listener_may_close_the_consumer(filled):
     class Closing(Listener):
         async def revoked(self, partitions):
-            self.heard.append(f"revoked {len(partitions)}")
+            self.events.append(f"revoked {len(partitions)}")
             await self.consumer.close()
 
     async def main():
@@ -58,7 +58,7 @@ def test_an_async_listener_may_close_the_consumer(filled):
         while not consumer.assignment():
             await consumer.poll(0.1)
         await consumer.close()
-        assert listener.heard == ["assigned 1", "revoked 1"]
+        assert listener.events == ["assigned 1", "revoked 1"]
 
     asyncio.run(main())
 
@@ -86,9 +86,9 @@ def test_a_poll_that_is_cancelled_leaves_the_listener_to_finish(filled):
             poll.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await poll
-            again = asyncio.ensure_future(consumer.poll(30))
+            second = asyncio.ensure_future(consumer.poll(30))
             listener.may_go_on.set()
-            assert [record.offset for record in await again] == [7, 8, 9]
+            assert [record.offset for record in await second] == [7, 8, 9]
 
     asyncio.run(main())
 
@@ -115,11 +115,11 @@ def test_what_a_listener_commits_is_where_reading_starts(broker, topic, protocol
 
 
 def test_no_topics_end_a_subscription(filled):
-    class Hearing(Listener):
+    class Recording(Listener):
         def revoked(self, partitions):
-            self.heard.append(f"revoked {len(partitions)}")
+            self.events.append(f"revoked {len(partitions)}")
 
-    listener = Hearing()
+    listener = Recording()
     with (
         klamm.Consumer(filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer,
         klamm.Admin(filled.bootstrap_servers) as admin,
@@ -127,7 +127,7 @@ def test_no_topics_end_a_subscription(filled):
         consumer.subscribe(["t"], on_rebalance=listener)
         assert len(consumer.poll(30)) > 0
         consumer.subscribe([])
-        assert listener.heard == ["assigned 1", "revoked 1"]
+        assert listener.events == ["assigned 1", "revoked 1"]
         assert consumer.assignment() == set()
         until(lambda: admin.describe_groups(["g"])["g"].state == "Empty")
         assert admin.group_offsets("g") == {klamm.TopicPartition("t", 0): 10}

@@ -169,9 +169,9 @@ def test_a_logger_that_raises_is_reported_once_and_the_client_continues(broker, 
         for _ in range(5):
             producer.send(topic, b"x").result(20)
     assert klamm.logs.flush()
-    said = [line for line in capfd.readouterr().err.splitlines() if "no disk" in line]
-    assert len(said) == 1
-    assert "the client continues" in said[0]
+    printed = [line for line in capfd.readouterr().err.splitlines() if "no disk" in line]
+    assert len(printed) == 1
+    assert "the client continues" in printed[0]
 
 
 def test_a_logger_that_blocks_stops_no_client_and_lines_are_dropped_and_counted(broker):
@@ -395,11 +395,11 @@ def test_no_secret_is_logged(mechanism):
 
 
 def test_on_error_is_called_for_a_dead_cluster_in_a_thread_of_its_own():
-    heard, errors = threading.Event(), []
+    called, errors = threading.Event(), []
 
     def on_error(error):
         errors.append((error, threading.current_thread().name))
-        heard.set()
+        called.set()
         raise RuntimeError("a callback that raises")
 
     for make in (
@@ -407,12 +407,12 @@ def test_on_error_is_called_for_a_dead_cluster_in_a_thread_of_its_own():
         lambda: klamm.ShareConsumer(CLOSED, "g", ["t"], on_error=on_error),
         lambda: klamm.Consumer({"bootstrap.servers": CLOSED, "error_cb": on_error}, "g", ["t"]),
     ):
-        heard.clear()
+        called.clear()
         errors.clear()
         client = make()
         try:
             client.poll(1)
-            assert heard.wait(10)
+            assert called.wait(10)
         finally:
             client.close(0)
         error, thread = errors[0]

@@ -26,10 +26,10 @@ def mirror(old, broker, topic, *arguments):
 
 
 def copied(broker, topic):
-    place = [klamm.TopicPartition(topic, number) for number in range(2)]
+    tps = [klamm.TopicPartition(topic, number) for number in range(2)]
     with klamm.Consumer(broker.bootstrap_servers, isolation_level="read_committed") as consumer:
-        ends = consumer.end_offsets(place)
-        consumer.assign([klamm.TopicPartition(topic, p.partition, 0, ends[p]) for p in place if ends[p]])
+        ends = consumer.end_offsets(tps)
+        consumer.assign([klamm.TopicPartition(topic, p.partition, 0, ends[p]) for p in tps if ends[p]])
         return [(r.partition, r.value, r.key, dict(r.headers)) for r in consumer]
 
 

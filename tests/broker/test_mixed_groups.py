@@ -197,7 +197,7 @@ def test_members_of_three_clients_are_described(broker, topic, protocol, java):
         assert (found.type, found.state) == (protocol, "Stable")
         described = {member.client_id: member for member in found.members}
         for name, member in members.items():
-            assert {place.partition for place in described[name].assigned} == member.partitions()
+            assert {tp.partition for tp in described[name].assigned} == member.partitions()
             assert described[name].topics == [topic]
             assert "127.0.0.1" in described[name].host
         printed = json.loads(command("groups", "describe", group, "--json", "-b", broker.bootstrap_servers).stdout)

@@ -147,10 +147,10 @@ class Msk:
             thread.join()
 
     def _serve(self, connection):
-        with suppress(OSError, struct.error), connection, connection.makefile("rb") as said:
+        with suppress(OSError, struct.error), connection, connection.makefile("rb") as stream:
             while True:
-                (size,) = struct.unpack(">i", said.read(4))
-                frame = said.read(size)
+                (size,) = struct.unpack(">i", stream.read(4))
+                frame = stream.read(size)
                 key, version, correlation, length = struct.unpack(">hhih", frame[:10])
                 name = self.APIS[key][0]
                 fields = getattr(self, name)(frame[10 + length :])

@@ -76,7 +76,7 @@ def good(_, lasts=3600):
 
 
 @pytest.fixture(scope="module")
-def door():
+def settings():
     with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
         yield broker.client_config(mechanism="OAUTHBEARER") | {
             "sasl.oauthbearer.method": "oidc",
@@ -94,9 +94,12 @@ def refusal(config, seconds=1.5):
     return str(caught.value)
 
 
-def test_client_credentials_authenticate(door):
+def test_client_credentials_authenticate(settings):
     with Endpoint(good) as endpoint:
-        config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "sasl.oauthbearer.scope": "kafka read"}
+        config = settings | {
+            "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+            "sasl.oauthbearer.scope": "kafka read",
+        }
         with klamm.Producer(config | {"sasl.oauthbearer.extensions": "traceId=123"}) as producer:
             producer.send("t", b"v").result(20)
         (authorization, fields), *more = endpoint.seen
@@ -105,10 +108,10 @@ def test_client_credentials_authenticate(door):
     assert base64.b64decode(authorization.removeprefix("Basic ")).decode() == "klamm:cl13nt%3A+secret%26more"
 
 
-def test_java_names_the_client_in_its_own_way(door):
+def test_java_names_the_client_in_its_own_way(settings):
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     jaas = f'{module} required clientId="java" clientSecret="{SECRET}" scope="s";'
-    config = {key: value for key, value in door.items() if ".client." not in key} | {"sasl.jaas.config": jaas}
+    config = {key: value for key, value in settings.items() if ".client." not in key} | {"sasl.jaas.config": jaas}
     with Endpoint(good) as endpoint:
         with klamm.Admin(config | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}) as admin:
             admin.list_topics(timeout=20)
@@ -117,7 +120,7 @@ def test_java_names_the_client_in_its_own_way(door):
     assert fields["scope"] == "s"
 
 
-def test_an_assertion_authenticates_and_is_read_again_for_each_token(door, tmp_path):
+def test_an_assertion_authenticates_and_is_read_again_for_each_token(settings, tmp_path):
     assertion = tmp_path / "assertion"
     assertion.write_text("first.one.x\n")
     grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -127,7 +130,7 @@ def test_an_assertion_authenticates_and_is_read_again_for_each_token(door, tmp_p
         return good(_, lasts=1.0)
 
     with Endpoint(answer) as endpoint:
-        config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "sasl.oauthbearer.grant.type": grant}
+        config = settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "sasl.oauthbearer.grant.type": grant}
         with klamm.Admin(config | {"sasl.oauthbearer.assertion.file": str(assertion)}) as admin:
             admin.list_topics(timeout=20)
             deadline = time.monotonic() + 20
@@ -137,9 +140,9 @@ def test_an_assertion_authenticates_and_is_read_again_for_each_token(door, tmp_p
         assert endpoint.seen[0] == (None, {"grant_type": grant, "assertion": "first.one.x"})
 
 
-def test_a_token_is_renewed_before_it_expires_without_a_request(door):
+def test_a_token_is_renewed_before_it_expires_without_a_request(settings):
     with Endpoint(lambda request: good(request, lasts=1.5)) as endpoint:
-        with klamm.Producer(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}):
+        with klamm.Producer(settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}):
             deadline = time.monotonic() + 20
             while len(endpoint.seen) < 3 and time.monotonic() < deadline:
                 threading.Event().wait(0.05)
@@ -158,12 +161,12 @@ def test_a_token_is_renewed_before_it_expires_without_a_request(door):
         ((307, {"Location": "http://127.0.0.1:1/"}, b""), "answered 307"),
     ],
 )
-def test_an_endpoint_that_gives_no_token(door, answer, says):
+def test_an_endpoint_that_gives_no_token(settings, answer, says):
     with Endpoint(lambda _: answer) as endpoint:
-        assert says in refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url})
+        assert says in refusal(settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url})
 
 
-def test_an_endpoint_that_hangs_does_not_block_the_client(door, monkeypatch):
+def test_an_endpoint_that_hangs_does_not_block_the_client(settings, monkeypatch):
     monkeypatch.setattr(oauth, "TIMEOUT_S", 0.5)
     over = threading.Event()
 
@@ -172,13 +175,13 @@ def test_an_endpoint_that_hangs_does_not_block_the_client(door, monkeypatch):
         return 500, {}, b""
 
     with Endpoint(hang) as endpoint:
-        said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}, seconds=2)
+        error_text = refusal(settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}, seconds=2)
         over.set()
-    assert "no token" in said
-    assert "0 s" in said
+    assert "no token" in error_text
+    assert "0 s" in error_text
 
 
-def test_an_endpoint_that_hangs_does_not_hold_up_a_close(door):
+def test_an_endpoint_that_hangs_does_not_hold_up_a_close(settings):
     over = threading.Event()
 
     def hang(_):
@@ -187,17 +190,17 @@ def test_an_endpoint_that_hangs_does_not_hold_up_a_close(door):
 
     with Endpoint(hang) as endpoint:
         began = time.monotonic()
-        config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
+        config = settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
         with klamm.Admin(config) as admin, pytest.raises(klamm.KafkaError, match="there is no token"):
             admin.list_topics(timeout=0.3)
         assert time.monotonic() - began < 5
         over.set()
 
 
-def test_an_endpoint_that_is_not_there(door):
-    said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token?code=x"})
-    assert "the request to" in said
-    assert "code" not in said
+def test_an_endpoint_that_is_not_there(settings):
+    error_text = refusal(settings | {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token?code=x"})
+    assert "the request to" in error_text
+    assert "code" not in error_text
 
 
 @pytest.fixture(scope="module")
@@ -210,9 +213,9 @@ def private():
 
 @pytest.mark.parametrize("key", ["sasl.oauthbearer.ca", "https.ca"])
 @pytest.mark.parametrize("form", ["location", "pem", "pem in one line", "pem with escapes"])
-def test_an_endpoint_may_have_an_authority_of_its_own(door, private, tmp_path, key, form):
+def test_an_endpoint_may_have_an_authority_of_its_own(settings, private, tmp_path, key, form):
     endpoint, authority = private
-    config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
+    config = settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
     if form == "location":
         path = tmp_path / "ca.pem"
         path.write_bytes("# Prüf-CA\n".encode("latin-1") + authority.pem.encode())
@@ -237,10 +240,10 @@ def test_the_authorities_of_brokers_and_of_the_endpoint_are_apart(private):
         both = {"ssl.ca.pem": broker.authority.pem, "https.ca.pem": authority.pem}
         with klamm.Admin(config | both) as admin:
             admin.list_topics(timeout=20)
-        said = refusal(config | both | {"https.ca.pem": broker.authority.pem})
-        assert "set sasl.oauthbearer.ca.location (https.ca.location)" in said
-        said = refusal(config | both | {"ssl.ca.pem": authority.pem})
-        assert "the broker's certificate is not signed by a trusted authority" in said
+        error_text = refusal(config | both | {"https.ca.pem": broker.authority.pem})
+        assert "set sasl.oauthbearer.ca.location (https.ca.location)" in error_text
+        error_text = refusal(config | both | {"ssl.ca.pem": authority.pem})
+        assert "the broker's certificate is not signed by a trusted authority" in error_text
 
 
 @pytest.mark.parametrize(
@@ -253,31 +256,31 @@ def test_the_authorities_of_brokers_and_of_the_endpoint_are_apart(private):
         ("http://127.0.0.1:1/token", "refused", "whether the endpoint is running"),
     ],
 )
-def test_a_failed_request_has_a_hint_for_its_cause(door, private, url, says, hint):
+def test_a_failed_request_has_a_hint_for_its_cause(settings, private, url, says, hint):
     tls, _ = private
     with Endpoint(good) as plain:
         plain_port = plain.server.server_address[1]
         address = url.format(https=tls.url, http=tls.url.replace("https:", "http:"), port=plain_port)
-        said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": address})
-    message, _, advice = said.partition("; hint: ")
+        error_text = refusal(settings | {"sasl.oauthbearer.token.endpoint.url": address})
+    message, _, advice = error_text.partition("; hint: ")
     assert says in message
     assert hint in advice
 
 
-def test_a_proxy_that_fails_is_named_without_its_password(door, private, monkeypatch):
+def test_a_proxy_that_fails_is_named_without_its_password(settings, private, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://me:hidden@127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    said = refusal(door | {"sasl.oauthbearer.token.endpoint.url": private[0].url})
-    assert "through the proxy 127.0.0.1:1 failed" in said
-    assert "hint: check HTTPS_PROXY" in said
-    assert "hidden" not in said
+    error_text = refusal(settings | {"sasl.oauthbearer.token.endpoint.url": private[0].url})
+    assert "through the proxy 127.0.0.1:1 failed" in error_text
+    assert "hint: check HTTPS_PROXY" in error_text
+    assert "hidden" not in error_text
 
 
-def test_a_certificate_of_the_endpoint_for_another_host(door):
+def test_a_certificate_of_the_endpoint_for_another_host(settings):
     authority = CertificateAuthority()
     with Endpoint(good, authority.issue("idp", ["login.example"])) as endpoint:
-        config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "https.ca.pem": authority.pem}
+        config = settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url, "https.ca.pem": authority.pem}
         assert "hint: use a name of the certificate" in refusal(config)
 
 
@@ -291,9 +294,11 @@ def test_a_certificate_of_the_endpoint_for_another_host(door):
         (503, "keeps retrying"),
     ],
 )
-def test_each_status_has_its_hint(door, status, hint):
+def test_each_status_has_its_hint(settings, status, hint):
     with Endpoint(lambda _: (status, {}, b"")) as endpoint:
-        assert hint in refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}).partition("; hint: ")[2]
+        assert (
+            hint in refusal(settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}).partition("; hint: ")[2]
+        )
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,6 @@ def test_the_metrics_of_the_dashboard_are_exported(dev_broker, topic):
 
 def test_the_panels_of_the_dashboard_do_not_overlap():
     dashboard = json.loads((DOCS / "grafana" / "klamm.json").read_text(encoding="utf-8"))
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
-    assert len(set(places)) == len(places)
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(places)
+    positions = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
+    assert len(set(positions)) == len(positions)
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(positions)

@@ -23,7 +23,7 @@ def wide(broker, topic):
     return topic
 
 
-def places(broker, topic):
+def partitions_of(broker, topic):
     """Return how often a key went to each partition."""
     table = klamm.read_table(broker.bootstrap_servers, topic, columns=["key", "partition"]).to_pylist()
     return Counter((row["key"], row["partition"]) for row in table)
@@ -40,7 +40,7 @@ def test_keys_go_where_librdkafka_puts_them(broker, wide, name):
     assert other.flush(20) == 0
     with klamm.Producer(broker.bootstrap_servers, partitioner=name) as producer:
         producer.send_many(wide, [b"v"] * len(keys), keys=keys)
-    found = places(broker, wide)
+    found = partitions_of(broker, wide)
     assert len(found) == len(keys)
     assert set(found.values()) == {2}
 
@@ -48,13 +48,13 @@ def test_keys_go_where_librdkafka_puts_them(broker, wide, name):
 def test_round_robin_gives_every_partition_its_turn_whatever_the_key(broker, wide):
     with klamm.Producer(broker.bootstrap_servers, partitioner="round_robin") as producer:
         producer.send_many(wide, [b"v"] * 10 * PARTITIONS, keys=[b"the same"] * 10 * PARTITIONS)
-    assert places(broker, wide) == {(b"the same", number): 10 for number in range(PARTITIONS)}
+    assert partitions_of(broker, wide) == {(b"the same", number): 10 for number in range(PARTITIONS)}
 
 
 def test_uniform_sticks_to_a_partition_for_a_batch_and_reaches_all(broker, wide):
     with klamm.Producer(broker.bootstrap_servers, partitioner="uniform", batch_size=2_000, linger_ms=5) as producer:
         producer.send_many(wide, [b"x" * 100] * 5_000, keys=[b"the same"] * 5_000)
-    counts = places(broker, wide)
+    counts = partitions_of(broker, wide)
     assert len(counts) == PARTITIONS
     assert max(counts.values()) < 5 * min(counts.values())
 
@@ -99,7 +99,7 @@ def test_a_function_chooses(style, broker, wide):
         assert producer.send(wide, b"5", partition=1).partition == 1
         producer.send_many(wide, [b"%d" % n for n in range(21)])
     assert seen == {(wide, PARTITIONS)}
-    assert Counter(partition for _, partition in places(broker, wide).elements()) == {
+    assert Counter(partition for _, partition in partitions_of(broker, wide).elements()) == {
         number: 3 + (number in {1, 5}) for number in range(PARTITIONS)
     }
 

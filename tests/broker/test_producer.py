@@ -54,12 +54,12 @@ def test_an_acknowledgement_has_the_time_that_readers_see(style, broker, topic, 
         alone = producer.send(topic, b"v", timestamp_ms=5)
         waiting = [producer.send_nowait(topic, b"v", timestamp_ms=5) for _ in range(10)]
         producer.flush()
-        told = [alone, *(style.wait(delivery) for delivery in waiting if delivery is not None)]
+        results = [alone, *(style.wait(delivery) for delivery in waiting if delivery is not None)]
     records = read(broker.bootstrap_servers, topic)
     assert len(records) == 11
     assert {record.timestamp_type for record in records} == {number}
     seen = {record.offset: record.timestamp_ms for record in records}
-    assert all(seen[metadata.offset] == metadata.timestamp_ms for metadata in told)
+    assert all(seen[metadata.offset] == metadata.timestamp_ms for metadata in results)
     assert all(at == 5 if kind == "CreateTime" else began - 1 <= at < began + 60_000 for at in seen.values())
 
 
@@ -215,14 +215,14 @@ def test_flush_raises_what_failed_and_only_once(style, broker, topic):
 
 
 def test_on_error_gets_what_failed(broker, topic):
-    heard = []
+    calls = []
     producer = klamm.Producer(
-        broker.bootstrap_servers, on_error=heard.append, allow_auto_create_topics=False, max_block_ms=300
+        broker.bootstrap_servers, on_error=calls.append, allow_auto_create_topics=False, max_block_ms=300
     )
     producer.send_nowait(topic, b"v")
     with pytest.RaisesGroup(klamm.KafkaError):
         producer.close()
-    assert [topic in str(error) for error in heard] == [True]
+    assert [topic in str(error) for error in calls] == [True]
 
 
 def test_a_record_that_is_too_large_is_refused_before_it_is_sent(style, broker, topic):
@@ -477,6 +477,6 @@ def test_header_names_that_are_not_utf8_can_be_sent_on(style, broker, topic):
         consumer.assign([klamm.TopicPartition(topic, 0, 0)])
         first = next(iter(consumer))
         producer.send(topic, first.value, partition=0, headers=first.headers)
-        again = next(iter(consumer))
+        next_record = next(iter(consumer))
     assert [name for name, _ in first.headers] == names
-    assert again.headers == first.headers
+    assert next_record.headers == first.headers

@@ -96,8 +96,8 @@ def test_transactions_are_atomic_under_faults(faulty, topic, action):
     found = values(faulty, topic, isolation_level="read_committed")
     assert sorted(number for numbers in found.values() for number in numbers) == list(range(300))
     with klamm.Consumer(faulty.bootstrap_servers, group_id="g") as consumer:
-        place = klamm.TopicPartition(topic, 0)
-        assert consumer.committed([place]) == {place: 19}
+        tp = klamm.TopicPartition(topic, 0)
+        assert consumer.committed([tp]) == {tp: 19}
 
 
 def test_a_broker_that_throttles_is_left_alone(faulty, topic):

@@ -81,25 +81,25 @@ def test_many_records_at_once_are_the_threads_business_and_few_the_readers_again
 
 def test_offsets_are_committed_in_time_though_the_program_does_not_come_back(producer, consumer, topic, broker):
     one_by_one(producer, consumer, topic)
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     consumer.commit(timeout=20)
     producer.send(topic, b"handled", partition=0).result(20)
     producer.send(topic, b"taken", partition=0).result(20)
     assert [next(iter(consumer)).value for _ in range(2)] == [b"handled", b"taken"]
     deadline = time.monotonic() + 20
     with klamm.Consumer(broker.bootstrap_servers, group_id=f"{topic}-group") as other:
-        while other.committed([place], timeout=20)[place] != MANY + 2:
+        while other.committed([tp], timeout=20)[tp] != MANY + 2:
             assert time.monotonic() < deadline
 
 
 def test_what_is_asked_between_two_records_is_answered(producer, consumer, topic):
     """Other responses belong to the I/O thread, which must be woken for them."""
     one_by_one(producer, consumer, topic)
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     for i in range(50):
         one_by_one(producer, consumer, topic, 1)
         consumer.commit(timeout=20)
-        assert consumer.committed([place], timeout=20) == {place: MANY + i + 2}
+        assert consumer.committed([tp], timeout=20) == {tp: MANY + i + 2}
 
 
 def test_another_thread_may_read_or_close_while_one_reads(producer, consumer, topic):
@@ -180,10 +180,10 @@ def test_a_loop_that_is_busy_or_over_leaves_reading_to_the_thread():
             return consumer
 
     def wait_for_commit(broker, offset):
-        place = klamm.TopicPartition("t", 0)
+        tp = klamm.TopicPartition("t", 0)
         deadline = time.monotonic() + 20
         with klamm.Consumer(broker.bootstrap_servers, group_id="g") as other:
-            while other.committed([place], timeout=20)[place] != offset:
+            while other.committed([tp], timeout=20)[tp] != offset:
                 assert time.monotonic() < deadline
 
     async def go_on(broker, consumer):

@@ -67,5 +67,5 @@ def test_a_client_works_on_one_event_loop_after_another(dev):
 
 def test_errors_can_be_pickled():
     error = SchemaNotFoundError("x", status=404, code=40403, url="http://h", hint="y")
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301
-    assert (again.status, again.code, again.url, str(again)) == (404, 40403, "http://h", str(error))
+    copied = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert (copied.status, copied.code, copied.url, str(copied)) == (404, 40403, "http://h", str(error))

@@ -161,9 +161,9 @@ def test_what_was_read_can_be_sent_again(servers, registry, topic):
     )
     found = klamm.read_table(servers, topic, value_format="avro", registry=registry)
     sent(servers, f"{topic}-copy", found.drop(["topic"]), registry)
-    again = klamm.read_table(servers, f"{topic}-copy", value_format="avro", registry=registry)
+    copied = klamm.read_table(servers, f"{topic}-copy", value_format="avro", registry=registry)
     assert (
-        again.select(["key", "value"]).sort_by("key").to_pylist()
+        copied.select(["key", "value"]).sort_by("key").to_pylist()
         == found.select(["key", "value"]).sort_by("key").to_pylist()
     )
 

@@ -77,8 +77,8 @@ class Rolled:
 
     def is_settled(self) -> bool:
         sizes = [len(member.assignment()) for member in self.members]
-        places = set().union(*(member.assignment() for member in self.members))
-        return sizes == [PARTITIONS // MEMBERS] * MEMBERS and len(places) == PARTITIONS
+        tps = set().union(*(member.assignment() for member in self.members))
+        return sizes == [PARTITIONS // MEMBERS] * MEMBERS and len(tps) == PARTITIONS
 
     def go_on_until(self, done: Callable[[], bool]) -> None:
         """Write records and let the members read them, with automatic commits."""
@@ -168,22 +168,22 @@ def test_a_member_with_another_protocol_raises_why_it_cannot_join(dev: DevBroker
 
 
 def test_a_member_rejoins_a_group_that_changed_its_protocol_without_it(dev: DevBroker):
-    heard: list[tuple[str, int]] = []
+    events: list[tuple[str, int]] = []
 
     class Listener(klamm.RebalanceListener):
         def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
-            if not heard:
+            if not events:
                 dev.fault("ConsumerGroupHeartbeat", "error", error="GROUP_ID_NOT_FOUND")
-            heard.append(("assigned", len(partitions)))
+            events.append(("assigned", len(partitions)))
 
         def lost(self, partitions: set[klamm.TopicPartition]) -> None:
-            heard.append(("lost", len(partitions)))
+            events.append(("lost", len(partitions)))
 
     with klamm.Admin(dev.bootstrap_servers) as admin:
         admin.create_topics({"t": klamm.NewTopic()})
     with klamm.Consumer(dev.bootstrap_servers, "g", **COORDINATED) as member:
         member.subscribe(["t"], on_rebalance=Listener())
         end = time.monotonic() + WAIT_S
-        while heard != [("assigned", 1), ("lost", 1), ("assigned", 1)]:
-            assert time.monotonic() < end, heard
+        while events != [("assigned", 1), ("lost", 1), ("assigned", 1)]:
+            assert time.monotonic() < end, events
             member.poll(0.05)

@@ -33,14 +33,14 @@ def round_trip(config, topic):
 
 
 @pytest.mark.parametrize("mechanism", PASSWORDS)
-@pytest.mark.parametrize("door", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_password_authenticates(secured, topic, door, mechanism):
-    round_trip(secured.config(door, mechanism), topic)
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_password_authenticates(secured, topic, listener, mechanism):
+    round_trip(secured.config(listener, mechanism), topic)
 
 
-@pytest.mark.parametrize("door", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_a_token_authenticates(secured, topic, door):
-    round_trip(secured.config(door, "OAUTHBEARER", sasl_oauth_token_provider=tokens), topic)
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_token_authenticates(secured, topic, listener):
+    round_trip(secured.config(listener, "OAUTHBEARER", sasl_oauth_token_provider=tokens), topic)
 
 
 def test_a_provider_may_be_one_for_confluent_kafka(secured, topic):
@@ -85,12 +85,12 @@ def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, topic, mec
     with klamm.Admin(config) as admin, pytest.raises(AuthenticationError):
         admin.list_topics()
     assert time.monotonic() - began < 10
-    said = str(caught.value)
-    assert f'authentication with {mechanism} as "{USER}"' in said
-    assert "invalid" in said.lower()  # the broker's own word
-    assert "check sasl.username, sasl.password" in said
+    message = str(caught.value)
+    assert f'authentication with {mechanism} as "{USER}"' in message
+    assert "invalid" in message.lower()  # the broker's own word
+    assert "check sasl.username, sasl.password" in message
     for shown in (
-        said,
+        message,
         repr(caught.value),
         repr(producer),
         str(pickle.dumps(caught.value)),
@@ -134,7 +134,7 @@ def test_a_listener_without_sasl_says_so(broker, topic):
 
 
 def test_a_client_without_sasl_gets_a_hint(secured):
-    servers = secured.doors["SASL_PLAINTEXT"]
+    servers = secured.listener_addresses["SASL_PLAINTEXT"]
     with klamm.Admin(servers) as admin, pytest.raises(NetworkError) as caught:
         admin.list_topics(timeout=1)
     assert "does this listener require SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?" in str(caught.value)
@@ -412,7 +412,7 @@ def test_librdkafka_logs_in(secured, topic, mechanism):
 def test_kafka_python_logs_in(secured, topic, mechanism):
     kafka = pytest.importorskip("kafka")
     producer = kafka.KafkaProducer(
-        bootstrap_servers=secured.doors["SASL_PLAINTEXT"],
+        bootstrap_servers=secured.listener_addresses["SASL_PLAINTEXT"],
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism=mechanism,
         sasl_plain_username=USER,

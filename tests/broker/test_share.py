@@ -145,9 +145,9 @@ def test_a_record_that_was_not_done_with_comes_again(broker, group, ten):
     with pytest.raises(GoneWrongError):
         work_until(4)
     with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
-        again = take(consumer, 6)
-    assert [value for value, _ in again] == [4, 5, 6, 7, 8, 9]
-    assert [count for _, count in again] == [2] * 6  # all of them had been handed out with the fourth
+        redelivered = take(consumer, 6)
+    assert [value for value, _ in redelivered] == [4, 5, 6, 7, 8, 9]
+    assert [count for _, count in redelivered] == [2] * 6  # all of them had been handed out with the fourth
 
 
 def test_release_and_reject(style, broker, group, ten):
@@ -160,12 +160,12 @@ def test_release_and_reject(style, broker, group, ten):
                     consumer.acknowledge(record, "release")
                 case 5:
                     consumer.acknowledge(record, "reject")
-        (again,) = consumer.poll(20)
-        assert (int(again.value), again.delivery_count) == (3, 2)
+        (redelivered,) = consumer.poll(20)
+        assert (int(redelivered.value), redelivered.delivery_count) == (3, 2)
         outcomes = consumer.commit(timeout=10)
         assert outcomes == {klamm.TopicPartition(ten, 0): None}
         with pytest.raises(InvalidRecordStateError, match=f"record 3 of {ten}-0"):
-            consumer.acknowledge(again)
+            consumer.acknowledge(redelivered)
     assert is_empty(broker, group, ten)
 
 
@@ -343,13 +343,13 @@ def test_the_lock_of_all_groups_is_a_configuration_of_nodes():
 
 
 def test_results_that_no_commit_waited_for_are_reported(broker, group, ten):
-    told = []
+    results = []
     with klamm.ShareConsumer(
-        broker.bootstrap_servers, group_id=group, topics=[ten], on_acknowledged=told.append
+        broker.bootstrap_servers, group_id=group, topics=[ten], on_acknowledged=results.append
     ) as consumer:
         consumer.poll(20)
-        until(lambda: consumer.poll(0.1) or told)
-    assert told[0] == {klamm.TopicPartition(ten, 0): None}
+        until(lambda: consumer.poll(0.1) or results)
+    assert results[0] == {klamm.TopicPartition(ten, 0): None}
 
 
 def test_a_subscription_can_change(broker, group, topic):

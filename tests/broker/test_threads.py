@@ -48,9 +48,9 @@ def together(*works: Callable[[], None]) -> None:
 
 def read_all(servers: str, topic: str) -> list[klamm.Record]:
     with klamm.Consumer(servers) as consumer:
-        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        ends = consumer.end_offsets(places)
-        consumer.assign([TopicPartition(topic, place.partition, 0, ends[place]) for place in places])
+        tps = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        ends = consumer.end_offsets(tps)
+        consumer.assign([TopicPartition(topic, tp.partition, 0, ends[tp]) for tp in tps])
         return list(consumer)
 
 
@@ -68,16 +68,16 @@ class Senders:
 
     def __init__(self, producer: klamm.Producer, topic: str) -> None:
         self.producer, self.topic = producer, topic
-        self.heard: Counter[object] = Counter()
+        self.counts: Counter[object] = Counter()
         self._lock = threading.Lock()
 
     def waiting(self, key: bytes) -> None:
         for number in range(RECORDS // 10):
             self.producer.send(self.topic, b"%d" % number, key=key).result(30)
 
-    def hearing(self, key: bytes) -> None:
+    def listening(self, key: bytes) -> None:
         for number in range(RECORDS):
-            self.producer.send(self.topic, b"%d" % number, key=key).add_done_callback(lambda _: self._hear(key))
+            self.producer.send(self.topic, b"%d" % number, key=key).add_done_callback(lambda _: self._count(key))
 
     def hurrying(self, key: bytes) -> None:
         for number in range(RECORDS):
@@ -92,9 +92,9 @@ class Senders:
             assert sum(topic.errors for topic in self.producer.metrics().topics.values()) == 0
             self.producer.flush(30)
 
-    def _hear(self, key: bytes) -> None:
+    def _count(self, key: bytes) -> None:
         with self._lock:
-            self.heard[key] += 1
+            self.counts[key] += 1
 
 
 def by_key(_topic: str, key: bytes | None, _value: bytes | None, partitions: int) -> int:
@@ -105,10 +105,10 @@ def by_key(_topic: str, key: bytes | None, _value: bytes | None, partitions: int
 def test_every_way_of_sending_at_once(broker, divided, config):
     with klamm.Producer(broker.bootstrap_servers, partitioner=by_key, **config) as producer:
         senders = Senders(producer, divided)
-        ways = [senders.waiting, senders.hearing, senders.hurrying, senders.in_bulk] * 2
+        ways = [senders.waiting, senders.listening, senders.hurrying, senders.in_bulk] * 2
         works = [lambda way=way, name=name: way(b"%d" % name) for name, way in enumerate(ways)]
         together(senders.looking, *works)
-    assert senders.heard == {b"1": RECORDS, b"5": RECORDS}
+    assert senders.counts == {b"1": RECORDS, b"5": RECORDS}
     found: dict[bytes, list[int]] = {}
     for record in read_all(broker.bootstrap_servers, divided):
         found.setdefault(record.key, []).append(int(record.value))
@@ -119,7 +119,7 @@ def test_every_way_of_sending_at_once(broker, divided, config):
 
 def test_a_consumer_that_one_thread_reads_and_others_ask(broker, divided):
     servers = broker.bootstrap_servers
-    places = [TopicPartition(divided, number) for number in range(PARTITIONS)]
+    tps = [TopicPartition(divided, number) for number in range(PARTITIONS)]
     total = 8 * RECORDS
     with klamm.Producer(servers) as producer:
         producer.send_many(divided, [b"%d" % number for number in range(total)])
@@ -138,9 +138,9 @@ def test_a_consumer_that_one_thread_reads_and_others_ask(broker, divided):
 
         def asking() -> None:
             while not done.is_set():
-                assert consumer.assignment() <= set(places)
-                consumer.committed(places)
-                consumer.end_offsets(places)
+                assert consumer.assignment() <= set(tps)
+                consumer.committed(tps)
+                consumer.end_offsets(tps)
                 consumer.lag()
 
         together(reading, asking, asking)

@@ -42,9 +42,9 @@ def refusal(config, kind=AuthenticationError, timeout=20.0):
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-@pytest.mark.parametrize("door", ["SSL", "MTLS"])
-def test_records_go_there_and_back(secured, topic, door, version):
-    round_trip(secured.config(door, ssl_enabled_protocols=version), topic)
+@pytest.mark.parametrize("listener_name", ["SSL", "MTLS"])
+def test_records_go_there_and_back(secured, topic, listener_name, version):
+    round_trip(secured.config(listener_name, ssl_enabled_protocols=version), topic)
 
 
 def test_java_says_the_same_in_its_own_way(secured, topic):
@@ -58,7 +58,7 @@ def test_java_says_the_same_in_its_own_way(secured, topic):
         "ssl.keystore.key": one_line[0],
     }
     for stores in (files, texts):
-        base = {"bootstrap.servers": secured.doors["MTLS"], "security.protocol": "SSL"}
+        base = {"bootstrap.servers": secured.listener_addresses["MTLS"], "security.protocol": "SSL"}
         types = {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
         round_trip({**base, **types, **{key: str(value) for key, value in stores.items()}}, topic)
 
@@ -81,7 +81,7 @@ def test_the_system_is_trusted_by_default(secured, topic):
     program = (
         "import sys, klamm; klamm.Producer(sys.argv[1], security_protocol='SSL').send(sys.argv[2], b'v').result(20)"
     )
-    command = [sys.executable, "-c", program, secured.doors["SSL"], topic]
+    command = [sys.executable, "-c", program, secured.listener_addresses["SSL"], topic]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     mine = {**environment, "SSL_CERT_FILE": str(secured.home / "ca.pem")}
     subprocess.run(command, env=mine, check=True, timeout=60)
@@ -92,19 +92,19 @@ def test_the_system_is_trusted_by_default(secured, topic):
 def test_an_authority_that_is_not_trusted(secured, tmp_path):
     other = tmp_path / "other.pem"
     other.write_text(CertificateAuthority().pem)
-    said = refusal(secured.config("SSL", ssl_ca_location=str(other)))
-    assert "TLS handshake failed: the broker's certificate is not signed by a trusted authority" in said
-    assert "set ssl.ca.location" in said
+    error_text = refusal(secured.config("SSL", ssl_ca_location=str(other)))
+    assert "TLS handshake failed: the broker's certificate is not signed by a trusted authority" in error_text
+    assert "set ssl.ca.location" in error_text
 
 
 def test_a_certificate_that_has_expired():
     authority = CertificateAuthority()
     with DevBroker(tls=authority.issue("late", HOSTS, expired=True)) as broker:
-        said = refusal(
+        error_text = refusal(
             {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.pem": authority.pem}
         )
-    assert "the broker's certificate has expired" in said
-    assert "renew the broker's certificate" in said
+    assert "the broker's certificate has expired" in error_text
+    assert "renew the broker's certificate" in error_text
 
 
 def test_a_certificate_for_another_host_and_the_switch_for_it(topic):
@@ -115,8 +115,8 @@ def test_a_certificate_for_another_host_and_the_switch_for_it(topic):
             "security.protocol": "SSL",
             "ssl.ca.pem": authority.pem,
         }
-        said = refusal(config)
-        assert "the broker's certificate is not for 127.0.0.1, but for kafka.example" in said
+        error_text = refusal(config)
+        assert "the broker's certificate is not for 127.0.0.1, but for kafka.example" in error_text
         for nothing in ("none", ""):
             with pytest.warns(InsecureWarning, match="accepts any broker"):
                 producer = klamm.Producer({**config, "ssl.endpoint.identification.algorithm": nothing})
@@ -141,9 +141,9 @@ def test_safe_settings_do_not_warn(secured):
 def test_a_broker_that_asks_for_a_certificate(secured, version):
     config = secured.config("MTLS", ssl_enabled_protocols=version)
     del config["ssl.certificate.location"], config["ssl.key.location"]
-    said = refusal(config)
-    assert "the broker refused TLS" in said
-    assert "check ssl.certificate.location" in said or "asks for a client certificate" in said
+    error_text = refusal(config)
+    assert "the broker refused TLS" in error_text
+    assert "check ssl.certificate.location" in error_text or "asks for a client certificate" in error_text
 
 
 def test_a_client_certificate_of_another_authority(secured):
@@ -154,9 +154,9 @@ def test_a_client_certificate_of_another_authority(secured):
 
 
 def test_a_plaintext_client_at_a_tls_port(secured):
-    said = refusal(secured.doors["SSL"], KafkaError, timeout=1)
-    assert "security.protocol" in said
-    assert "TLS" in said
+    error_text = refusal(secured.listener_addresses["SSL"], KafkaError, timeout=1)
+    assert "security.protocol" in error_text
+    assert "TLS" in error_text
 
 
 def test_a_tls_client_at_a_plaintext_port(broker):
@@ -165,9 +165,9 @@ def test_a_tls_client_at_a_plaintext_port(broker):
         "security.protocol": "SSL",
         "ssl.ca.pem": CertificateAuthority().pem,
     }
-    said = refusal(config, NetworkError, timeout=1)
-    assert "TLS handshake failed: the peer closed the connection" in said
-    assert "check whether this is a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT)" in said
+    error_text = refusal(config, NetworkError, timeout=1)
+    assert "TLS handshake failed: the peer closed the connection" in error_text
+    assert "check whether this is a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT)" in error_text
 
 
 @contextlib.contextmanager
@@ -214,8 +214,8 @@ def test_a_handshake_that_drips_ends_in_time():
 
     with server(drip) as address:
         config = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.pem": CertificateAuthority().pem}
-        said = refusal({**config, "socket.connection.setup.timeout.ms": 500}, NetworkError, timeout=1)
-    assert "connection was not made in time" in said
+        error_text = refusal({**config, "socket.connection.setup.timeout.ms": 500}, NetworkError, timeout=1)
+    assert "connection was not made in time" in error_text
 
 
 def own_context(authority, directory):
@@ -331,9 +331,9 @@ def test_what_can_be_wrong_with_the_keys_themselves():
 
 def test_librdkafka_comes_in(secured, topic):
     confluent_kafka = pytest.importorskip("confluent_kafka")
-    for door in ("SSL", "MTLS"):
+    for listener_name in ("SSL", "MTLS"):
         outcomes = []
-        producer = confluent_kafka.Producer(secured.config(door))
+        producer = confluent_kafka.Producer(secured.config(listener_name))
         producer.produce(topic, b"v", on_delivery=lambda error, _, outcomes=outcomes: outcomes.append(error))
         producer.flush(20)
         assert outcomes == [None]
@@ -343,7 +343,7 @@ def test_kafka_python_comes_in(secured, topic):
     kafka = pytest.importorskip("kafka")
     home = Path(secured.home)
     producer = kafka.KafkaProducer(
-        bootstrap_servers=secured.doors["MTLS"],
+        bootstrap_servers=secured.listener_addresses["MTLS"],
         security_protocol="SSL",
         ssl_cafile=str(home / "ca.pem"),
         ssl_certfile=str(home / "client.pem"),

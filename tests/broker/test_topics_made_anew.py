@@ -37,8 +37,8 @@ def read(consumer, count):
 
 def until_it_reads(consumer):
     end = time.monotonic() + WAIT_S
-    while not (places := consumer.assignment()) or None in consumer.lag().values():
-        assert time.monotonic() < end, places
+    while not (tps := consumer.assignment()) or None in consumer.lag().values():
+        assert time.monotonic() < end, tps
         assert not consumer.poll(timeout=0.1)
 
 

@@ -66,7 +66,7 @@ def leave(style, transaction, *error):
 
 def test_a_reader_is_not_behind_what_it_may_not_read_yet(style, broker, topic, transactional_id):
     make(broker, topic)
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
         with producer.transaction() as tx:
             tx.send_nowait(topic, b"1")
@@ -75,7 +75,7 @@ def test_a_reader_is_not_behind_what_it_may_not_read_yet(style, broker, topic, t
             with style.consumer(broker.bootstrap_servers, isolation_level="read_committed") as consumer:
                 consumer.assign([klamm.TopicPartition(topic, 0, 0)])
                 assert [record.value for record in consumer.poll(timeout=20)] == [b"1"]
-                assert consumer.lag() == {place: 0}
+                assert consumer.lag() == {topic_partition: 0}
 
 
 def test_a_transaction_is_read_after_its_commit_and_not_before(style, broker, topic, transactional_id):
@@ -178,7 +178,7 @@ def test_a_record_that_fails_makes_the_commit_an_abort(broker, topic, transactio
             fail_seen()
         with producer.transaction() as tx:
             tx.send_nowait(topic, b"kept")
-        producer.flush()  # the failures were told of
+        producer.flush()  # the failures were already reported
     assert committed(broker.bootstrap_servers, topic) == [b"kept"]
 
 
@@ -198,14 +198,14 @@ def start(style, tx, way, record):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("refusal", ["no such topic", "no such partition", "no metadata in time"])
 def test_a_record_that_fails_before_it_is_sent_makes_the_commit_an_abort(style, refusal, way):
-    group, place = klamm.GroupMetadata("g"), klamm.TopicPartition("known", 0)
+    group, topic_partition = klamm.GroupMetadata("g"), klamm.TopicPartition("known", 0)
     with DevBroker(auto_create_topics=False) as broker:
         make(broker, "known", "fresh")
         with style.producer(broker.bootstrap_servers, transactional_id="tx", max_block_ms=500) as producer:
             tx = producer.client.transaction()
             enter(style, tx)
             style.wait(tx.send("known", b"dropped with it"))
-            style.wait(tx.commit_offsets(group, {place: 7}))
+            style.wait(tx.commit_offsets(group, {topic_partition: 7}))
             if refusal == "no such topic":
                 start(style, tx, way, ("nowhere", b"lost", None))
             elif refusal == "no such partition":
@@ -222,7 +222,7 @@ def test_a_record_that_fails_before_it_is_sent_makes_the_commit_an_abort(style, 
         assert committed(broker.bootstrap_servers, "known") == [b"kept"]
         assert committed(broker.bootstrap_servers, "fresh") == []
         with klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer:
-            assert consumer.committed([place]) == {place: None}
+            assert consumer.committed([topic_partition]) == {topic_partition: None}
 
 
 def test_a_partitioner_that_errs_makes_the_commit_an_abort(style, broker, topic, transactional_id):
@@ -340,14 +340,14 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(style, broker,
 
 def test_offsets_may_be_given_with_the_metadata_of_a_group(broker, topic, transactional_id):
     make(broker, topic)
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     with (
         klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer,
         producer.transaction() as tx,
     ):
-        tx.commit_offsets(klamm.GroupMetadata(f"group-{topic}"), {place: 7})
+        tx.commit_offsets(klamm.GroupMetadata(f"group-{topic}"), {topic_partition: 7})
     with klamm.Consumer(broker.bootstrap_servers, group_id=f"group-{topic}") as consumer:
-        assert consumer.committed([place]) == {place: 7}
+        assert consumer.committed([topic_partition]) == {topic_partition: 7}
 
 
 def test_a_consumer_that_commits_by_itself_is_refused(broker, topic, transactional_id):

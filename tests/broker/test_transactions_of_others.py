@@ -110,8 +110,8 @@ def test_a_second_producer_fences_the_first(broker, topic, producers):
 
 def test_offsets_are_committed_with_the_transaction(broker, topic, producers):
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"{topic}-group"})
-    place = confluent_kafka.TopicPartition(topic, 0)
-    consumer.assign([place])
+    tp = confluent_kafka.TopicPartition(topic, 0)
+    consumer.assign([tp])
     producer = producers(f"{topic}-id")
     for offset, commit, expected in [(5, True, 5), (9, False, 5), (7, True, 7)]:
         producer.begin_transaction()
@@ -119,7 +119,7 @@ def test_offsets_are_committed_with_the_transaction(broker, topic, producers):
         there = confluent_kafka.TopicPartition(topic, 0, offset)
         producer.send_offsets_to_transaction([there], consumer.consumer_group_metadata(), 20)
         producer.commit_transaction(20) if commit else producer.abort_transaction(20)
-        assert [found.offset for found in consumer.committed([place], timeout=20)] == [expected]
+        assert [found.offset for found in consumer.committed([tp], timeout=20)] == [expected]
     consumer.close()
 
 
@@ -140,8 +140,8 @@ def test_aiokafka_commits_and_aborts(broker, topic):
     asyncio.run(run())
     assert read(broker, topic, 1) == [b"kept"]
     with klamm.Consumer(broker.bootstrap_servers, group_id=f"{topic}-group") as consumer:
-        place = klamm.TopicPartition(topic, 0)
-        assert consumer.committed([place])[place] == 3
+        tp = klamm.TopicPartition(topic, 0)
+        assert consumer.committed([tp])[tp] == 3
 
 
 def test_kafka_python_commits_and_aborts(broker, topic):

@@ -30,11 +30,11 @@ def enter(style, transaction):
     return style.wait((getattr(transaction, "__aenter__", None) or transaction.__enter__)())
 
 
-def kept(broker, group, place):
+def kept(broker, group, tp):
     """Return the committed offset, text and leader epoch, as librdkafka reads them."""
     reader = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
     try:
-        (found,) = reader.committed([confluent_kafka.TopicPartition(place.topic, place.partition)], timeout=20)
+        (found,) = reader.committed([confluent_kafka.TopicPartition(tp.topic, tp.partition)], timeout=20)
     finally:
         reader.close()
     return found.offset, found.metadata, found.leader_epoch
@@ -42,25 +42,25 @@ def kept(broker, group, place):
 
 def test_offsets_keep_a_text_and_the_epoch_of_their_leader(style, broker, topic):
     make(broker, topic)
-    place, group = klamm.TopicPartition(topic, 0), f"group-{topic}"
+    tp, group = klamm.TopicPartition(topic, 0), f"group-{topic}"
     with style.producer(broker.bootstrap_servers, transactional_id=f"tx-{topic}") as producer:
         tx = producer.client.transaction()
         enter(style, tx)
         given = klamm.OffsetAndMetadata(7, "seven so far", 0)
-        style.wait(tx.commit_offsets(klamm.GroupMetadata(group), {place: given}))
+        style.wait(tx.commit_offsets(klamm.GroupMetadata(group), {tp: given}))
         style.wait(tx.commit())
     wait_until_settled(broker.bootstrap_servers, topic)
-    assert kept(broker, group, place) == (7, "seven so far", 0)
+    assert kept(broker, group, tp) == (7, "seven so far", 0)
     with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
-        found = consumer.committed_metadata([place])[place]
+        found = consumer.committed_metadata([tp])[tp]
         assert (found.offset, found.metadata) == (7, "seven so far")
     with klamm.Admin(broker.bootstrap_servers) as admin:
-        assert admin.group_offsets(group) == {place: 7}
+        assert admin.group_offsets(group) == {tp: 7}
 
 
 def test_offsets_of_what_was_polled_have_the_epoch_of_their_leader(style, broker, topic):
     make(broker, topic)
-    place, group = klamm.TopicPartition(topic, 0), f"group-{topic}"
+    tp, group = klamm.TopicPartition(topic, 0), f"group-{topic}"
     with klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send_many(topic, [b"v"] * 10)
     config = {"group_id": group, "enable_auto_commit": False}
@@ -74,26 +74,26 @@ def test_offsets_of_what_was_polled_have_the_epoch_of_their_leader(style, broker
         enter(style, tx)
         style.wait(tx.commit_offsets(consumer.client))
         style.wait(tx.commit())
-    assert kept(broker, group, place) == (10, None, 0)  # librdkafka says so of no text
+    assert kept(broker, group, tp) == (10, None, 0)  # librdkafka says so of no text
 
 
 def test_an_offset_that_cannot_be_and_a_text_that_is_too_long_end_in_an_abort_at_worst(style, broker, topic):
     make(broker, topic)
-    place, group = klamm.TopicPartition(topic, 0), klamm.GroupMetadata(f"group-{topic}")
+    tp, group = klamm.TopicPartition(topic, 0), klamm.GroupMetadata(f"group-{topic}")
     with style.producer(broker.bootstrap_servers, transactional_id=f"tx-{topic}") as producer:
         tx = producer.client.transaction()
         enter(style, tx)
         with pytest.raises(ConfigError, match="cannot be -1"):
-            style.wait(tx.commit_offsets(group, {place: -1}))
+            style.wait(tx.commit_offsets(group, {tp: -1}))
         with pytest.raises(BrokerError, match="OFFSET_METADATA_TOO_LARGE"):
-            style.wait(tx.commit_offsets(group, {place: klamm.OffsetAndMetadata(7, "x" * 5_000)}))
+            style.wait(tx.commit_offsets(group, {tp: klamm.OffsetAndMetadata(7, "x" * 5_000)}))
         with pytest.raises(TransactionAbortedError, match="OFFSET_METADATA_TOO_LARGE"):
             style.wait(tx.commit())
         enter(style, tx)
-        style.wait(tx.commit_offsets(group, {place: 8}))
+        style.wait(tx.commit_offsets(group, {tp: 8}))
         style.wait(tx.commit())
     with klamm.Consumer(broker.bootstrap_servers, group_id=group.group_id) as consumer:
-        assert consumer.committed([place]) == {place: 8}
+        assert consumer.committed([tp]) == {tp: 8}
 
 
 def settle(members):
@@ -116,23 +116,23 @@ def test_a_former_member_cannot_commit_and_only_loses_its_transaction(style, bro
         now, other = settle([first, second])
         assert now.generation_id > alone.generation_id
         # One that has had its owner since the old generation may be committed with it yet (KIP-1251).
-        (place,) = second.assignment()
+        (tp,) = second.assignment()
         second.close()
         with style.producer(broker.bootstrap_servers, transactional_id=f"tx-{topic}") as producer:
             tx = producer.client.transaction()
             for zombie, refusal in [(alone, "ILLEGAL_GENERATION|STALE_MEMBER_EPOCH"), (other, "UNKNOWN_MEMBER_ID")]:
                 enter(style, tx)
-                style.wait(tx.send(topic, b"of a zombie", partition=place.partition))
+                style.wait(tx.send(topic, b"of a zombie", partition=tp.partition))
                 with pytest.raises(BrokerError, match=refusal):
-                    style.wait(tx.commit_offsets(zombie, {place: 1}))
+                    style.wait(tx.commit_offsets(zombie, {tp: 1}))
                 with pytest.raises(TransactionAbortedError, match=refusal):
                     style.wait(tx.commit())
             (now,) = settle([first])
             while True:  # the group may still be on its way to its next generation
                 enter(style, tx)
-                style.wait(tx.send(topic, b"of a member", partition=place.partition))
+                style.wait(tx.send(topic, b"of a member", partition=tp.partition))
                 try:
-                    style.wait(tx.commit_offsets(now, {place: 2}))
+                    style.wait(tx.commit_offsets(now, {tp: 2}))
                 except BrokerError:
                     style.wait(tx.abort())
                     first.poll(timeout=0.05)
@@ -140,11 +140,11 @@ def test_a_former_member_cannot_commit_and_only_loses_its_transaction(style, bro
                     continue
                 style.wait(tx.commit())
                 break
-        assert first.committed([place]) == {place: 2}
+        assert first.committed([tp]) == {tp: 2}
     wait_until_settled(broker.bootstrap_servers, topic)
     with klamm.Consumer(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-        ends = reader.end_offsets([place])
-        reader.assign([klamm.TopicPartition(topic, place.partition, 0, ends[place])])
+        ends = reader.end_offsets([tp])
+        reader.assign([klamm.TopicPartition(topic, tp.partition, 0, ends[tp])])
         assert [record.value for record in reader] == [b"of a member"]
 
 
@@ -158,7 +158,7 @@ STEPS = {
 @pytest.mark.parametrize(("release", "api"), [(release, api) for release, apis in STEPS.items() for api in apis])
 def test_an_abortable_error_aborts_the_transaction_and_the_next_one_works(style, release, api):
     """TRANSACTION_ABORTABLE (KIP-890, KIP-1050) means that an abort is enough, in response to any request."""
-    place, group = klamm.TopicPartition("t", 0), klamm.GroupMetadata("g")
+    tp, group = klamm.TopicPartition("t", 0), klamm.GroupMetadata("g")
 
     def attempt(offset):
         """Write a transaction that fails, abort it, and return the error."""
@@ -166,7 +166,7 @@ def test_an_abortable_error_aborts_the_transaction_and_the_next_one_works(style,
         enter(style, tx)
         tx.send_nowait("t", b"%d" % offset)
         try:
-            style.wait(tx.commit_offsets(group, {place: offset}))
+            style.wait(tx.commit_offsets(group, {tp: offset}))
             style.wait(tx.commit())
         except TransactionAbortedError as error:
             return error
@@ -188,8 +188,8 @@ def test_an_abortable_error_aborts_the_transaction_and_the_next_one_works(style,
             assert attempt(2) is None
         wait_until_settled(broker.bootstrap_servers, "t")
         with klamm.Consumer(broker.bootstrap_servers, group_id="g", isolation_level="read_committed") as reader:
-            assert reader.committed([place]) == {place: 2}
-            reader.assign([klamm.TopicPartition("t", 0, 0, reader.end_offsets([place])[place])])
+            assert reader.committed([tp]) == {tp: 2}
+            reader.assign([klamm.TopicPartition("t", 0, 0, reader.end_offsets([tp])[tp])])
             values = [record.value for record in reader]
         assert values == ([b"1", b"2"] if error is None else [b"2"])
 

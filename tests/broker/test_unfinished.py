@@ -33,7 +33,7 @@ def committed(broker, topic):
 
 
 def test_a_marker_behind_the_record_in_hand_does_not_count_it_as_handled(style, broker, one):
-    place = TopicPartition(one, 0)
+    tp = TopicPartition(one, 0)
     with (
         klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer,
         member(style, broker, one) as consumer,
@@ -45,13 +45,13 @@ def test_a_marker_behind_the_record_in_hand_does_not_count_it_as_handled(style, 
                 if record.offset == 4:
                     break
         # The loop was left with the last record in hand, and now only the marker is read.
-        until(lambda: consumer.position(place) == 6)
+        until(lambda: consumer.position(tp) == 6)
         consumer.close()
         assert committed(broker, one) == 4
 
 
 def test_an_aborted_transaction_behind_a_batch_that_failed_does_not_count_it_as_handled(style, broker, one):
-    place = TopicPartition(one, 0)
+    tp = TopicPartition(one, 0)
     with klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send_many(one, [b"%d" % number for number in range(5)])
     with suppress(ZeroDivisionError), member(style, broker, one, isolation_level="read_committed") as consumer:
@@ -63,29 +63,29 @@ def test_an_aborted_transaction_behind_a_batch_that_failed_does_not_count_it_as_
         ):
             tx.send(one, b"aborted").result(WAIT_S)
             raise KeyError
-        until(lambda: consumer.position(place) == 7)
+        until(lambda: consumer.position(tp) == 7)
         raise ZeroDivisionError
     assert committed(broker, one) == 0
 
 
 def test_the_commit_after_the_last_record_includes_the_marker_after_it(style, broker, one):
-    place = TopicPartition(one, 0)
+    tp = TopicPartition(one, 0)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer, producer.transaction() as tx:
         tx.send_many(one, [b"%d" % number for number in range(5)])
     with member(style, broker, one) as consumer:
         assert len(consumer.poll(WAIT_S)) == 5
-        until(lambda: consumer.position(place) == 6)
+        until(lambda: consumer.position(tp) == 6)
     assert committed(broker, one) == 6
 
 
 def test_what_was_sought_back_for_is_committed_too(style, broker, one):
-    place = TopicPartition(one, 0)
+    tp = TopicPartition(one, 0)
     with klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send_many(one, [b"%d" % number for number in range(100)])
     for start, count, end in ((0, 100, 100), (10, 40, 50)):
         with member(style, broker, one) as consumer:
             until(lambda: consumer.assignment() or consumer.poll(0.1))
-            consumer.seek(place, start)
+            consumer.seek(tp, start)
             left = count
             while left:
                 left -= len(consumer.poll(WAIT_S, left))
@@ -95,7 +95,7 @@ def test_what_was_sought_back_for_is_committed_too(style, broker, one):
 @pytest.mark.parametrize("what", ["cut", "made anew"])
 def test_commit_does_not_go_beyond_where_the_consumer_went_back_to(what):
     names = ("changed", "kept")
-    places = {name: TopicPartition(name, 0) for name in names}
+    tps = {name: TopicPartition(name, 0) for name in names}
     with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({name: klamm.NewTopic() for name in names})
         with klamm.Producer(broker.bootstrap_servers) as producer:
@@ -105,7 +105,7 @@ def test_commit_does_not_go_beyond_where_the_consumer_went_back_to(what):
         with klamm.Consumer(
             broker.bootstrap_servers, group_id="g", allow_auto_create_topics=False, **config
         ) as consumer:
-            consumer.assign(list(places.values()))
+            consumer.assign(list(tps.values()))
             left = 10
             while left:
                 left -= len(consumer.poll(WAIT_S))
@@ -118,7 +118,7 @@ def test_commit_does_not_go_beyond_where_the_consumer_went_back_to(what):
             else:
                 admin.delete_topics(["changed"])
                 admin.create_topics({"changed": klamm.NewTopic()})
-            end = consumer.end_offsets([places["changed"]])[places["changed"]]
-            until(lambda: consumer.position(places["changed"]) == end)
+            end = consumer.end_offsets([tps["changed"]])[tps["changed"]]
+            until(lambda: consumer.position(tps["changed"]) == end)
             consumer.commit()
-        assert admin.group_offsets("g") == {places["changed"]: end, places["kept"]: 1}
+        assert admin.group_offsets("g") == {tps["changed"]: end, tps["kept"]: 1}

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
     from styles import Driven
 
-PLACE = klamm.TopicPartition("t", 0)
+TP = klamm.TopicPartition("t", 0)
 
 
 def position(consumer: Driven) -> Any:
-    consumer.assign([PLACE])
-    return consumer.position(PLACE, timeout=0.5)
+    consumer.assign([TP])
+    return consumer.position(TP, timeout=0.5)
 
 
 # A call with a time of its own, what it asks, and what the coordinator or the leader may say to that.
 CALLS = {
     "position": (position, "OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
-    "commit": (lambda c: c.commit({PLACE: 1}, timeout=0.5), "OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
-    "committed": (lambda c: c.committed([PLACE], timeout=0.5), "OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "commit": (lambda c: c.commit({TP: 1}, timeout=0.5), "OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "committed": (lambda c: c.committed([TP], timeout=0.5), "OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
     "offsets_for_times": (
-        lambda c: c.offsets_for_times({PLACE: 0}, timeout=0.5),
+        lambda c: c.offsets_for_times({TP: 0}, timeout=0.5),
         "ListOffsets",
         "NOT_LEADER_OR_FOLLOWER",
     ),
@@ -62,7 +62,7 @@ def call(request: pytest.FixtureRequest) -> tuple[Callable[[Driven], Any], str, 
     return CALLS[request.param]
 
 
-def heard(call: Callable[[Driven], Any], client: Driven) -> str:
+def timeout_of(call: Callable[[Driven], Any], client: Driven) -> str:
     with pytest.raises(KafkaTimeoutError) as caught:
         call(client)
     assert caught.value.hint
@@ -72,54 +72,54 @@ def heard(call: Callable[[Driven], Any], client: Driven) -> str:
 def test_a_failed_call_names_the_error_and_the_broker(style, dev, call):
     ask, api, code = call
     with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
-        consumer.committed([PLACE])
+        consumer.committed([TP])
         dev.fault(api, "error", error=code, times=None)
-        said = heard(ask, consumer)
-        assert code in said
+        message = timeout_of(ask, consumer)
+        assert code in message
         # What any broker may say of a topic is not one's own.
-        assert api == "Metadata" or f"(broker {dev.bootstrap_servers})" in said
+        assert api == "Metadata" or f"(broker {dev.bootstrap_servers})" in message
 
 
 def test_a_call_in_vain_names_the_broker_that_is_silent(style, dev, call):
     ask, api, _ = call
     with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
-        consumer.committed([PLACE])
+        consumer.committed([TP])
         dev.fault(api, "delay", seconds=3600, times=None)
-        said = heard(ask, consumer)
+        message = timeout_of(ask, consumer)
         if api == "Metadata":  # any broker may answer
-            assert "no broker has responded to Metadata yet" in said
+            assert "no broker has responded to Metadata yet" in message
         else:
-            assert f"broker 1 has not responded to {api} yet (broker {dev.bootstrap_servers})" in said
+            assert f"broker 1 has not responded to {api} yet (broker {dev.bootstrap_servers})" in message
 
 
 def test_a_call_whose_time_is_over_does_not_cost_others_their_connection(style, dev, call):
     ask, api, _ = call
     with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
-        consumer.assign([PLACE])
+        consumer.assign([TP])
         while not dev.requests("Fetch"):
             consumer.poll(timeout=0.1)
-        consumer.offsets_for_times({PLACE: 0})
+        consumer.offsets_for_times({TP: 0})
         consumer.assign([])
         connections = len(dev.requests("ApiVersions"))
         dev.fault(api, "delay", seconds=1)
-        heard(ask, consumer)
+        timeout_of(ask, consumer)
         # It is answered behind that, on the same connection.
-        consumer.committed([PLACE])
-        consumer.offsets_for_times({PLACE: 0})
+        consumer.committed([TP])
+        consumer.offsets_for_times({TP: 0})
         assert len(dev.requests("ApiVersions")) == connections
 
 
 def test_a_call_in_vain_names_the_addresses_that_are_silent(style, silent_address, call):
     with style.consumer(silent_address, group_id="g") as consumer:
-        said = heard(call[0], consumer)
-        assert f"no broker of bootstrap.servers has responded yet ({silent_address})" in said
+        message = timeout_of(call[0], consumer)
+        assert f"no broker of bootstrap.servers has responded yet ({silent_address})" in message
 
 
 def test_a_coordinator_that_is_not_found_is_why_there_is_no_position(style, dev):
     dev.fault("FindCoordinator", "error", error="COORDINATOR_NOT_AVAILABLE", times=None)
     with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
-        said = heard(CALLS["position"][0], consumer)
-    assert said.startswith('no position of t-0 within 0.5 s: find the coordinator of group "g": COORDINATOR_NOT')
+        message = timeout_of(CALLS["position"][0], consumer)
+    assert message.startswith('no position of t-0 within 0.5 s: find the coordinator of group "g": COORDINATOR_NOT')
 
 
 def test_a_commit_that_waits_for_the_members_to_share_says_so(style, dev):
@@ -127,7 +127,7 @@ def test_a_commit_that_waits_for_the_members_to_share_says_so(style, dev):
         while not consumer.assignment():
             consumer.poll(0.1)
         dev.fault("OffsetCommit", "error", error="REBALANCE_IN_PROGRESS", times=None)
-        assert "REBALANCE_IN_PROGRESS" in heard(CALLS["commit"][0], consumer)
+        assert "REBALANCE_IN_PROGRESS" in timeout_of(CALLS["commit"][0], consumer)
         dev.clear_faults()
 
 
@@ -137,9 +137,9 @@ def test_a_producer_says_why_it_does_not_know_the_partitions(style, dev, fault):
         assert producer.partitions_for("t") == [0]
         how = {"error": "LEADER_NOT_AVAILABLE"} if fault == "error" else {"seconds": 3600}
         dev.fault("Metadata", fault, times=None, **how)
-        said = heard(lambda p: p.partitions_for("t", timeout=0.5), producer)
-    assert said.startswith('no metadata of topic "t" within 0.5 s: ')
-    assert ("LEADER_NOT_AVAILABLE" if fault == "error" else "no broker has responded to Metadata yet") in said
+        message = timeout_of(lambda p: p.partitions_for("t", timeout=0.5), producer)
+    assert message.startswith('no metadata of topic "t" within 0.5 s: ')
+    assert ("LEADER_NOT_AVAILABLE" if fault == "error" else "no broker has responded to Metadata yet") in message
 
 
 def test_a_delivery_that_is_waited_for_in_vain_says_what_the_record_was_refused_with(dev):

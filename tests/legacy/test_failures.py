@@ -404,7 +404,7 @@ def test_white_and_blacklists_are_rewritten_as_in_java(zookeeper, tree, topic, g
         eventually(lambda: len(consumer.assignment()) == 8)
         assert tree.get(f"/consumers/{group}/ids/{group}_w")[0] == f"*1*{topic}a|{topic}b".encode()
     with member(zookeeper, f"{group}b", blacklist=f"'(?!{topic}).*, {topic}a'", consumer_id="b") as consumer:
-        eventually(lambda: {place[0] for place in consumer.assignment()} == {f"{topic}b"})
+        eventually(lambda: {tp[0] for tp in consumer.assignment()} == {f"{topic}b"})
         assert tree.get(f"/consumers/{group}b/ids/{group}b_b")[0] == f"!1!(?!{topic}).*|{topic}a".encode()
 
 

@@ -87,10 +87,10 @@ def test_brokers_and_members_write_what_those_of_0_7_2_write(zookeeper, broker, 
             "2-1": f"{mine}-1",
         }
         assert kind(tree, f"{base}/owners/{topic}/1-0")[0] == "E"
-        for place in ("1-0", "2-1"):
-            with legacy.Consumer07(broker.bootstrap_servers.split(",")[int(place[0]) - 1]) as simple:
-                offset = simple.latest(topic, int(place[2]))
-            assert kind(tree, f"{base}/offsets/{topic}/{place}") == ("P", b"%d" % offset)
+        for name in ("1-0", "2-1"):
+            with legacy.Consumer07(broker.bootstrap_servers.split(",")[int(name[0]) - 1]) as simple:
+                offset = simple.latest(topic, int(name[2]))
+            assert kind(tree, f"{base}/offsets/{topic}/{name}") == ("P", b"%d" % offset)
         for path in ("", "/ids", "/owners", f"/owners/{topic}", "/offsets", f"/offsets/{topic}"):
             assert kind(tree, base + path) == ("P", None)
     assert tree.get_children(f"{base}/ids") == []
@@ -194,15 +194,15 @@ def test_patterns_match_existing_and_new_topics(zookeeper, tree, topic, group):
         fill(zookeeper, f"{topic}-c", 4)
         eventually(lambda: len(white.assignment()) == 8)
         eventually(lambda: len(black.assignment()) == 8)
-        assert {place[0] for place in black.assignment()} == {f"{topic}-logs-a", f"{topic}-c"}
+        assert {name[0] for name in black.assignment()} == {f"{topic}-logs-a", f"{topic}-c"}
         assert set(black.assignment().values()) == {0, 1}
 
 
 @pytest.mark.usefixtures("broker")
 def test_a_deleted_offset_is_reset_and_committed(zookeeper, tree, topic, group):
     fill(zookeeper, topic, 8)
-    for place in ("1-0", "1-1", "2-0", "2-1"):
-        tree.create(f"/consumers/{group}/offsets/{topic}/{place}", b"1000000", makepath=True)
+    for name in ("1-0", "1-1", "2-0", "2-1"):
+        tree.create(f"/consumers/{group}/offsets/{topic}/{name}", b"1000000", makepath=True)
     with member(zookeeper, group, topic, auto_offset_reset="latest") as consumer:
         eventually(lambda: len(consumer.assignment()) == 4)
         assert consumer.poll(1) == []
@@ -257,12 +257,12 @@ def test_a_group_survives_a_restart_of_zookeeper_during_a_rebalance():
 
 
 def test_offsets_of_groups_of_0_8_are_by_partition(zookeeper, tree, group):
-    place = klamm.TopicPartition("t", 3)
+    name = klamm.TopicPartition("t", 3)
     with legacy.ZooKeeperOffsets(zookeeper.hosts, group) as offsets:
         assert offsets.read() == {}
-        offsets.write({place: 17, klamm.TopicPartition("u", 0): 0})
-        offsets.write({place: 18})
-        assert offsets.read() == {place: 18, klamm.TopicPartition("u", 0): 0}
+        offsets.write({name: 17, klamm.TopicPartition("u", 0): 0})
+        offsets.write({name: 18})
+        assert offsets.read() == {name: 18, klamm.TopicPartition("u", 0): 0}
     assert kind(tree, f"/consumers/{group}/offsets/t/3") == ("P", b"18")
 
 

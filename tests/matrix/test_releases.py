@@ -36,9 +36,9 @@ def write(release, topic, records=RECORDS, **config):
 
 def read(release, topic, start=0, **config):
     """Return the records of partition 0 up to its end."""
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(release.servers, **config) as consumer:
-        end = consumer.end_offsets([place])[place]
+        end = consumer.end_offsets([topic_partition])[topic_partition]
         consumer.assign([klamm.TopicPartition(topic, 0, start, end)])
         return list(consumer)
 
@@ -153,9 +153,9 @@ def test_transactions_are_read_when_committed(release, topic):
             with contextlib.suppress(ZeroDivisionError), producer.transaction() as tx:
                 tx.send(topic, b"dropped", partition=0)
                 raise ZeroDivisionError
-        place = klamm.TopicPartition(topic, 0, 0)
+        topic_partition = klamm.TopicPartition(topic, 0, 0)
         with klamm.Consumer(release.servers, isolation_level="read_committed") as consumer:
-            consumer.assign([place])
+            consumer.assign([topic_partition])
             found = []
             until(lambda: found.extend(consumer.poll(timeout=1)) or found)
             assert [r.value for r in found] == [b"kept"]
@@ -193,26 +193,26 @@ def test_acks_of_more_brokers_are_what_0_8_takes(release, topic):
 @pytest.mark.feature("positions: start, end, seek")
 def test_positions(release, topic):
     write(release, topic)
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(release.servers, auto_offset_reset="earliest") as consumer:
-        assert consumer.beginning_offsets([place]) == {place: 0}
-        assert consumer.end_offsets([place]) == {place: len(RECORDS)}
-        consumer.assign([place])
-        assert consumer.position(place) == 0
-        consumer.seek(place, 7)
+        assert consumer.beginning_offsets([topic_partition]) == {topic_partition: 0}
+        assert consumer.end_offsets([topic_partition]) == {topic_partition: len(RECORDS)}
+        consumer.assign([topic_partition])
+        assert consumer.position(topic_partition) == 0
+        consumer.seek(topic_partition, 7)
         found = []
         until(lambda: found.extend(consumer.poll(timeout=1)) or found)
         assert found[0].offset == 7
-        consumer.seek_to_end([place])
-        assert consumer.position(place) == len(RECORDS)
+        consumer.seek_to_end([topic_partition])
+        assert consumer.position(topic_partition) == len(RECORDS)
 
 
 @pytest.mark.feature("positions by time")
 def test_positions_by_time(release, topic):
     write(release, topic)
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(release.servers) as consumer, release.needs("0.10.1"):
-        assert consumer.offsets_for_times({place: 0})[place][0] == 0
+        assert consumer.offsets_for_times({topic_partition: 0})[topic_partition][0] == 0
 
 
 @pytest.mark.feature("messages larger than the fetch size")
@@ -236,16 +236,16 @@ def test_a_message_larger_than_every_limit_is_an_error_or_read(release, topic):
 @pytest.mark.feature("committed offsets")
 def test_committed_offsets(release, topic):
     write(release, topic)
-    place = klamm.TopicPartition(topic, 0)
+    topic_partition = klamm.TopicPartition(topic, 0)
     config = {"group_id": topic, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
     with release.needs("0.8.1"):
         with klamm.Consumer(release.servers, **config) as consumer:
-            consumer.assign([place])
-            assert consumer.committed([place])[place] is None
-            consumer.commit({place: 42})
+            consumer.assign([topic_partition])
+            assert consumer.committed([topic_partition])[topic_partition] is None
+            consumer.commit({topic_partition: 42})
         with klamm.Consumer(release.servers, **config) as consumer:
-            assert consumer.committed([place])[place] == 42
-            consumer.assign([place])
+            assert consumer.committed([topic_partition])[topic_partition] == 42
+            consumer.assign([topic_partition])
             found = []
             until(lambda: found.extend(consumer.poll(timeout=1)) or found)
             assert found[0].offset == 42

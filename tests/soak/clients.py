@@ -55,7 +55,7 @@ class Worker(threading.Thread):
         self.last = now
         self.count += count
 
-    def said(self):
+    def report(self):
         return {
             "count": self.count,
             "longest_gap": round(max(self.longest_gap, 0), 1),
@@ -148,8 +148,8 @@ class Member(Worker):
     def __init__(self, settings, group, number, tables, **config):
         super().__init__(f"member {number} of {group}")
         self.settings, self.group, self.tables, self.config = settings, group, tables, config
-        self.stops, self.stays = threading.Event(), threading.Event()
-        self.lives, self.again, self.assigned, self.places = 0, 0, 0, {}
+        self.stops, self.keeps_running = threading.Event(), threading.Event()
+        self.lives, self.repeated, self.assigned, self.positions = 0, 0, 0, {}
         self.next, self.backs = {}, []
 
     def work(self):
@@ -170,7 +170,7 @@ class Member(Worker):
             **self.config,
             **QUICK,
         ) as consumer:
-            while not self.stops.is_set() and (self.stays.is_set() or time.monotonic() < until):
+            while not self.stops.is_set() and (self.keeps_running.is_set() or time.monotonic() < until):
                 try:
                     records = consumer.poll(0.2)
                     self.assigned = len(consumer.assignment())
@@ -179,35 +179,35 @@ class Member(Worker):
                     continue
                 self.take(records)
             if self.stops.is_set():
-                for place in consumer.assignment():
-                    self.places[f"{place.topic}-{place.partition}"] = consumer.position(place, timeout=5)
+                for tp in consumer.assignment():
+                    self.positions[f"{tp.topic}-{tp.partition}"] = consumer.position(tp, timeout=5)
 
     def take(self, records):
         for record in records:
             table, number = self.tables[record.topic], int(record.value)
-            place = f"{record.topic}-{record.partition}"
+            tp = f"{record.topic}-{record.partition}"
             if table[number]:
-                self.note_again(place, record.offset)
+                self.note_repeated(tp, record.offset)
             table[number] = 1
-            self.next[place] = record.offset + 1
+            self.next[tp] = record.offset + 1
         if records:
             self.got_on(len(records))
 
-    def note_again(self, place, offset):
-        self.again += 1
-        after = self.next.get(place, 0)
+    def note_repeated(self, tp, offset):
+        self.repeated += 1
+        after = self.next.get(tp, 0)
         if after - offset > FAR_BACK and len(self.backs) < MAX_BACKS:
-            self.backs.append((time.monotonic(), place, offset, after))
+            self.backs.append((time.monotonic(), tp, offset, after))
 
-    def said(self):
+    def report(self):
         more = {
             "lives": self.lives,
-            "again": self.again,
+            "again": self.repeated,
             "backs": self.backs,
             "assigned": self.assigned,
-            "places": self.places,
+            "places": self.positions,
         }
-        return super().said() | more
+        return super().report() | more
 
 
 def held():
@@ -254,7 +254,7 @@ def main():
 
     def listen():
         if sys.stdin.readline() != "stop\n":
-            os._exit(1)  # whoever started this is gone
+            os._exit(1)  # the parent process has ended
         stop.set()
 
     # The first client of a process starts the thread that writes log lines, and that thread stays.
@@ -284,7 +284,7 @@ def main():
     while not stop.wait(1):
         say("progress", counts={worker.name: worker.count for worker in workers})
     for member in members:
-        member.stays.set()
+        member.keeps_running.set()
     wait(lambda: all(member.assigned for member in members), READ_ALL_S)
     assigned = {member.name: member.assigned for member in members}
     for producer in producers:
@@ -301,12 +301,12 @@ def main():
     say(
         "report",
         producers={
-            p.topic: p.said()
+            p.topic: p.report()
             | {"sent": p.sent, "failed": p.failed}
             | {key: getattr(p, key) for key in ("unknown", "transactions") if hasattr(p, key)}
             for p in producers
         },
-        members={member.name: member.said() | {"assigned": assigned[member.name]} for member in members},
+        members={member.name: member.report() | {"assigned": assigned[member.name]} for member in members},
         unread={group: {p.topic: unread(p, mine[p.topic]) for p in producers} for group, mine in tables.items()},
         first_unread={
             group: {p.topic: first_unread(settings, p, mine[p.topic]) for p in producers}

@@ -107,17 +107,17 @@ class Clients:
 
     def _listen(self) -> None:
         for line in self.process.stdout:
-            said = json.loads(line)
-            if said["kind"] == "report":
-                self.report = said
+            worker_report = json.loads(line)
+            if worker_report["kind"] == "report":
+                self.report = worker_report
             else:
-                self.counts = said["counts"]
+                self.counts = worker_report["counts"]
                 self.samples.append((time.monotonic(), *self._held()))
 
     def _held(self) -> tuple[int, int, int]:
-        place = Path(f"/proc/{self.process.pid}")
-        kib = int((place / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
-        return kib, len(list((place / "fd").iterdir())), len(list((place / "task").iterdir()))
+        proc = Path(f"/proc/{self.process.pid}")
+        kib = int((proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+        return kib, len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir()))
 
     def slope(self) -> float:
         """Return the growth in KiB a minute, over the last three quarters of the time."""
@@ -138,7 +138,7 @@ class Breaker:
     down: int | None = None
     done: dict[str, int] = field(default_factory=dict)
     log: list[tuple[float, str]] = field(default_factory=list)
-    again: list[Any] = field(default_factory=list)
+    repairs: list[Any] = field(default_factory=list)
 
     def turn(self) -> None:
         """End the last fault and make the next one."""
@@ -163,9 +163,9 @@ class Breaker:
             self.down = None
         for proxy in self.proxies.values():
             proxy.heal()
-        for repair in self.again:
+        for repair in self.repairs:
             repair()
-        self.again.clear()
+        self.repairs.clear()
 
     def is_whole(self) -> bool:
         """Return whether all nodes run and all replicas are in sync, so that one node may fail."""
@@ -210,7 +210,7 @@ class Breaker:
     def throttle(self) -> None:
         """Set quotas until the next fault."""
         self.quota(remove=False)
-        self.again.append(lambda: self.quota(remove=True))
+        self.repairs.append(lambda: self.quota(remove=True))
 
     def quota(self, *, remove: bool) -> None:
         ops = [{"key": key, "value": QUOTA, "remove": remove} for key in ("producer_byte_rate", "consumer_byte_rate")]
@@ -293,20 +293,20 @@ class Verdict:
     doubled: int = 0
     jumps: list[str] = field(default_factory=list)
     """Positions where a number follows a greater one."""
-    unsaid: int = 0
+    unconfirmed: int = 0
     """How many numbers with an unknown result are in the log."""
 
     @classmethod
-    def on(cls, found: dict[int, list[int]], said: dict[str, Any]) -> Verdict:
-        doubtful = set(said["failed"]) | set(said.get("unknown", ()))
-        verdict = cls(said["sent"] - len(doubtful))
+    def on(cls, found: dict[int, list[int]], worker_report: dict[str, Any]) -> Verdict:
+        doubtful = set(worker_report["failed"]) | set(worker_report.get("unknown", ()))
+        verdict = cls(worker_report["sent"] - len(doubtful))
         for partition, numbers in found.items():
             there = set(numbers)
-            expected = {n for n in range(partition, said["sent"], PARTITIONS) if n not in doubtful}
+            expected = {n for n in range(partition, worker_report["sent"], PARTITIONS) if n not in doubtful}
             verdict.lost += len(expected - there)
             verdict.doubled += len(numbers) - len(there)
             verdict.jumps += [f"{b:,} after {a:,} in {partition}" for a, b in pairwise(numbers) if b < a]
-            verdict.unsaid += len(there & doubtful)
+            verdict.unconfirmed += len(there & doubtful)
         return verdict
 
 
@@ -316,12 +316,12 @@ def test_no_record_is_lost_or_doubled_and_no_client_hangs(record_property):
     with ExitStack() as running:
         proxies = {node: running.enter_context(ChaosProxy()) for node in NODES}
         try:
-            doors = [{"CLIENTS": proxies[node].address} for node in NODES]
-            cluster = running.enter_context(KafkaCluster(config=QUOTA_WINDOW, doors=doors))
+            listener_addresses = [{"CLIENTS": proxies[node].address} for node in NODES]
+            cluster = running.enter_context(KafkaCluster(config=QUOTA_WINDOW, listener_addresses=listener_addresses))
         except KafkaUnavailable as reason:
             pytest.skip(f"real Kafka: {reason}")
         for node, proxy in proxies.items():
-            proxy.target = cluster.doors[node - 1]["CLIENTS"]
+            proxy.target = cluster.listener_addresses[node - 1]["CLIENTS"]
         with klamm.Admin(cluster.bootstrap_servers) as admin:
             new = klamm.NewTopic(partitions=PARTITIONS, replication_factor=3)
             admin.create_topics(dict.fromkeys(TOPICS, new))
@@ -342,10 +342,10 @@ def test_no_record_is_lost_or_doubled_and_no_client_hangs(record_property):
             within_minutes(lambda: not still_waiting(still, calm, clients.counts), "everybody gets on")
         report = clients.stop(400)
         wait_until_settled(cluster.bootstrap_servers, TOPICS[2])
-        said = report["producers"]
-        verdicts = {topic: Verdict.on(numbers_by_partition(cluster, topic), said[topic]) for topic in TOPICS}
+        worker_report = report["producers"]
+        verdicts = {topic: Verdict.on(numbers_by_partition(cluster, topic), worker_report[topic]) for topic in TOPICS}
     record_property("report", summary(clients, breaker, report, verdicts))
-    for worker in [*said.values(), *report["members"].values()]:
+    for worker in [*worker_report.values(), *report["members"].values()]:
         assert worker["died"] is None
     assert report["stuck"] == []
     assert still == set(), "they did not get on when all was well again"
@@ -363,26 +363,26 @@ def summary(clients: Clients, breaker: Breaker, report: dict[str, Any], verdicts
     lines = [f"soak of {SECONDS} s with seed {SEED}; faults: {sum(breaker.done.values())}"]
     lines.append("  " + ", ".join(f"{name} {count}" for name, count in sorted(breaker.done.items())))
     for topic, verdict in verdicts.items():
-        said = report["producers"][topic]
-        more = f", {said['transactions']} transactions" if "transactions" in said else ""
+        worker_report = report["producers"][topic]
+        more = f", {worker_report['transactions']} transactions" if "transactions" in worker_report else ""
         lines.append(
-            f"{topic}: {said['sent']:,} sent, {verdict.acknowledged:,} acknowledged{more}, {len(said['failed'])} failed,"
-            f" {len(said.get('unknown', ()))} unknown ({verdict.unsaid} of both are there); {verdict.lost} lost,"
-            f" {verdict.doubled} doubled, {len(verdict.jumps)} out of order; longest wait {said['longest_gap']} s"
+            f"{topic}: {worker_report['sent']:,} sent, {verdict.acknowledged:,} acknowledged{more}, {len(worker_report['failed'])} failed,"
+            f" {len(worker_report.get('unknown', ()))} unknown ({verdict.unconfirmed} of both are there); {verdict.lost} lost,"
+            f" {verdict.doubled} doubled, {len(verdict.jumps)} out of order; longest wait {worker_report['longest_gap']} s"
         )
         lines += [f"  {jump}" for jump in verdict.jumps[:5]]
-    for name, said in report["members"].items():
+    for name, worker_report in report["members"].items():
         lines.append(
-            f"{name}: {said['count']:,} read ({said['again']:,} again) in {said['lives']} lives, {said['assigned']} partitions"
+            f"{name}: {worker_report['count']:,} read ({worker_report['again']:,} again) in {worker_report['lives']} lives, {worker_report['assigned']} partitions"
             " at the end,"
-            f" longest wait {said['longest_gap']} s"
+            f" longest wait {worker_report['longest_gap']} s"
         )
-        for moment, place, offset, after in said["backs"]:
+        for moment, proc, offset, after in worker_report["backs"]:
             faults = [f"{kind} {moment - at:.1f} s" for at, kind in breaker.log if 0 <= moment - at < 15]
-            lines.append(f"  {place} again from {offset}, had come to {after}; after {', '.join(faults)}")
-    for name, said in {**report["producers"], **report["members"]}.items():
-        lines += [f"  {name} raised {count} times: {error}" for error, count in said["errors"].items()]
-        lines += [f"  {name} DIED: {said['died']}"] if said["died"] else []
+            lines.append(f"  {proc} again from {offset}, had come to {after}; after {', '.join(faults)}")
+    for name, worker_report in {**report["producers"], **report["members"]}.items():
+        lines += [f"  {name} raised {count} times: {error}" for error, count in worker_report["errors"].items()]
+        lines += [f"  {name} DIED: {worker_report['died']}"] if worker_report["died"] else []
     kib = [row[1] for row in clients.samples]
     tenths = [kib[len(kib) * tenth // 10] for tenth in range(10)] + kib[-1:]
     lines.append(
@@ -394,5 +394,5 @@ def summary(clients: Clients, breaker: Breaker, report: dict[str, Any], verdicts
     lines.append(f"not read by groups: {report['unread']}; stuck: {report['stuck'] or 'nobody'}")
     if any(count for group in report["unread"].values() for count in group.values()):
         lines.append(f"  by partition, the first and how many: {report['first_unread']}")
-        lines += [f"  {name} is at {said['places']}" for name, said in report["members"].items()]
+        lines += [f"  {name} is at {worker_report['places']}" for name, worker_report in report["members"].items()]
     return "\n".join(lines)

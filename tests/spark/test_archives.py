@@ -48,7 +48,7 @@ spark.stop()
 """
 
 
-def places(broker, topic, scratch, python, *settings):
+def locations(broker, topic, scratch, python, *settings):
     """Write and read on a cluster; return where its executors found klamm."""
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, broker.bootstrap_servers, topic, str(scratch), python, *settings],
@@ -71,8 +71,8 @@ def test_the_wheel_alone_as_a_zip(dev_broker, topic, tmp_path):
                 if "__pycache__" not in path.parts:
                     out.write(path, path.relative_to(package.parent))
     settings = [f"spark.archives={archive}#kl", "spark.executorEnv.PYTHONPATH=kl"]
-    found = places(dev_broker, topic, tmp_path, sys.executable, *settings)
-    assert [Path(place).parts[-3:] for place in found] == [("kl", "klamm", "__init__.py")] * 2
+    found = locations(dev_broker, topic, tmp_path, sys.executable, *settings)
+    assert [Path(location).parts[-3:] for location in found] == [("kl", "klamm", "__init__.py")] * 2
 
 
 @pytest.mark.skipif(importlib.util.find_spec("venv_pack") is None, reason="a packed environment: pip install venv-pack")
@@ -88,6 +88,6 @@ def test_a_packed_environment(dev_broker, topic, tmp_path):
     archive = tmp_path / "klamm.tar.gz"
     subprocess.run([sys.executable, "-m", "venv_pack", "-q", "-p", env, "-o", archive], check=True)
     settings = [f"spark.archives={archive}#env", "spark.executorEnv.PYTHONPATH="]
-    found = places(dev_broker, topic, tmp_path, "./env/bin/python", *settings)
-    assert all("/env/lib/python" in place for place in found)
+    found = locations(dev_broker, topic, tmp_path, "./env/bin/python", *settings)
+    assert all("/env/lib/python" in location for location in found)
     assert len(found) == 2

@@ -78,27 +78,27 @@ def filled(kafka, topic):
 
 
 # What is compared, for a topic of the name `{t}`. `expected` rows where they are told by the options alone.
-PLACES = '{"{t}":{"0":3,"1":-2,"2":2}}'
+TPS = '{"{t}":{"0":3,"1":-2,"2":2}}'
 ENDS = '{"{t}":{"0":17,"1":-1,"2":-1}}'
 TIMES = '{"{t}":{"0":1700000011000,"1":1700000000000,"2":0}}'
 LATE = {"startingTimestamp": "1700000030000", "startingOffsetsByTimestampStrategy": "latest"}
 COMPARED = [
     ({"subscribePattern": "{t}.*", "includeHeaders": "true"}, 52),
     ({"subscribe": "{t}", "kafka.isolation.level": "read_committed"}, 46),
-    ({"subscribe": "{t},", "startingOffsets": PLACES, "fetchOffset.numRetries": "1"}, 17 + 20 + 10),
+    ({"subscribe": "{t},", "startingOffsets": TPS, "fetchOffset.numRetries": "1"}, 17 + 20 + 10),
     ({"subscribe": "{t}", "startingTimestamp": "1700000020000", "fetchOffset.retryIntervalMs": "0"}, None),
     ({"subscribe": "{t}", "startingOffsetsByTimestamp": TIMES, "minPartitions": "5"}, None),
     ({"assign": '{"{t}":[0,2]}', "maxRecordsPerPartition": "6", "kafkaConsumer.pollTimeoutMs": "60000"}, 32),
     ({"subscribe": "{t}", "groupIdPrefix": "mine", "kafka.client.dns.lookup": "use_all_dns_ips", **LATE}, None),
 ]
 COMPARED_BATCHES = [
-    ({"subscribe": "{t}", "startingOffsets": PLACES, "endingOffsets": ENDS}, 14 + 20 + 10),
+    ({"subscribe": "{t}", "startingOffsets": TPS, "endingOffsets": ENDS}, 14 + 20 + 10),
     ({"subscribe": "{t}", "startingTimestamp": "1700000020000", "endingTimestamp": "1700000030000"}, None),
     ({"subscribe": "{t}", "endingOffsetsByTimestamp": TIMES}, None),
 ]
 COMPARED_STREAMS = [
     {"subscribe": "{t}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "28"},
-    {"subscribe": "{t}", "startingOffsets": PLACES, "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1s"},
+    {"subscribe": "{t}", "startingOffsets": TPS, "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1s"},
 ]
 # What the connector has not, what other tests here compare, and what writes.
 ALONE = {

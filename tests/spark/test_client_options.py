@@ -85,8 +85,8 @@ JAVA_PARTITIONERS = [
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("name", "places"), JAVA_PARTITIONERS)
-def test_a_write_accepts_javas_own_partitioners(dev, topic, name, places):
+@pytest.mark.parametrize(("name", "expected"), JAVA_PARTITIONERS)
+def test_a_write_accepts_javas_own_partitioners(dev, topic, name, expected):
     """Depending on the partitioner, a key goes to one partition by its hash, or to each partition in turn."""
     dev.create(topic, partitions=PARTITIONS)
     rows = dev.spark.range(0, 3 * PARTITIONS, 1, 1).selectExpr(
@@ -95,7 +95,7 @@ def test_a_write_accepts_javas_own_partitioners(dev, topic, name, places):
     option = {"kafka.partitioner.class": f"org.apache.kafka.clients.producer.{name}"}
     dev.write(rows, topic=topic, **option)
     written = Counter(record.partition for record in dev.records(topic))
-    assert [*written.values()] == [3 * PARTITIONS // places] * places
+    assert [*written.values()] == [3 * PARTITIONS // expected] * expected
     assert dev.read(subscribe=topic, **option).count() == 3 * PARTITIONS
 
 

@@ -49,9 +49,9 @@ def test_every_record_is_written_once_wherever_the_driver_dies(real, topic, tmp_
             for step, at in deaths(seed)
         ]
         for number, driver in enumerate(drivers):
-            code, said = driver.end()
+            code, output = driver.end()
             # Later ones may find too little left to do to come that far.
-            assert code == DIED or (number and seed and code == 0), said
+            assert code == DIED or (number and seed and code == 0), output
     rows = real.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
     options = {"topic": result, "delivery": "exactly-once"}
     if mode:

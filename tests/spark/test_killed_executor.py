@@ -50,8 +50,8 @@ DOOMS = [
 def test_every_record_is_written_once_if_a_worker_or_executor_dies(real_cluster, topics, tmp_path, mode):
     options = ["--master=local-cluster[2,1,1024]", *(["--update"] if mode == "update" else [])]
     with Driver(tmp_path, real_cluster.bootstrap, *topics, *options, dooms=DOOMS) as driver:
-        code, said = driver.end(seconds=280)
-    assert code == 0, said
+        code, output = driver.end(seconds=280)
+    assert code == 0, output
     if mode == "copy":
         # Two tasks for each of three batches, one more for each death, and one for the empty first batch.
         assert driver.passes("writing") == 6 + len(DOOMS) + 1
@@ -66,8 +66,8 @@ def test_every_record_is_written_once_if_a_stage_in_barrier_mode_is_repeated(rea
         driver.end(seconds=280)
         assert driver.passes("landed") >= 2
     with Driver(tmp_path, real_cluster.bootstrap, *topics, *options) as driver:
-        code, said = driver.end(seconds=280)
-    assert code == 0, said
+        code, output = driver.end(seconds=280)
+    assert code == 0, output
     assert written(real_cluster, topics[1]) == list(range(120))
 
 
@@ -118,7 +118,7 @@ def test_two_attempts_at_the_same_time_write_every_record_once(real_cluster, top
         options.append("--update")
     # The first attempt waits in its transaction until a second one has sent the same rows, and then goes on beside it.
     with Driver(tmp_path, kafka.bootstrap, source, result, *options, dooms=["sent:1:nobody"]) as driver:
-        code, said = driver.end(seconds=280)
-    assert code == 0, said
+        code, output = driver.end(seconds=280)
+    assert code == 0, output
     assert driver.passes("sent") > 2
     assert written(kafka, result) == list(range(60))

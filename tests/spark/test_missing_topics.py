@@ -22,8 +22,8 @@ from spark_plans import batch, begun, stream, values
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="limits of micro-batches: PySpark 4.2")
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_deleted_topic_fails_the_query_or_is_skipped(cluster, topic, again):
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_deleted_topic_fails_the_query_or_is_skipped(cluster, topic, recreated):
     kept, gone = f"{topic}-a", f"{topic}-b"
     for name in (kept, gone):
         cluster.create(name)
@@ -32,17 +32,17 @@ def test_a_deleted_topic_fails_the_query_or_is_skipped(cluster, topic, again):
     careless = stream(cluster, subscribe=f"{kept},{gone}", failOnDataLoss="false")
     start = careful.latestOffset(careful.initialOffset(), limits.ReadAllAvailable())
     cluster.delete(gone)
-    if again:
+    if recreated:
         cluster.create(gone)
         cluster.numbers(gone, range(30, 31))
     cluster.numbers(kept, range(3, 5))
     # Before Spark writes the end of the batch into the checkpoint.
     for _ in range(2):
         with pytest.raises(
-            DataLossError, match="created again" if again else f"read before no longer exist: {gone}-0"
+            DataLossError, match="created again" if recreated else f"read before no longer exist: {gone}-0"
         ) as lost:
             careful.latestOffset(start, limits.ReadAllAvailable())
-    condition = "KAFKA_DATA_LOSS." + ("PARTITION_OFFSET_CHANGED" if again else "PARTITIONS_DELETED")
+    condition = "KAFKA_DATA_LOSS." + ("PARTITION_OFFSET_CHANGED" if recreated else "PARTITIONS_DELETED")
     assert lost.value.condition == condition
     assert pickle.loads(pickle.dumps(lost.value)).condition == condition  # noqa: S301 - our own
     end = careless.latestOffset(start, limits.ReadAllAvailable())

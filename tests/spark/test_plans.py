@@ -338,9 +338,9 @@ def test_a_repeated_first_batch_may_end_before_the_current_end(cluster, topic):
     cluster.numbers(topic, range(5))
     start = begun(stream(cluster, subscribe=topic))
     # The driver dies before it notes that the batch is done; the next one repeats it and asks for what comes then.
-    again = stream(cluster, subscribe=topic)
-    assert again.partitions(again.initialOffset(), start) == []
-    assert again.latestOffset(start, again.getDefaultReadLimit()) == {topic: {"0": 5}}
+    restarted = stream(cluster, subscribe=topic)
+    assert restarted.partitions(restarted.initialOffset(), start) == []
+    assert restarted.latestOffset(start, restarted.getDefaultReadLimit()) == {topic: {"0": 5}}
 
 
 def test_what_expires_before_the_first_records_are_read_is_data_loss(cluster, topic):
@@ -348,11 +348,11 @@ def test_what_expires_before_the_first_records_are_read_is_data_loss(cluster, to
     cluster.numbers(topic, range(5))
     start = begun(stream(cluster, subscribe=topic))
     expired(cluster, topic, 3)
-    again = stream(cluster, subscribe=topic)
-    end = again.latestOffset(start, again.getDefaultReadLimit())
+    restarted = stream(cluster, subscribe=topic)
+    end = restarted.latestOffset(start, restarted.getDefaultReadLimit())
     assert (start, end) == ({topic: {"0": 0}}, {topic: {"0": 5}})
     with pytest.raises(DataLossError, match="from offset 0 to 5: it contains offsets 3 to 5 now"):
-        values(again, again.partitions(start, end))
+        values(restarted, restarted.partitions(start, end))
 
 
 def test_new_topics_are_read_from_their_beginning(cluster, topic):
@@ -401,10 +401,8 @@ def test_new_topics_without_their_first_records_are_data_loss(cluster, topic):
 def test_sizes_of_deleted_records_are_unknown(cluster, topic):
     cluster.create(topic)
     cluster.numbers(topic, range(3))
-    places = json.dumps({topic: {"0": 50}}), json.dumps({topic: {"0": 60}})
-    reader = batch(
-        cluster, subscribe=topic, startingOffsets=places[0], endingOffsets=places[1], maxBytesPerPartition="1"
-    )
+    ends = json.dumps({topic: {"0": 50}}), json.dumps({topic: {"0": 60}})
+    reader = batch(cluster, subscribe=topic, startingOffsets=ends[0], endingOffsets=ends[1], maxBytesPerPartition="1")
     assert plan(reader) == [(topic, 0, 50, 60)]
 
 
@@ -574,9 +572,9 @@ def test_a_timestamp_out_of_sparks_range_fails_the_task_or_is_null(cluster, topi
 
     with pytest.raises(TimestampRangeError, match=f"{topic}-0 at offset 1: its timestamp, {ms} ms") as error:
         read()
-    again = pickle.loads(pickle.dumps(error.value))  # noqa: S301 - our own
-    assert (again.topic, again.partition, again.offset, again.timestamp_ms) == (topic, 0, 1, ms)
-    assert "failOnTimestampRange" in again.hint
+    restarted = pickle.loads(pickle.dumps(error.value))  # noqa: S301 - our own
+    assert (restarted.topic, restarted.partition, restarted.offset, restarted.timestamp_ms) == (topic, 0, 1, ms)
+    assert "failOnTimestampRange" in restarted.hint
     rows = read(failOnTimestampRange="false")
     timestamps = [at for batch in rows for at in batch.column("timestamp").cast("int64").to_pylist()]
     assert timestamps == [within * 1000, None, 1000, None]

@@ -34,15 +34,15 @@ def test_every_example_runs(broker: Broker, dev_registry: Registry, capsys: pyte
         titles.append(title)
     assert titles[:7] == ["Produce", "Consume", "Asyncio", "Exactly once", "Arrow", "Spark", "Schemas"]
     assert titles[7:9] == ["Typed columns", "Typed columns in Spark"]
-    said = capsys.readouterr().out
-    assert "greetings-0 at offset 0" in said
-    assert "b'hello 9999'" in said
-    assert "b'started'" in said
-    assert "behind by" in said
-    assert "count(1)" in said
-    assert "[{'id': 7}]" in said
-    assert "fragile" in said.partition("{'id': [1, 2]")[2]
-    assert re.search(r"fragile *\|", said)
+    output = capsys.readouterr().out
+    assert "greetings-0 at offset 0" in output
+    assert "b'hello 9999'" in output
+    assert "b'started'" in output
+    assert "behind by" in output
+    assert "count(1)" in output
+    assert "[{'id': 7}]" in output
+    assert "fragile" in output.partition("{'id': [1, 2]")[2]
+    assert re.search(r"fragile *\|", output)
 
 
 @pytest.mark.usefixtures("spark")
@@ -53,10 +53,10 @@ def test_the_pages_about_spark_run(dev_broker: Broker, capsys: pytest.CaptureFix
         for name in ("checkpoint", "checkpoint-once", "checkpoint-totals", "progress.jsonl"):
             here = here.replace(f'"{name}"', repr(str(tmp_path / name)))
         exec(compile(here, "docs/spark*.md", "exec"), names)  # noqa: S102 - our own pages
-    said = capsys.readouterr().out
-    assert len(re.findall(r"bell\| +3\|", said)) == 3  # twice from the value, and once after a registry's five bytes
+    output = capsys.readouterr().out
+    assert len(re.findall(r"bell\| +3\|", output)) == 3  # twice from the value, and once after a registry's five bytes
     lag = 0 if ADMISSION_CONTROL else None  # PySpark 4.1 does not ask where topics end
-    assert f"'records': 1, 'bytes': 30, 'lag': {lag}" in said
+    assert f"'records': 1, 'bytes': 30, 'lag': {lag}" in output
     *_, batch = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert json.loads(batch)["query"] == "orders"
     for topic in ("orders-copy", "orders-once"):

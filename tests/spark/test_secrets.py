@@ -44,7 +44,7 @@ def test_options_are_shown_by_name_only():
             assert "sasl.password" in shown
 
 
-def said(call):
+def message_of(call):
     """Return the traceback of an exception, with the local variables of every frame below this one."""
     with pytest.raises(ConfigError) as caught:
         call()
@@ -64,14 +64,14 @@ def said(call):
 )
 def test_errors_about_options_show_no_secret(wrong):
     source = KlammDataSource(SECURE | {"subscribe": "t"} | wrong)
-    text = said(lambda: source.schema())  # noqa: PLW0108 - one more frame
+    text = message_of(lambda: source.schema())  # noqa: PLW0108 - one more frame
     assert "given = <Settings" in text or "options = <Settings" in text
     assert SECRET not in text
 
 
 def test_errors_about_a_write_show_no_secret():
     source = KlammDataSource(SECURE | {"topic": "t", "delivery": "maybe"})
-    assert SECRET not in said(lambda: source.streamWriter(ROWS, overwrite=False))
+    assert SECRET not in message_of(lambda: source.streamWriter(ROWS, overwrite=False))
 
 
 def test_keys_of_cached_clients_contain_no_secret(monkeypatch):

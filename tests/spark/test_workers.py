@@ -102,7 +102,7 @@ def test_workers_with_other_settings_work_and_reveal_no_secret(dev, topic, tmp_p
     shown = [done.stdout, done.stderr, *(file.read_text() for file in events.rglob("*") if file.is_file())]
     assert any("SparkListenerJobStart" in text for text in shown)
     assert "INFO org.apache.spark.scheduler.DAGScheduler" in done.stderr
-    told = [line for text in shown for line in text.splitlines() if SECRET in line]
+    leaks = [line for text in shown for line in text.splitlines() if SECRET in line]
     if not ADMISSION_CONTROL:  # Spark 4.1 logs the plan of a streaming write with its options
-        told = [line for line in told if not line.startswith("~WriteToMicroBatchDataSource")]
-    assert told == []
+        leaks = [line for line in leaks if not line.startswith("~WriteToMicroBatchDataSource")]
+    assert leaks == []

@@ -64,8 +64,8 @@ def test_keys_choose_partitions_as_any_klamm_producer_does(kafka, topic):
     kafka.create(topic, partitions=5)
     kafka.write(kafka.spark.range(50).selectExpr("cast(id as string) key", "'spark' value"), topic=topic)
     kafka.produce(topic, *({"key": str(number).encode(), "value": b"klamm"} for number in range(50)))
-    places = {(record.key, record.partition) for record in kafka.records(topic)}
-    assert len(places) == 50
+    pairs = {(record.key, record.partition) for record in kafka.records(topic)}
+    assert len(pairs) == 50
 
 
 def test_the_topic_column_sets_the_topic_of_each_row(kafka, topic):

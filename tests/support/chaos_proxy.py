@@ -185,9 +185,9 @@ class ChaosProxy:
         for entry in self._corruptions:
             way, after, at, done = entry
             found = data.find(after)
-            place = found + len(after) + at
-            if way == direction and found >= 0 and 0 <= place < len(data):
+            index = found + len(after) + at
+            if way == direction and found >= 0 and 0 <= index < len(data):
                 self._corruptions.remove(entry)
                 done.set()
-                return data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :]
+                return data[:index] + bytes([data[index] ^ 0x10]) + data[index + 1 :]
         return data

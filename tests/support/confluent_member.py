@@ -20,7 +20,7 @@ def answer(consumer: Any, command: str) -> Any:
         message = consumer.poll(0.1)
         return [] if message is None or message.error() else [message.value().decode()]
     if command == "partitions":
-        return [place.partition for place in consumer.assignment()]
+        return [tp.partition for tp in consumer.assignment()]
     try:
         consumer.commit(asynchronous=False)
     except confluent_kafka.KafkaException as error:

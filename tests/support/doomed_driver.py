@@ -213,10 +213,10 @@ def main():
     passes = scratch / f"passes-{os.getpid()}"
     passes.mkdir()
     # The JVM and its workers inherit these, but for executors that daemons start.
-    told = {"DOOMS": ",".join(given.doom), "PASSES": str(passes), "DRIVER": str(os.getpgid(0))}
-    os.environ.update(told)
+    settings = {"DOOMS": ",".join(given.doom), "PASSES": str(passes), "DRIVER": str(os.getpgid(0))}
+    os.environ.update(settings)
     described = builder(scratch, master=given.master, memory="512m").config("spark.sql.shuffle.partitions", "2")
-    for name, value in told.items():
+    for name, value in settings.items():
         described = described.config(f"spark.executorEnv.{name}", value)
     for setting in given.set:
         described = described.config(*setting.split("=", 1))

@@ -226,8 +226,8 @@ def _listeners_config(
 
 def _java_of(java: Sequence[str], home: Path) -> list[str]:
     # The temporary directory is for the native codecs, which a killed JVM leaves behind.
-    places = [f"-Dkafka.logs.dir={home}", f"-Djava.io.tmpdir={home}"]
-    return [*java, *places, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    log_options = [f"-Dkafka.logs.dir={home}", f"-Djava.io.tmpdir={home}"]
+    return [*java, *log_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
 
 def start_formatting(java: Sequence[str], home: Path, *options: str) -> subprocess.Popen[bytes]:

@@ -59,18 +59,24 @@ class KafkaCluster:
         self,
         nodes: int = 3,
         config: Mapping[str, object] | None = None,
-        doors: Sequence[Mapping[str, str]] = (),
+        listener_addresses: Sequence[Mapping[str, str]] = (),
         racks: Sequence[str] = (),
     ) -> None:
-        """`racks` are where the nodes are, and readers are sent to theirs. `doors` are more listeners of each node: a name in capitals, and the address that clients are told (a proxy's)."""
+        """Prepare a cluster.
+
+        Args:
+            racks: Racks of the nodes. Consumers in a rack are sent to the replica there.
+            listener_addresses: More listeners of each node: a name in capitals, and the address that clients get, such
+                as that of a proxy.
+        """
         single = dict.fromkeys((key for key in _REPLICATED if key.endswith(("factor", "replicas", "isr"))), 1)
         self._config = {**_REPLICATED, **(single if nodes == 1 else {}), **(config or {})}
         self._count = nodes
         if racks:
             self._config["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
         self._racks = racks
-        self._told = doors or [{}] * nodes
-        self.doors: list[dict[str, str]] = []
+        self._extra_listeners = listener_addresses or [{}] * nodes
+        self.listener_addresses: list[dict[str, str]] = []
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._ports: list[int] = []
@@ -88,9 +94,9 @@ class KafkaCluster:
         java, jars = find_java(), kafka_jars(VERSION)
         self._java = [java, *SMALL_JVM, "-cp", f"{jars}/*"]
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-cluster-", ignore_cleanup_errors=True)
-        self._ports = free_ports(2 * self._count + sum(map(len, self._told)))
+        self._ports = free_ports(2 * self._count + sum(map(len, self._extra_listeners)))
         more = iter(self._ports[2 * self._count :])
-        self.doors = [{name: f"{HOST}:{next(more)}" for name in told} for told in self._told]
+        self.listener_addresses = [{name: f"{HOST}:{next(more)}" for name in extra} for extra in self._extra_listeners]
         voters = ",".join(f"{n}@{HOST}:{self._ports[self._count + n - 1]}" for n in self._nodes())
         try:
             self._format_all(voters)
@@ -149,13 +155,14 @@ class KafkaCluster:
     def _listeners(self, node: int) -> dict[str, object]:
         port, controller_port = self._ports[node - 1], self._ports[self._count + node - 1]
         plain, controller = f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller_port}"
-        own, told = (
-            [f"{name}://{address}" for name, address in doors[node - 1].items()] for doors in (self.doors, self._told)
+        own, extra = (
+            [f"{name}://{address}" for name, address in listener_addresses[node - 1].items()]
+            for listener_addresses in (self.listener_addresses, self._extra_listeners)
         )
-        names = ["PLAINTEXT", "CONTROLLER", *self._told[node - 1]]
+        names = ["PLAINTEXT", "CONTROLLER", *self._extra_listeners[node - 1]]
         return {
             "listeners": ",".join([plain, *own, controller]),
-            "advertised.listeners": ",".join([plain, *told]),
+            "advertised.listeners": ",".join([plain, *extra]),
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
         }
 

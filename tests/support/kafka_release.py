@@ -44,7 +44,7 @@ RELEASES = (
 )
 FIRST_KRAFT = (3, 3)
 PARTITIONS = 2  # of topics that come to be by being used
-# snappy-java 1.0, of Kafka before 0.8.2, loads its library by a way that Java 17 has to be told to leave open.
+# snappy-java 1.0, of Kafka before 0.8.2, loads its library in a way that Java 17 only allows with this option.
 JVM = (
     "-Xmx320m",
     "-XX:+UseSerialGC",
@@ -205,17 +205,17 @@ def own_consumer(version: str, bootstrap_servers: str, topic: str, count: int) -
     else:
         jars = f"{kafka_broker.kafka_jars(version)}/*"
     printed = ["--max-messages", str(count), "--property", "print.key=true"]
-    place = ["--topic", topic, "--partition", "0", "--offset"]
+    arguments = ["--topic", topic, "--partition", "0", "--offset"]
     tool, where = "kafka.tools.ConsoleConsumer", ["--bootstrap-server", bootstrap_servers]
     if number < (0, 9):
         tool, where = "kafka.tools.SimpleConsumerShell", ["--broker-list", bootstrap_servers, "--no-wait-at-logend"]
-        place.append("0")
+        arguments.append("0")
     elif number < (0, 10, 1):
-        place = ["--new-consumer", "--topic", topic, "--from-beginning"]
+        arguments = ["--new-consumer", "--topic", topic, "--from-beginning"]
     else:
-        place.append("earliest")
+        arguments.append("earliest")
         if number < (2,):
             where.append("--new-consumer")
         elif number >= (3, 9):
             tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-    return [kafka_broker.find_java(), *JVM, "-cp", jars, tool, *where, *place, *printed]
+    return [kafka_broker.find_java(), *JVM, "-cp", jars, tool, *where, *arguments, *printed]

@@ -28,7 +28,7 @@ class Kerberos:
     """The files of a KDC, and the listeners of a broker that accepts its tickets."""
 
     home: Path
-    doors: dict[str, str]
+    listener_addresses: dict[str, str]
 
     @property
     def config(self) -> Path:

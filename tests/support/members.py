@@ -53,7 +53,7 @@ class Klamm:
         return [record.value for record in self.consumer.poll(0.1)]
 
     def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
+        return {tp.partition for tp in self.consumer.assignment()}
 
     def commit(self):
         self.consumer.commit()
@@ -127,7 +127,7 @@ class KafkaPython:
             **config,
         )
         self.changed = threading.Condition()
-        self.found, self.places = [], set()
+        self.found, self.positions = [], set()
         self.asked = queue.SimpleQueue()
         self.is_over = False
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -138,7 +138,7 @@ class KafkaPython:
             found = self.consumer.poll(timeout_ms=1000)
             with self.changed:
                 self.found += [record.value for records in found.values() for record in records]
-                self.places = {place.partition for place in self.consumer.assignment()}
+                self.positions = {tp.partition for tp in self.consumer.assignment()}
                 self.changed.notify_all()
             while not self.asked.empty():
                 method, outcome = self.asked.get()
@@ -162,7 +162,7 @@ class KafkaPython:
 
     def partitions(self):
         with self.changed:
-            return set(self.places)
+            return set(self.positions)
 
     def commit(self):
         # With `cooperative-sticky` it may join once more when everybody has a share already, and refuses until it polls.
@@ -209,7 +209,7 @@ class Aiokafka:
         return [record.value for records in found.values() for record in records]
 
     def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
+        return {tp.partition for tp in self.consumer.assignment()}
 
     def commit(self):
         self.run(self.consumer.commit())

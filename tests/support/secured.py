@@ -43,17 +43,20 @@ class Secured:
     """A broker with its listeners."""
 
     name: str
-    doors: dict[str, str]
+    listener_addresses: dict[str, str]
     authority: CertificateAuthority
     home: Path
 
-    def config(self, door: str, mechanism: str | None = None, **more: Any) -> dict[str, Any]:
+    def config(self, listener_name: str, mechanism: str | None = None, **more: Any) -> dict[str, Any]:
         """Return the configuration of klamm and librdkafka for a listener. `more` are keys with underscores."""
-        protocol = {"MTLS": "SSL", "SHORT": "SASL_PLAINTEXT"}.get(door, door)
-        config: dict[str, Any] = {"bootstrap.servers": self.doors[door], "security.protocol": protocol}
+        protocol = {"MTLS": "SSL", "SHORT": "SASL_PLAINTEXT"}.get(listener_name, listener_name)
+        config: dict[str, Any] = {
+            "bootstrap.servers": self.listener_addresses[listener_name],
+            "security.protocol": protocol,
+        }
         if protocol.endswith("SSL"):
             config["ssl.ca.location"] = str(self.home / "ca.pem")
-        if door == "MTLS":
+        if listener_name == "MTLS":
             config["ssl.certificate.location"] = str(self.home / "client.pem")
             config["ssl.key.location"] = str(self.home / "client.key")
         if mechanism is not None:
@@ -91,8 +94,10 @@ def dev_brokers() -> Iterator[Secured]:
             "SASL_SSL": {"sasl": {**users, "OAUTHBEARER": None}, "tls": authority},
             "SHORT": {"sasl": {**users, "OAUTHBEARER": None}, "sasl_session": SESSION_S},
         }
-        doors = {name: running.enter_context(DevBroker(**kind)).bootstrap_servers for name, kind in kinds.items()}
-        yield Secured("dev", doors, authority, home)
+        listener_addresses = {
+            name: running.enter_context(DevBroker(**kind)).bootstrap_servers for name, kind in kinds.items()
+        }
+        yield Secured("dev", listener_addresses, authority, home)
 
 
 @contextlib.contextmanager
@@ -134,7 +139,7 @@ def _kafka_config(home: Path) -> dict[str, object]:
         "listener.name.mtls.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(name.upper() for name in modules),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        # The node itself comes in by a plaintext door.
+        # The node itself connects to a plaintext listener.
         "super.users": f"User:{ADMIN};User:ANONYMOUS",
         "allow.everyone.if.no.acl.found": "true",
     }

@@ -13,7 +13,7 @@ from klamm import OffsetAndMetadata, TopicPartition
 from klamm.errors import ArgumentError, ConfigError
 
 NOWHERE = "127.0.0.1:1"
-PLACE = TopicPartition("t", 0)
+TP = TopicPartition("t", 0)
 SECONDS = "timeout has to be a number of seconds, or None to wait for ever, not "
 
 
@@ -94,7 +94,7 @@ REFUSED = [
     ("consumer", "arrow", {"max_bytes": "x"}, ArgumentError, "max_bytes has to be an int, not str"),
     ("consumer", "arrow", {"columns": "value"}, ArgumentError, "columns has to be a list of names, not str"),
     ("consumer", "arrow", {"columns": [5]}, ArgumentError, "a column has to be a str, not int"),
-    ("consumer", "assign", {"partitions": PLACE}, ArgumentError, r"partitions have to be a list, not TopicPartition"),
+    ("consumer", "assign", {"partitions": TP}, ArgumentError, r"partitions have to be a list, not TopicPartition"),
     ("consumer", "assign", {"partitions": ["t"]}, ArgumentError, "'t' is not a TopicPartition"),
     (
         "consumer",
@@ -129,29 +129,29 @@ REFUSED = [
         "has to be a RebalanceListener, not",
     ),
     ("consumer", "seek", {"partition": "t", "offset": 0}, ArgumentError, "'t' is not a TopicPartition"),
-    ("consumer", "seek", {"partition": PLACE, "offset": "0"}, ArgumentError, "offset has to be an int, not str"),
-    ("consumer", "seek", {"partition": PLACE, "offset": 1 << 63}, ConfigError, "offset cannot be 9223372036854775808"),
+    ("consumer", "seek", {"partition": TP, "offset": "0"}, ArgumentError, "offset has to be an int, not str"),
+    ("consumer", "seek", {"partition": TP, "offset": 1 << 63}, ConfigError, "offset cannot be 9223372036854775808"),
     ("consumer", "seek_to_end", {"partitions": 5}, ArgumentError, "partitions have to be a list, not int"),
     ("consumer", "pause", {"partitions": ["t"]}, ArgumentError, "'t' is not a TopicPartition"),
     ("consumer", "position", {"partition": 0}, ArgumentError, "0 is not a TopicPartition"),
-    ("consumer", "position", {"partition": PLACE, "timeout": b"1"}, ArgumentError, SECONDS + "bytes"),
-    ("consumer", "commit", {"offsets": [PLACE]}, ArgumentError, "offsets have to be a dict, not list"),
-    ("consumer", "commit", {"offsets": {PLACE: "5"}}, ArgumentError, "the offset of t-0 has to be an int, not str"),
-    ("consumer", "commit", {"offsets": {PLACE: -1}}, ConfigError, "the offset of t-0 cannot be -1"),
-    ("consumer", "commit", {"offsets": {PLACE: 1 << 63}}, ConfigError, "the offset of t-0 cannot be 92233720368547758"),
+    ("consumer", "position", {"partition": TP, "timeout": b"1"}, ArgumentError, SECONDS + "bytes"),
+    ("consumer", "commit", {"offsets": [TP]}, ArgumentError, "offsets have to be a dict, not list"),
+    ("consumer", "commit", {"offsets": {TP: "5"}}, ArgumentError, "the offset of t-0 has to be an int, not str"),
+    ("consumer", "commit", {"offsets": {TP: -1}}, ConfigError, "the offset of t-0 cannot be -1"),
+    ("consumer", "commit", {"offsets": {TP: 1 << 63}}, ConfigError, "the offset of t-0 cannot be 92233720368547758"),
     (
         "consumer",
         "commit",
-        {"offsets": {PLACE: OffsetAndMetadata(1, None)}},
+        {"offsets": {TP: OffsetAndMetadata(1, None)}},
         ArgumentError,
         "the metadata of t-0 has to be",
     ),
     ("consumer", "commit_nowait", {"on_commit": 5}, ArgumentError, "on_commit has to be a function, not int"),
-    ("consumer", "committed", {"partitions": PLACE}, ArgumentError, "partitions have to be a list"),
+    ("consumer", "committed", {"partitions": TP}, ArgumentError, "partitions have to be a list"),
     (
         "consumer",
         "offsets_for_times",
-        {"times": {PLACE: 1.5}},
+        {"times": {TP: 1.5}},
         ArgumentError,
         "the time of t-0 has to be an int",
     ),
@@ -178,7 +178,7 @@ REFUSED = [
     ),
     ("admin", "describe_topics", {"topics": "logs"}, ArgumentError, "topics have to be a list, not str"),
     ("admin", "create_partitions", {"counts": {"t": "3"}}, ArgumentError, "number of partitions of t has to be an int"),
-    ("admin", "delete_records", {"before": {PLACE: "3"}}, ArgumentError, "an offset has to be an int, not str"),
+    ("admin", "delete_records", {"before": {TP: "3"}}, ArgumentError, "an offset has to be an int, not str"),
     ("admin", "offsets_before", {"times": {}, "limit": 0}, ConfigError, "limit cannot be 0"),
     (
         "admin",
@@ -257,7 +257,7 @@ def test_an_infinite_timeout_waits_without_limit(clients):
 
 def test_what_an_iterable_raises_is_the_programs_own():
     def partitions():
-        yield PLACE
+        yield TP
         raise TypeError("mine")
 
     with klamm.Consumer(NOWHERE) as consumer, pytest.raises(TypeError, match="mine"):

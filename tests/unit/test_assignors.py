@@ -18,7 +18,7 @@ def group(case):
         Member(
             m["id"],
             m["topics"],
-            owned=[TopicPartition(*place) for place in m["owned"]],
+            owned=[TopicPartition(*tp) for tp in m["owned"]],
             generation=m["generation"],
             instance_id=m["group_instance_id"],
             rack=m["rack"],
@@ -30,11 +30,11 @@ def group(case):
 
 
 def plain(assignment):
-    return {member: sorted((p.topic, p.partition) for p in places) for member, places in assignment.items()}
+    return {member: sorted((p.topic, p.partition) for p in tps) for member, tps in assignment.items()}
 
 
 def java(case, which="assignment"):
-    return {member: sorted(map(tuple, places)) for member, places in case[which].items()}
+    return {member: sorted(map(tuple, tps)) for member, tps in case[which].items()}
 
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
@@ -52,7 +52,7 @@ def test_no_partition_is_assigned_twice_or_to_a_member_that_does_not_subscribe(n
             continue
         topics, members, nodes = group(case)
         found = plain(assign(name, topics, members, nodes))
-        given = [place for places in found.values() for place in places]
+        given = [tp for tps in found.values() for tp in tps]
         assert len(given) == len(set(given))
         assert all(topic in member.topics for member in members for topic, _ in found[member.id])
         if name == "sticky":
@@ -82,8 +82,8 @@ def test_the_first_round_of_cooperative_sticky_only_revokes():
     members = [Member("a", ["t"], owned=owned, generation=4), Member("b", ["t"])]
     found = assign("cooperative-sticky", TOPIC, members)
     assert found == {"a": owned[:2], "b": []}
-    again = [Member(name, ["t"], owned=places, generation=5) for name, places in found.items()]
-    assert assign("cooperative-sticky", TOPIC, again) == {"a": owned[:2], "b": owned[2:]}
+    next_members = [Member(name, ["t"], owned=tps, generation=5) for name, tps in found.items()]
+    assert assign("cooperative-sticky", TOPIC, next_members) == {"a": owned[:2], "b": owned[2:]}
 
 
 def test_user_data_is_that_of_the_java_client():

@@ -69,7 +69,7 @@ def test_both_directions_of_a_connection():
 
 
 def test_a_request_that_looks_like_a_response():
-    # Produce v3 begins with the bytes of correlation id 3, which somebody is waiting for.
+    # Produce v3 begins with the bytes of correlation id 3, for which a request is waiting.
     waiting = request("Metadata", 12, 3)
     produce = request("Produce", 3, 4, {"acks": 1})
     kinds = [
@@ -84,8 +84,8 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions_answers_in_vers
     asked, answered = decode(stdin=framed(request("ApiVersions", 3, fields={"clientSoftwareName": "app"}), answer))
     assert (asked["version"], answered["version"]) == (3, 0)
     assert answered["body"] == {"errorCode": 35, "apiKeys": []}
-    (told,) = decode("--as", "response", "--api", "ApiVersions", "--version", "3", answer.hex())
-    assert told["body"] == answered["body"]
+    (decoded,) = decode("--as", "response", "--api", "ApiVersions", "--version", "3", answer.hex())
+    assert decoded["body"] == answered["body"]
 
 
 def test_an_unknown_version_affects_only_its_own_frame():
@@ -102,9 +102,9 @@ def test_an_unknown_version_affects_only_its_own_frame():
     assert (answered["version"], answered["body"]) == (0, {"errorCode": 35, "apiKeys": []})
     # One that knows the version answers in it, which is an answer all the same.
     known = protocol.encode("ResponseHeader", "header", 0, {"correlationId": 5}) + bytes(7)
-    _, told, again = decode(stdin=framed(bytes(asked), known, request()), code=1)
-    assert f"ApiVersions response v{newest + 1}" in told["error"]
-    assert again["api"] == "Metadata"
+    _, decoded, repeated = decode(stdin=framed(bytes(asked), known, request()), code=1)
+    assert f"ApiVersions response v{newest + 1}" in decoded["error"]
+    assert repeated["api"] == "Metadata"
 
 
 def test_connections_of_a_capture_may_share_correlation_ids():
@@ -142,8 +142,8 @@ def test_floats_that_json_lacks_are_text():
     for value, shown in ((float("nan"), "NaN"), (float("-inf"), "-Infinity"), (float("inf"), "Infinity"), (1.5, 1.5)):
         entry = {"entity": [], "values": [{"key": "producer_byte_rate", "value": value}]}
         body = protocol.encode("DescribeClientQuotas", "response", 0, {"entries": [entry]})
-        told = ("--as", "response-body", "--api", "DescribeClientQuotas", "--version", "0")
-        (found,) = decode(*told, stdin=body)
+        decoded = ("--as", "response-body", "--api", "DescribeClientQuotas", "--version", "0")
+        (found,) = decode(*decoded, stdin=body)
         assert found["body"]["entries"][0]["values"][0]["value"] == shown
 
 

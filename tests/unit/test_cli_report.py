@@ -34,14 +34,14 @@ def report(tmp_path, capsys):
         (tmp_path / "progress.jsonl").write_text(text)
         html = tmp_path / "report.html"
         code = main(["report", str(tmp_path / "progress.jsonl"), "-o", str(html), *arguments])
-        said = capsys.readouterr()
-        return code, said.out or said.err, html.read_text() if html.exists() else None
+        captured = capsys.readouterr()
+        return code, captured.out or captured.err, html.read_text() if html.exists() else None
 
     return write
 
 
 def test_sums_are_those_of_the_batches_each_counted_once(report):
-    code, said, _ = report(
+    code, captured, _ = report(
         row(records=7)  # begun, killed, and repeated below
         + row()
         + row(batch=1, time="2026-03-01T12:00:03.500Z", records=2000, seconds=1.0, lag=0, late=3)
@@ -49,7 +49,7 @@ def test_sums_are_those_of_the_batches_each_counted_once(report):
         "--json",
     )
     assert code == 0
-    counts, dead = json.loads(said)["queries"]
+    counts, dead = json.loads(captured)["queries"]
     assert counts == {
         "query": "counts",
         "batches": 2,
@@ -65,7 +65,9 @@ def test_sums_are_those_of_the_batches_each_counted_once(report):
 
 
 def test_the_page_shows_a_dot_for_each_batch_and_value(report):
-    _, said, html = report(row(query="<b>") + row(query="<b>", batch=1, time="2026-03-01T12:00:03Z", bytes=None, lag=0))
+    _, captured, html = report(
+        row(query="<b>") + row(query="<b>", batch=1, time="2026-03-01T12:00:03Z", bytes=None, lag=0)
+    )
     page = ET.fromstring(html.removeprefix("<!doctype html>\n").replace('<meta charset="utf-8">', ""))  # noqa: S314
     assert [title.text for title in page.iter("h2")] == ["records per second", "MB per second", "lag in records"]
     dots = [[dot[0].text for dot in chart.iter("circle")] for chart in page.iter("svg")]
@@ -74,17 +76,17 @@ def test_the_page_shows_a_dot_for_each_batch_and_value(report):
         ["<b>: 2.00 at 2.0 s"],
         ["<b>: 500 at 2.0 s", "<b>: 0 at 5.0 s"],
     ]
-    assert "wrote " in said
+    assert "wrote " in captured
 
 
 def test_half_a_last_line_is_left_out_and_any_other_is_an_error(report):
     assert report(row() + row(batch=1)[:30], "--json")[0] == 0
-    code, said, _ = report(row() + "{}\n" + row(batch=1))
+    code, captured, _ = report(row() + "{}\n" + row(batch=1))
     assert code == 1
-    assert "line 2 of " in said
-    code, said, _ = report("")
+    assert "line 2 of " in captured
+    code, captured, _ = report("")
     assert code == 1
-    assert "contains no batch" in said
+    assert "contains no batch" in captured
 
 
 def test_a_png_is_drawn_where_matplotlib_is(report, tmp_path):

@@ -61,9 +61,9 @@ def expected(messages):
     found = []
     for outer in messages:
         inner = leaves(outer)
-        place = outer["start"], outer["next"]
+        span = outer["start"], outer["next"]
         found += [
-            leaf and (*place, leaf["magic"], outer["codec"], leaf["payload"], index, len(inner))
+            leaf and (*span, leaf["magic"], outer["codec"], leaf["payload"], index, len(inner))
             for index, leaf in enumerate(inner)
         ]
     return found
@@ -217,12 +217,12 @@ def test_a_bomb_of_messages_without_payload_is_refused():
 
 
 def test_every_strict_prefix_of_a_frame_is_refused():
-    place = {"topic": "t", "partition": -1}
+    span = {"topic": "t", "partition": -1}
     requests = [
-        {"type": "produce", "parts": [{**place, "message_set": b"abc"}]},
-        {"type": "multiproduce", "parts": [{**place, "message_set": b"abc"}] * 2},
-        {"type": "multifetch", "parts": [{**place, "offset": 5, "max_size": 6}] * 2},
-        {"type": "offsets", "parts": [{**place, "time": -1, "max_number": 3}]},
+        {"type": "produce", "parts": [{**span, "message_set": b"abc"}]},
+        {"type": "multiproduce", "parts": [{**span, "message_set": b"abc"}] * 2},
+        {"type": "multifetch", "parts": [{**span, "offset": 5, "max_size": 6}] * 2},
+        {"type": "offsets", "parts": [{**span, "time": -1, "max_number": 3}]},
     ]
     for request in requests:
         frame = legacy.encode_request(request)
@@ -243,8 +243,8 @@ def test_every_error_comes_back(error):
         assert legacy.decode_response(kind, legacy.encode_response(kind, response)) == response
 
 
-PLACE = {"topic": "t", "partition": 0}
-FETCH = {**PLACE, "offset": 0, "max_size": 1}
+TP = {"topic": "t", "partition": 0}
+FETCH = {**TP, "offset": 0, "max_size": 1}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ FETCH = {**PLACE, "offset": 0, "max_size": 1}
         ({"type": "fetch"}, ConfigError, "parts is missing"),
         ({"type": "fetch", "parts": []}, ConfigError, "a fetch request has one part, not 0"),
         ({"type": "fetch", "parts": [FETCH, FETCH]}, ConfigError, "a fetch request has one part, not 2"),
-        ({"type": "multifetch", "parts": [FETCH, PLACE]}, ConfigError, r"parts\[1\]\.offset is missing"),
+        ({"type": "multifetch", "parts": [FETCH, TP]}, ConfigError, r"parts\[1\]\.offset is missing"),
         (
             {"type": "fetch", "parts": [{**FETCH, "topic": "t" * 32_768}]},
             ConfigError,
@@ -272,7 +272,7 @@ FETCH = {**PLACE, "offset": 0, "max_size": 1}
             "partition has to be an int of 32 bits, not 2147483648",
         ),
         (
-            {"type": "produce", "parts": [{**PLACE, "message_set": "text"}]},
+            {"type": "produce", "parts": [{**TP, "message_set": "text"}]},
             ArgumentError,
             r"parts\[0\]\.message_set has to be bytes-like, not str",
         ),

@@ -115,8 +115,8 @@ def test_reading_resumes_in_the_middle_of_a_compressed_set(newest, compression):
         assert payloads(everything) == first + second
         for at, message in enumerate(everything):
             is_last = message.index + 1 == message.count
-            place = (message.next_offset, 0) if is_last else (message.offset, message.index + 1)
-            assert payloads(consumer.messages("t", 0, *place)) == (first + second)[at + 1 :]
+            position = (message.next_offset, 0) if is_last else (message.offset, message.index + 1)
+            assert payloads(consumer.messages("t", 0, *position)) == (first + second)[at + 1 :]
         assert payloads(consumer.messages("t", 0, 0, end=everything[5].offset)) == first
 
 

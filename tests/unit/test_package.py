@@ -133,9 +133,9 @@ def test_a_client_cannot_be_pickled_and_says_what_to_do(kind):
 def test_plain_data_can_be_pickled():
     record = klamm.Record("t", 1, 2, 3, b"k", None, [("h", b"v"), ("n", None)])
     metadata = klamm.RecordMetadata("t", 1, 2, 3)
-    place = klamm.TopicPartition("t", 1, offset=2)
+    tp = klamm.TopicPartition("t", 1, offset=2)
     assert pickle.loads(pickle.dumps(metadata)) == metadata  # noqa: S301
-    assert pickle.loads(pickle.dumps(place)).offset == 2  # noqa: S301
+    assert pickle.loads(pickle.dumps(tp)).offset == 2  # noqa: S301
     assert repr(pickle.loads(pickle.dumps(record))) == repr(record)  # noqa: S301
 
 

@@ -29,7 +29,7 @@ def to_json(batch):
 
 def record_to_json(record, batch):
     fields = {name: getattr(record, name) for name in ("offset", "timestamp", "timestamp_type")}
-    fields |= {name: octets and octets.hex() for name, octets in (("key", record.key), ("value", record.value))}
+    fields |= {name: encoded and encoded.hex() for name, encoded in (("key", record.key), ("value", record.value))}
     fields |= {name: "" for name in ("key", "value") if fields[name] == b""}
     fields["headers"] = [
         {"key": as_in_java(key), "value": value if value is None else value.hex()} for key, value in record.headers
@@ -47,12 +47,12 @@ def as_in_java(name):
 
 
 def from_json(record):
-    def octets(text):
+    def encoded(text):
         return None if text is None else bytes.fromhex(text)
 
-    headers = [(header["key"], octets(header["value"])) for header in record["headers"]]
+    headers = [(header["key"], encoded(header["value"])) for header in record["headers"]]
     return protocol.BatchRecord(
-        record["offset"], record["timestamp"], octets(record["key"]), octets(record["value"]), headers
+        record["offset"], record["timestamp"], encoded(record["key"]), encoded(record["value"]), headers
     )
 
 
@@ -132,7 +132,7 @@ def test_records_come_back_from_every_codec(magic, codec):
     assert {batch.compression for batch in found} == {codec}
 
 
-def test_a_level_is_heard():
+def test_a_level_has_an_effect():
     records = [protocol.BatchRecord(value=b"%d" % (i * i)) for i in range(2000)]
     fast, small = (protocol.encode_batch(records, compression="zstd", level=level) for level in (-1000, 19))
     assert len(fast) > len(small)
@@ -340,9 +340,9 @@ def test_records_of_a_batch_are_a_sequence_equal_to_a_list():
     assert list(zip(records, second.records, strict=True)) == list(zip(made, made, strict=True))
     assert made[40] in records
     assert (records.index(made[40]), records.count(made[40])) == (40, 1)
-    for place in (100, -101, 1 << 70):
-        with pytest.raises(IndexError, match=f"no record {place}; the batch has 100 records"):
-            records[place]
+    for wrong in (100, -101, 1 << 70):
+        with pytest.raises(IndexError, match=f"no record {wrong}; the batch has 100 records"):
+            records[wrong]
     copied = copy.deepcopy(first)
     assert copied == first
     copied.records[0].value = b"changed"

@@ -16,8 +16,8 @@ from klamm.errors import ArgumentError, ConfigError, DeserializationError
 
 
 def test_partitions_are_in_the_order_of_topic_and_number():
-    places = [klamm.TopicPartition("b", 0), klamm.TopicPartition("a", 10), klamm.TopicPartition("a", 9, offset=99)]
-    assert sorted(places) == places[::-1]
+    tps = [klamm.TopicPartition("b", 0), klamm.TopicPartition("a", 10), klamm.TopicPartition("a", 9, offset=99)]
+    assert sorted(tps) == tps[::-1]
 
 
 def test_a_record_of_your_own_has_what_you_gave_it():
@@ -60,9 +60,9 @@ def test_header_names_that_are_not_utf8_survive_a_pickle_and_a_copy():
     names = [name.decode("utf-8", "surrogateescape") for name in (b"name-\xe4b", b"name-\xf6b", b"\xed\xa0\x80", b"")]
     record = klamm.Record("t", headers=[(name, b"%d" % n) for n, name in enumerate(names)])
     assert [name for name, _ in record.headers] == names
-    for again in pickle.loads(pickle.dumps(record)), copy.copy(record), copy.deepcopy(record):  # noqa: S301 - our own
-        assert again == record
-        assert again.headers == record.headers
+    for copied in pickle.loads(pickle.dumps(record)), copy.copy(record), copy.deepcopy(record):  # noqa: S301 - our own
+        assert copied == record
+        assert copied.headers == record.headers
     assert r"'name-\udce4b'" in repr(record)
     with pytest.raises(ConfigError, match="not valid Unicode"):
         klamm.Record("t", headers=[("\ud800", b"1")])
@@ -111,9 +111,9 @@ def test_a_record_cannot_be_changed():
 
 def test_records_survive_a_pickle_and_a_copy():
     record = klamm.Record("t", 2, 7, 1_500, b"k", None, [("a", None)], timestamp_type=1)
-    for again in pickle.loads(pickle.dumps(record)), copy.copy(record):  # noqa: S301 - our own
-        assert again == record
-        assert again.timestamp_type == 1
+    for copied in pickle.loads(pickle.dumps(record)), copy.copy(record):  # noqa: S301 - our own
+        assert copied == record
+        assert copied.timestamp_type == 1
 
 
 def test_deserializers_make_of_bytes_what_they_like_and_once():
@@ -135,9 +135,9 @@ def test_null_is_not_deserialized():
 
 def test_a_deserialized_record_survives_a_pickle():
     made = Deserializers(int, json.loads)(klamm.Record("t", key=b"5", value=b'{"a": 1}'))
-    again = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
-    assert (again.key, again.value) == (5, {"a": 1})
-    assert again == made
+    copied = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
+    assert (copied.key, copied.value) == (5, {"a": 1})
+    assert copied == made
 
 
 def test_what_a_deserializer_raises_says_of_which_record():

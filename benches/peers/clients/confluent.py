@@ -98,11 +98,11 @@ def produce_batch(job: Job, load: Load, meter: Meter) -> int:
     return job.records
 
 
-def wait_for_room(producer: Producer, again: Callable[[], None]) -> None:
+def wait_for_room(producer: Producer, retry: Callable[[], None]) -> None:
     while True:
         producer.poll(0.01)
         try:
-            return again()
+            return retry()
         except BufferError:
             continue
 

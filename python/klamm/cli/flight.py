@@ -29,7 +29,7 @@ def story(lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
-            yield head(entry) if is_first else told(entry, sent)
+            yield head(entry) if is_first else line_of(entry, sent)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError) as error:
             raise CommandError(
                 f"line {number} is not part of a flight recorder's dump: {error!r}",
@@ -49,7 +49,7 @@ def head(entry: dict[str, Any]) -> str:
     return one_line(f"client {entry['client_id']!r} of klamm {entry['klamm']}, created at {began}{lost}")
 
 
-def told(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
+def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
     """Return the line of an entry. `sent` has the times of requests without a response."""
     at = int(entry["at_us"])
     time = f"+{at / 1e6:.6f} s"

@@ -68,16 +68,16 @@ def watching(bootstrap: str) -> Iterator[None]:
 
 def watch(bootstrap: str, stop: threading.Event) -> None:
     """Try addresses until one accepts a connection."""
-    said = None
+    printed = None
     pause = FIRST_TRY
-    while not wait(stop, pause, said):
+    while not wait(stop, pause, printed):
         pause = PAUSE
         failure = first_failure(bootstrap)
         if failure is None or stop.is_set():
             return
-        if said is None:
+        if printed is None:
             print(f"klamm: {failure}; retrying", file=sys.stderr, flush=True)
-        said = failure
+        printed = failure
 
 
 def wait(stop: threading.Event, seconds: float, text: str | None) -> bool:

@@ -122,10 +122,10 @@ def _text(file: Any) -> str:
     original = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     text = to_text(original)
     try:
-        again = parse(text, original.name)
+        reparsed = parse(text, original.name)
     except SchemaError:
-        again = None
-    is_same = again is not None and _plain(again) == _plain(original)
+        reparsed = None
+    is_same = reparsed is not None and _plain(reparsed) == _plain(original)
     return text if is_same else base64.b64encode(file.serialized_pb).decode("ascii")
 
 
