@@ -11,6 +11,8 @@ HEAD = """# Configuration
 Pass keys as a dict, which is the first argument of a client, or as keywords with underscores:
 
 ```python
+import klamm
+
 klamm.Producer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
 klamm.Producer("localhost:9092", linger_ms=5)
 ```

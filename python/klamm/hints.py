@@ -1,8 +1,8 @@
 """Errors for names of other clients and for wrong keywords. Each error names klamm's equivalent.
 
 Names of other clients are descriptors that raise AttributeError, so that other attributes cost nothing. `__getattr__`
-would slow down every call of a method. `dir()` and `help()` do not show them. Wrong arguments are explained after
-Python has rejected them; the calls for single records are not wrapped, because the core explains their errors itself
+would slow down every call of a method. `dir()` and `help()` do not show them. Other calls explain wrong arguments after
+Python has rejected them. The calls for single records are not wrapped: the core explains their errors itself
 (`src/py/arguments.rs`).
 """
 
@@ -98,7 +98,12 @@ def explained(foreign: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callabl
                     isinstance(value, staticmethod) and name == "__new__" and not hasattr(value.__func__, "__wrapped__")
                 ):
                     setattr(base, name, staticmethod(with_explained_options(value.__func__)))
-        setattr(cls, "__dir__", lambda self: visible(type(self), object.__dir__(self)))  # noqa: B010 - not for type checkers
+
+        def __dir__(self: object) -> list[str]:  # noqa: N807 - a method of the class
+            """Return the names of the attributes, without those of other clients."""
+            return visible(type(self), object.__dir__(self))
+
+        setattr(cls, "__dir__", __dir__)  # noqa: B010 - not for type checkers
         return cls
 
     return decorate

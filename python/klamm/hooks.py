@@ -177,7 +177,7 @@ class Hooks(NamedTuple):
 
 
 class RecordSerializer(Protocol):
-    """A serializer that is called with the topic and can add headers, such as those of `klamm.registry`."""
+    """A serializer that is called with the topic and can add headers, as the serializers of `klamm.registry` do."""
 
     def serialize(self, value: Any, topic: str, field: Any, headers: list[tuple[str, bytes | None]]) -> Buffer:
         """Return the bytes of a key or value."""

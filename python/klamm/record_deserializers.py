@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecordDeserializer(Protocol):
-    """A deserializer that is called with the topic and the headers, such as those of `klamm.registry`."""
+    """A deserializer that is called with the topic and the headers, as the deserializers of `klamm.registry` are."""
 
     def deserialize(self, data: bytes, topic: str, field: Any, headers: Any) -> Any:
         """Return the object for the bytes of a key or value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import signal
 import subprocess
@@ -72,6 +73,20 @@ def test_a_program_prints_what_its_page_says(tmp_path, servers, program, printed
     assert done.returncode == 0, done.stderr
     assert not printed or done.stdout == printed
     assert done.stderr == ""
+
+
+GUIDES = ["fetching", "guarantees", "producer", "security", "tables", "transactions", "reference/security"]
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_the_first_program_of_a_guide_runs(tmp_path, servers, page):
+    (program, _), *_ = BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
+    if "klamm.aws" in program and not importlib.util.find_spec("botocore"):
+        pytest.skip("botocore is not installed")
+    with klamm.Producer(servers) as producer:
+        producer.send("orders", b"tea", key=b"7").result(timeout=10)
+    done = run(tmp_path, here(program, servers), env={**os.environ, "KAFKA_PASSWORD": "secret"})
+    assert done.returncode == 0, done.stderr
 
 
 def program_of(page, word):

@@ -61,8 +61,10 @@ def add(commands: Commands) -> None:
         )
         add_resources(part)
         add_rule(part, "principals", "a principal, such as User:alice; may be repeated")
-        part.add_argument("--deny", action="store_true", help="the rules deny (default: they allow)")
-        part.add_argument("--prefixed", action="store_true", help="the names are prefixes of names")
+        part.add_argument("--deny", action="store_true", help="deny the operations (default: allow them)")
+        part.add_argument(
+            "--prefixed", action="store_true", help="match all resources whose names start with these names"
+        )
         part.add_argument(
             "--producer",
             action="store_true",

@@ -63,8 +63,8 @@ def add(commands: Commands) -> None:
         metavar="POSITION",
         type=parse_position,
         default=Position(Kind.EARLIEST),
-        help="start at this position (default: earliest); with --group only earliest or latest, where the group "
-        "has no committed offset",
+        help="start at this position (default: earliest); with --group only earliest or latest, for partitions "
+        "without a committed offset",
     )
     parser.add_argument(
         "--to",
@@ -80,12 +80,12 @@ def add(commands: Commands) -> None:
     group.add_argument(
         "--group",
         metavar="NAME",
-        help="read as a member of this consumer group: start at its committed offsets, and commit what was printed",
+        help="read as a member of this consumer group: start at its committed offsets, and commit the printed records",
     )
     group.add_argument(
         "--share",
         metavar="NAME",
-        help="read as a member of this share group (Kafka 4.1), and acknowledge what was printed",
+        help="read as a member of this share group (Kafka 4.1), and acknowledge the printed records",
     )
     parser.add_argument(
         "--partition", metavar="N", type=natural, action="append", help="read only this partition; may be repeated"

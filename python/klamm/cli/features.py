@@ -26,7 +26,9 @@ def add(commands: Commands) -> None:
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     part = parts.add_parser(
-        "describe", help="print features", description="Print the versions that the cluster uses and that it supports."
+        "describe",
+        help="print features",
+        description="Print the versions that the cluster uses, and those that it supports.",
     )
     add_common(part, describe, "print one JSON object, with epoch and features")
 

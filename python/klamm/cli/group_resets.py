@@ -72,7 +72,7 @@ def add_reset(parts: Commands, kind: str) -> None:
             dest="to",
             action="store_const",
             const=CURRENT,
-            help="set the committed offset again, or the nearest existing one",
+            help="keep the committed offset, or set the nearest existing one",
         )
     to.add_argument(
         "--from-file",

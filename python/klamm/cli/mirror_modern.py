@@ -152,7 +152,7 @@ def make_topic(config: dict[str, str], topic: str, partitions: int) -> None:
 
 
 def check_partitions(producer: klamm.Producer, topic: str, numbers: list[int]) -> None:
-    """Raise if the target topic lacks partitions, because records keep theirs."""
+    """Raise if the target topic has too few partitions, because each record keeps its partition."""
     there = producer.partitions_for(topic)
     if not set(numbers) <= set(there):
         raise CommandError(

@@ -89,7 +89,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
-        help="connect to these brokers, separated by commas (default: of the profile, or localhost:9092)",
+        help="connect to these brokers, separated by commas (default: from the profile, or localhost:9092)",
     )
     group.add_argument(
         "--profile",
@@ -103,7 +103,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="read client options from this file: Java properties if its name ends in .properties, otherwise "
-        "KEY=VALUE lines as librdkafka's tools have them; may be repeated",
+        "KEY=VALUE lines as in librdkafka's tools; may be repeated",
     )
     add_settings(group, "set a client option by its Kafka name, such as linger.ms=20; may be repeated")
 

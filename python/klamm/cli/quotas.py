@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
         description="Print the quotas of entities with all given parts (default: all quotas).",
     )
     add_entity(part, "--any-")
-    part.add_argument("--strict", action="store_true", help="leave out entities that have further parts")
+    part.add_argument("--strict", action="store_true", help="leave out entities that also have other parts")
     add_common(part, describe, "print one JSON object, with the quotas")
 
     part = parts.add_parser(

@@ -71,13 +71,13 @@ def add(commands: Commands) -> None:
         default=[],
         help="set a topic option, such as retention.ms=3600000; may be repeated",
     )
-    part.add_argument("--if-not-exists", action="store_true", help="a topic that exists is no error")
+    part.add_argument("--if-not-exists", action="store_true", help="do nothing for topics that exist")
     part.add_argument("--dry-run", action="store_true", help="only check whether the topics can be created")
     add_common(part, create, "print one JSON object, with the created topics")
 
     part = parts.add_parser("delete", help="delete topics", description="Delete topics and all their records.")
     part.add_argument("topics", metavar="TOPIC", nargs="+", help="topics to delete")
-    part.add_argument("--if-exists", action="store_true", help="a topic that does not exist is no error")
+    part.add_argument("--if-exists", action="store_true", help="do nothing for topics that do not exist")
     add_confirmation(part)
     add_common(part, delete, "print one JSON object, with the deleted topics")
 

@@ -2,7 +2,7 @@
 
 Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the
 whole input of its task, and connections are created where they are used. A task notices missing offsets when it reads.
-`failOnDataLoss` then decides whether it fails.
+`failOnDataLoss` then decides whether the task fails.
 """
 
 # typing.override is there from Python 3.12 on.

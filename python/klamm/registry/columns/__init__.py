@@ -421,7 +421,7 @@ class _Column:
         return await self._record_name(prefix) if self._needs_topics() and self._strategy != "TOPIC" else None
 
     async def _schema(self, topic: str, name: str | None) -> Schema:
-        """Return the reader's schema: the one that was given, or a version of the topic's subject."""
+        """Return the reader's schema, which is the given schema or a version of the topic's subject."""
         given = self._given
         if not self._needs_topics():
             return given if isinstance(given, Schema) else Schema(given, FORMATS[self._kind])  # type: ignore[arg-type]
