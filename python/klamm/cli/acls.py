@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
         part = parts.add_parser(
             name,
             help=text.lower(),
-            description=f"{text}: each principal, operation and host with each resource.",
+            description=f"{text} for each combination of principal, operation, host and resource.",
         )
         add_resources(part)
         add_rule(part, "principals", "a principal, such as User:alice; may be repeated")

@@ -78,7 +78,7 @@ def add(commands: Commands) -> None:
 
 
 def spec(text: str) -> OffsetSpec | int:
-    """Parse what to look up."""
+    """Parse the offset or time to look up."""
     if text.startswith("@"):
         return parse_time(text[1:])
     if text not in SPECS:

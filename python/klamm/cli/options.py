@@ -185,7 +185,7 @@ def encoded(text: str) -> bytes:
 ALONE = ("-h", "--help", "--version")
 """Options that need no command."""
 VALUED = ("-b", "--bootstrap", "-X", "-F", "--config-file", "--profile")
-"""Options of all commands whose value is the next word, which therefore is not a command."""
+"""Options of all commands that take a value. The next word is then the value, not a command."""
 UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 DURATION = re.compile(
     r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?", re.ASCII

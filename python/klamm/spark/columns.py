@@ -98,7 +98,7 @@ class Columns:
         return convert
 
     def _in_range(self, timestamps: pa.Array, offsets: pa.Array, topic: str, partition: int) -> pa.Array:
-        """Return timestamps in milliseconds without those that do not fit into 64 bits in microseconds."""
+        """Return timestamps in milliseconds. A timestamp becomes null if its microseconds do not fit into 64 bits."""
         import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
 
         ms = timestamps.cast(pa.int64())
