@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import threading
 from itertools import count
 
 import pytest
@@ -217,7 +218,8 @@ def test_a_producer_continues_without_zookeeper_and_refreshes_when_it_returns(mo
         mortal.start()
         with legacy.Producer07(mortal.broker.bootstrap_servers) as another:
             another.send("third", b"v", partition=1)
-        eventually(lambda: producer._registry.partitions("third") == [(1, 0), (1, 1)])
+        # The connection may take longer than the timeout of a lookup.
+        eventually(lambda: bounded(lambda: producer._registry.partitions("third")) == [(1, 0), (1, 1)])
         eventually(lambda: not isinstance(bounded(lambda: producer.send("third", b"v")), Exception))
     with legacy.Consumer07(mortal.broker.bootstrap_servers) as consumer:
         found = [m.payload for number in (0, 1) for m in consumer.messages("t", number, 0)]
@@ -239,6 +241,21 @@ def test_a_zookeeper_that_is_silent_stops_no_producer_and_no_close(mortal):
         assert isinstance(bounded(lambda: legacy.Producer07(zookeeper=proxy.address, timeout=0.5)), NetworkError)
         assert bounded(producer.close) is None
         assert bounded(offsets.close) is None
+
+
+def test_a_failed_member_that_zookeeper_does_not_release_can_be_closed(mortal, monkeypatch):
+    with ChaosProxy() as proxy:
+        proxy.target = mortal.hosts
+        consumer = legacy.GroupConsumer07(proxy.address, "g", ["t"], session_timeout=4)
+        proxy.silent = True
+        monkeypatch.setattr(consumer, "_process_inputs", lambda: 1 / 0)
+        eventually(lambda: consumer._failure is not None)
+        assert "ZeroDivisionError" in str(bounded(consumer.close))
+        # The session ends in the background. An exception in its thread would fail this test.
+        for thread in threading.enumerate():
+            if thread.name == "klamm-zookeeper-close":
+                thread.join(60)
+                assert not thread.is_alive()
 
 
 def test_offsets_of_0_8_are_read_within_the_timeout(mortal):

@@ -162,6 +162,7 @@ class GroupConsumer07(Closing):
         self._committed = threading.Condition(self._lock)
         self._stopped = False
         self._failure: Exception | None = None
+        self._is_disconnected = False
         self._client = connect(zookeeper, self._timeout, session_timeout)
         self._client.add_listener(self._session_changed)
         self._session_changed("CONNECTED")
@@ -196,7 +197,14 @@ class GroupConsumer07(Closing):
             with self._lock:
                 self._failure = error
                 self._readers.stop(list(self._readers.assigned))
-            disconnect(self._client)  # releases the member's partitions
+            self._disconnect()  # releases the member's partitions
+
+    def _disconnect(self) -> None:
+        """End the session, once: a failed membership and `close` may do so at the same time."""
+        with self._lock:
+            was_disconnected, self._is_disconnected = self._is_disconnected, True
+        if not was_disconnected:
+            disconnect(self._client)
 
     def _maintain_membership(self) -> None:
         while not self._stopped:
@@ -541,7 +549,7 @@ class GroupConsumer07(Closing):
             self._stopped = True
             self._inputs.put(None)
             self._readers.close()
-            disconnect(self._client)
+            self._disconnect()
             self._thread.join(_CLOSE_SECONDS)
 
     def _check(self) -> None:
