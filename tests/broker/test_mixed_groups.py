@@ -191,8 +191,13 @@ def test_members_of_three_clients_are_described(broker, topic, protocol, java):
             members[name] = stack.enter_context(closing(member))
             settle(list(members.values()))
         with klamm.Admin(broker.bootstrap_servers) as admin:
-            # Members have their share a moment before the coordinator hears of that.
-            until(lambda: admin.describe_groups([group])[group].state == "Stable")
+            # Members have their partitions a moment before the coordinator knows that, and it may ask them once more.
+            until(
+                lambda: (
+                    settle(list(members.values())) is not None
+                    and admin.describe_groups([group])[group].state == "Stable"
+                )
+            )
             found = admin.describe_groups([group])[group]
         assert (found.type, found.state) == (protocol, "Stable")
         described = {member.client_id: member for member in found.members}
