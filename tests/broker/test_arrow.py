@@ -274,7 +274,7 @@ def test_columns_that_cannot_be_sent_are_named(columns, says):
     ("data", "says", "hint"),
     [
         (pa.table({"value": [b"v"], "vlaue": [1]}), "a record has no column `vlaue`", "rename the column, or drop it"),
-        (pa.table({"key": [b"k"]}), "no column `value`", "rename the column with the values"),
+        (pa.table({"key": [b"k"]}), "no column `value`", "rename the column that has the values"),
         (pa.table({"value": [b"v"], "partition": [0.0]}), "`partition` is Float64", 'astype("Int32")'),
         (
             pa.table({"value": [b"v"], "partition": pa.array([0], pa.uint32())}),
