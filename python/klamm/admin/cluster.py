@@ -226,14 +226,15 @@ class ClusterCalls(Calls):
     async def _features(self, timeout: float | None) -> Features:
         response = await self._ask("ApiVersions", _SOFTWARE, timeout)
         check(response, "describe features")
-        epoch = response["finalizedFeaturesEpoch"]
+        # Brokers leave out what they do not have.
+        epoch = response.get("finalizedFeaturesEpoch", -1)
         return Features(
             {
                 f["name"]: VersionRange(f["minVersionLevel"], f["maxVersionLevel"])
-                for f in response["finalizedFeatures"]
+                for f in response.get("finalizedFeatures", ())
             },
             None if epoch < 0 else epoch,
-            {f["name"]: VersionRange(f["minVersion"], f["maxVersion"]) for f in response["supportedFeatures"]},
+            {f["name"]: VersionRange(f["minVersion"], f["maxVersion"]) for f in response.get("supportedFeatures", ())},
         )
 
     async def _change_features(
