@@ -18,6 +18,7 @@ mod metadata_requests;
 mod metrics;
 mod peer;
 mod refusal;
+mod silence;
 mod version_probes;
 
 pub use self::metrics::{LinkState, NetworkMetrics};
@@ -233,6 +234,7 @@ impl Network {
         let connection = ConnectionId(self.next_connection);
         self.next_connection += 1;
         peer.link = Link::Connecting(connection, now + self.config.setup_timeout);
+        Self::watch(peer, now);
         self.connections.insert(connection, id);
         self.actions.push_back(Action::Connect(connection, peer.host.clone(), peer.port));
     }
@@ -455,7 +457,7 @@ impl Network {
             return;
         };
         peer.backoff.reset();
-        peer.error = None;
+        (peer.error, peer.attempt.silence) = (None, None);
         self.refused_tokens = 0;
         let address = (peer.host.clone(), peer.port);
         Self::log_ready(peer, id, self.config.credentials.as_deref());
@@ -547,7 +549,7 @@ impl Network {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        peer.error = Some(error.clone());
+        (peer.error, peer.attempt.silence) = (Some(error.clone()), None);
         for outgoing in std::mem::take(&mut peer.queue) {
             self.responses.push_back(ClientResponse {
                 token: outgoing.token,
@@ -629,6 +631,7 @@ impl Network {
         // Mostly empty, so nothing is allocated.
         let due: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_due(peer)).map(|(id, _)| *id).collect();
         for id in due {
+            self.note_silence(now, id);
             let Some(peer) = self.peers.get_mut(&id) else {
                 continue;
             };

@@ -35,6 +35,11 @@ impl Reminder {
         is_due
     }
 
+    /// Returns when the next line is due.
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
     /// Returns whether the problem was logged.
     pub fn was_logged(&self) -> bool {
         self.wait > WAITS.0

@@ -1,6 +1,7 @@
 //! A broker, or an address of the bootstrap list, with its connection and the requests that wait for it.
 
 use crate::engine::connection::{Connection, ConnectionId};
+use crate::engine::reminder::Reminder;
 use crate::engine::{Backoff, Error, Outgoing, Time, address, earliest};
 use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
@@ -80,6 +81,8 @@ pub struct Attempt {
     pub has_other: bool,
     /// Whether the connection was logged.
     pub is_announced: bool,
+    /// When to report that the connection is not ready yet.
+    pub silence: Option<Reminder>,
 }
 
 impl Attempt {
@@ -108,6 +111,7 @@ impl Peer {
             Link::Waiting(at) | Link::Connecting(_, at) => Some(*at),
             Link::Up(_, c) => earliest(c.next_timeout(), max_idle.and_then(|max| c.idle_at(max))),
         };
+        let link = earliest(link, self.silent_at());
         earliest(link, self.queue.iter().map(|o| o.deadline.time()).min())
     }
 }

@@ -1,0 +1,52 @@
+//! Notices that a connection is not ready after a second. An address that drops packets, or a process that does not answer,
+//! would otherwise be reported only when the connection times out.
+
+use super::Network;
+use super::peer::{Link, Peer, PeerId};
+use crate::engine::reminder::Reminder;
+use crate::engine::{ErrorKind, Time};
+use std::time::Duration;
+
+/// How long a connection may take before that is reported.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Network {
+    /// Starts to watch an attempt to connect. Another attempt at the same time belongs to it, such as one to the next address
+    /// of the host.
+    pub(super) fn watch(peer: &mut Peer, now: Time) {
+        peer.attempt.silence.get_or_insert_with(|| Reminder::from(now + PATIENCE));
+    }
+
+    /// Reports that no broker has responded yet, if this connection takes long and no other one is ready.
+    pub(super) fn note_silence(&mut self, now: Time, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(stage) = peer.stage() else { return };
+        let is_due = peer.attempt.silence.as_mut().is_some_and(|silence| silence.is_due(now));
+        let (address, mut error) = (peer.address(), self.config.no_response_yet());
+        if let PeerId::Broker(_) = id {
+            error = error.with_message("no broker has responded yet".to_owned());
+        }
+        let is_proved = |p: &Peer| matches!(&p.link, Link::Up(_, c) if c.is_proved());
+        if is_due && !id.is_apart() && !self.peers.values().any(is_proved) {
+            let message = format!("{}: {stage}", error.message());
+            let error = error.as_kind(ErrorKind::Network).with_message(message);
+            self.unreachable = Some(error.from_broker(address).of_node(id.node()));
+        }
+    }
+}
+
+impl Peer {
+    /// Returns when the silence of a connection is to be reported.
+    pub(super) fn silent_at(&self) -> Option<Time> {
+        self.stage().and(self.attempt.silence.as_ref().map(Reminder::next))
+    }
+
+    /// Returns what a connection waits for that was never ready.
+    fn stage(&self) -> Option<&'static str> {
+        match &self.link {
+            Link::Connecting(..) => Some("the connection is not made yet"),
+            Link::Up(_, c) if !c.is_proved() => Some("the connection is made, but the broker does not answer"),
+            Link::Up(..) | Link::Idle | Link::Waiting(_) => None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+"""Log lines of rebalances, leader changes, refused logins and brokers that do not answer."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+import klamm
+from klamm.errors import KafkaError, NetworkError, UnknownTopicOrPartitionError
+from klamm.testing import DevBroker
+from log_lines import collected
+
+
+@pytest.fixture
+def lines():
+    with collected() as found:
+        yield found
+
+
+def poll_until(consumers, is_done, seconds=60):
+    """Poll the consumers in turn until a condition holds."""
+    end = time.monotonic() + seconds
+    while not is_done():
+        assert time.monotonic() < end, [consumer.assignment() for consumer in consumers]
+        for consumer in consumers:
+            consumer.poll(0.1)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_rebalance_is_logged_with_reason_and_duration(broker, lines, partitioned, protocol):
+    group = f"g-{partitioned}"
+    options = {"group_protocol": protocol, "auto_offset_reset": "earliest"}
+    if protocol == "classic":
+        options["heartbeat_interval_ms"] = 500
+    with klamm.Consumer(broker.bootstrap_servers, group, [partitioned], client_id="first", **options) as first:
+        poll_until([first], lambda: len(first.assignment()) == 4)
+        joined = lines.find(r"^\[first\] the client is a member of group .* after \d+\.\d{3} s")
+        assert (joined.name, joined.levelno) == ("klamm.group", logging.INFO)
+        assert joined.broker in broker.bootstrap_servers
+        assert group in joined.getMessage()
+        with klamm.Consumer(broker.bootstrap_servers, group, [partitioned], client_id="second", **options) as second:
+            poll_until([first, second], lambda: len(first.assignment()) == len(second.assignment()) == 2)
+        lines.find(r"^\[second\] the client is a member of group .* after \d+\.\d{3} s")
+        gave_up = lines.find(rf"^\[first\] the client gives up \d partitions in group .*: {partitioned}-\d")
+        assert gave_up.name == "klamm.group"
+        if protocol == "classic":
+            assert lines.find(r"^\[first\] the client joins group .*: .*rebalanc")
+        else:
+            assert lines.find(r"^\[first\] the coordinator of group .* assigned 2 partitions in epoch \d+")
+
+
+def test_a_leader_change_is_logged_with_both_leaders(lines):
+    with DevBroker(brokers=2) as broker, klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send("t", b"x", partition=0).result(20)
+        old = producer.partitions_for("t") and broker.requests("Produce")[-1].node
+        broker.move_leader("t", 0, 3 - old)
+        producer.send("t", b"x", partition=0).result(20)
+        record = lines.find(f"the leader changed from {old} to {3 - old}")
+        assert (record.name, record.topic, record.partition) == ("klamm.network", "t", 0)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_refused_login_is_a_warning_that_names_the_broker(secured, lines, mechanism):
+    config = secured.config("SASL_PLAINTEXT", mechanism, sasl_password="wrong")
+    with klamm.Admin(config) as admin, pytest.raises(KafkaError):
+        admin.describe_cluster()
+    record = lines.find("authentication with .* failed", 5, logging.WARNING)
+    assert record.name == "klamm.auth"
+    assert record.broker == secured.doors["SASL_PLAINTEXT"]
+    assert "wrong" not in record.getMessage()
+
+
+def test_a_missing_topic_of_a_share_group_is_a_warning_and_an_error(lines):
+    with (
+        DevBroker(auto_create_topics=False) as broker,
+        klamm.ShareConsumer(broker.bootstrap_servers, "g", ["t"], default_api_timeout_ms=1500) as consumer,
+    ):
+        consumer.poll(0.1)
+        record = lines.find("the topic is not available: UNKNOWN_TOPIC_OR_PARTITION", 5, logging.WARNING)
+        assert record.topic == "t"
+        with pytest.raises(UnknownTopicOrPartitionError) as caught:
+            consumer.poll(30)
+        assert caught.value.topic == "t"
+
+
+@contextmanager
+def backlog_full():
+    """An address at which connections are neither accepted nor refused."""
+    with ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        # Linux takes one more connection than the backlog says. It drops the packets of all later ones.
+        for _ in range(2):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def never_accepted():
+    """An address at which the system makes connections and no process answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def consumer_of(address, **options):
+    return klamm.Consumer(address, topics=["t"], **options)
+
+
+def member_of(address, **options):
+    return klamm.Consumer(address, "g", ["t"], **options)
+
+
+def share_member_of(address, **options):
+    return klamm.ShareConsumer(address, "g", ["t"], **options)
+
+
+@pytest.mark.parametrize("make", [consumer_of, member_of, share_member_of])
+@pytest.mark.parametrize("silent", [backlog_full, never_accepted])
+def test_a_silent_address_is_a_warning_after_a_second_and_an_error_in_time(silent, make, lines):
+    heard = threading.Event()
+    with silent() as address:
+        consumer = make(address, default_api_timeout_ms=2000, on_error=lambda _: heard.set())
+        try:
+            consumer.poll(0.1)
+            # A client of an earlier test may still write its last line.
+            record = lines.find(rf"no broker of bootstrap.servers has responded yet \({address}\)", 8, logging.WARNING)
+            assert record.broker == address
+            stage = {backlog_full: "not made yet", never_accepted: "does not answer"}[silent]
+            assert stage in record.getMessage()
+            assert heard.wait(5)
+            with pytest.raises((NetworkError, klamm.errors.KafkaTimeoutError), match=address):
+                consumer.poll(9)
+        finally:
+            consumer.close(0)
+    texts = [text for text in lines.texts() if f"responded yet ({address})" in text]
+    assert len(texts) <= 4, texts
