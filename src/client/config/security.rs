@@ -136,6 +136,10 @@ fn pem(values: &Values, (location, text): (&'static str, &'static str)) -> Resul
         (Some(_), Some(_)) => {
             Err(invalid(format!("{location} and {text} are both set"), "set only one of them".to_owned()))
         }
+        // The error of a missing file would show the private key.
+        (Some(path), None) if path.contains("-----BEGIN") => {
+            Err(invalid(format!("{location} has PEM text instead of a path"), format!("set {text} to the text")))
+        }
         (Some(path), None) => Ok(Some(tls::Pem::File(path.into()))),
         (None, Some(text)) => Ok(Some(tls::Pem::Text(text))),
         (None, None) => Ok(None),
