@@ -225,10 +225,19 @@ pub fn may_be_wanted(level: Level) -> bool {
 }
 
 /// Records a frame of the client that this thread works for, if its flight recorder is on.
-pub fn record(frame: impl FnOnce() -> Frame) {
+pub fn record(frame: impl FnOnce(&Flight) -> Frame) {
     CURRENT.with_borrow(|current| {
         if let Some(flight) = current.as_ref().and_then(|identity| identity.flight()) {
-            flight.frame(frame());
+            flight.frame(frame(flight));
+        }
+    });
+}
+
+/// Notes an error that ends the work of the client that this thread works for. The client then writes its flight recorder.
+pub fn note_failure() {
+    CURRENT.with_borrow(|current| {
+        if let Some(flight) = current.as_ref().and_then(|identity| identity.flight()) {
+            flight.note_failure();
         }
     });
 }

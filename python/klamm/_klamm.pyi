@@ -529,6 +529,13 @@ class DevBrokerCore:
         probability: float,
         seed: int,
     ) -> None: ...
+    def _repeat(
+        self,
+        topics: Mapping[str, int],
+        records: Mapping[tuple[str, int], Sequence[bytes]],
+        versions: Mapping[str, int],
+        outcomes: Sequence[tuple[str, tuple[str, float | None, str | None] | None]],
+    ) -> None: ...
     def _clear_faults(self) -> None: ...
 
 def assign(

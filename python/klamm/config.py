@@ -36,6 +36,7 @@ class CommonConfig(TypedDict, total=False):
     error_cb: Callable[[Exception], object]
     flight_recorder_bytes: int
     flight_recorder_path: str
+    flight_recorder_values: bool
     log_level: int
     logger: logging.Logger | logging.LoggerAdapter[Any]
     metadata_max_age_ms: int

@@ -23,6 +23,7 @@ from klamm.arguments import integer
 from klamm.errors import ConfigError
 from klamm.foreign import DEV_BROKER
 from klamm.hints import ClientType, explained
+from klamm.recording import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from klamm.legacy.registration import Registration
+    from klamm.recording import Recording
     from klamm.registry.dev import DevRegistry
 
 __all__ = ["Action", "CertificateAuthority", "DevBroker", "Mechanism", "Request"]
@@ -171,6 +173,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     _files: Path | None
     _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
     _client_auth: bool
+    _recording: Recording | None = None
     _registration: Registration | None = None
     _schema_registry: DevRegistry | None
 
@@ -252,6 +255,44 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
                 tls=pair,
                 client_ca=authority.pem if authority is not None and client_auth else None,
             )
+        return self
+
+    @classmethod
+    def replay(cls, path: str | PathLike[str], **options: Any) -> Self:
+        """Create a cluster that answers as the brokers did that a client recorded, from a dump of its flight recorder.
+
+        The cluster has the recorded topics and as many nodes, and serves no newer version of an API than the client used. For
+        each API, the first request gets the first recorded result, and so on. The last result repeats. A result is one of these:
+
+        * A response without an error: the cluster handles the request as usual.
+        * An error code: the cluster rejects the whole request with it, even if only one partition had the error.
+        * No response: the cluster closes the connection, or keeps silent if the request timed out.
+
+        Records are only in the dump if the client had `flight_recorder_values=True`. They have their recorded offsets.
+
+        A dump does not have response times, ACLs, committed offsets, other members of a group, attempts to connect that failed, or
+        what happened before the oldest entry. The error codes of fetches larger than 4 KiB and of other responses larger than 64 KiB
+        are missing, unless the client recorded values. Set up what a test needs of this with `options` and the other methods.
+
+        Args:
+            path: File that `dump_flight()` wrote.
+            options: Arguments of `DevBroker`, such as `sasl`.
+
+        Returns:
+            The cluster, which is not started yet. `clear_faults()` ends the recorded errors.
+
+        Raises:
+            ConfigError: The file is not a dump, or an argument has an invalid value.
+
+        Example:
+            with DevBroker.replay("shop.flight") as broker:
+                producer = klamm.Producer(broker.bootstrap_servers)
+        """
+        recording = read(path)
+        options.setdefault("brokers", recording.brokers)
+        options.setdefault("auto_create_topics", not recording.has_missing_topics)
+        self = cls(**options)
+        self._recording = recording
         return self
 
     @property
@@ -352,7 +393,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             node: Number of the node to restart on its former port. Default: the whole cluster. If it already runs, nothing happens.
         """
         if node is None:
+            is_running = bool(self.bootstrap_servers)
             self._start()
+            if self._recording is not None and not is_running:
+                self._start_recording(self._recording)
             if self._schema_registry is not None:
                 try:
                     self._schema_registry.start()
@@ -368,6 +412,13 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
             self._registration = Registration(self, self._zookeeper)
         return self
+
+    def _start_recording(self, recording: Recording) -> None:
+        try:
+            self._repeat(recording.topics, recording.records, recording.versions, recording.outcomes)
+        except BaseException:
+            self._stop()
+            raise
 
     def kill(self, node: int) -> None:
         """Crash a node: its connections break, and its port refuses new connections.

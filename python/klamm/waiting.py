@@ -95,7 +95,8 @@ class Waiting(metaclass=ClientType):
     def dump_flight(self, path: str | PathLike[str]) -> None:
         """Write the last requests, responses and changes of state of this client to a file.
 
-        The file has sizes and checksums, but no keys, values or credentials. `klamm decode --flight FILE` prints it.
+        The file has sizes, checksums and error codes, and with `flight_recorder_values` keys and values, but no credentials.
+        `klamm decode --flight FILE` prints it, and `DevBroker.replay` makes it a test.
 
         Args:
             path: File to write.

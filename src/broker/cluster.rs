@@ -15,6 +15,7 @@ use super::fault::{self, Action, Fault, Faults};
 use super::handlers;
 use super::ids::Connection;
 use super::options::{Node, Options};
+use super::recording::Recording;
 use super::request::{Context, FrameResult, Output, WaitingRequest, millis};
 use super::request_log::{LoggedRequest, RequestLog};
 use super::sasl::Authenticator;
@@ -226,6 +227,16 @@ impl Cluster {
     /// Adds a fault.
     pub fn fault(&mut self, fault: Fault) {
         self.faults.add(fault);
+    }
+
+    /// Repeats what a client recorded of its brokers. The error is a message.
+    pub fn repeat(&mut self, now: Time, recording: Recording) -> Result<(), String> {
+        self.state.restore_recording(Clock::new(now, self.start_ms), &recording)?;
+        for (api, outcome) in recording.outcomes {
+            self.faults.repeat(api, outcome);
+        }
+        self.answer_woken(now);
+        Ok(())
     }
 
     /// Removes all faults.

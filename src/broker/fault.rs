@@ -9,6 +9,7 @@ use crate::api::{self, ErrorCode};
 use crate::random::Random;
 use crate::wire::{Uuid, Value};
 use bytes::{Bytes, BytesMut};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Number of pieces of a dripping reply.
@@ -67,7 +68,12 @@ impl Fault {
 
 /// The active faults.
 #[derive(Debug, Default)]
-pub(super) struct Faults(Vec<Rule>);
+pub(super) struct Faults {
+    rules: Vec<Rule>,
+    /// What a recorded broker did with the requests of each API, in order. `None` is a response without an error. The last
+    /// one repeats.
+    recorded: BTreeMap<i16, VecDeque<Option<Action>>>,
+}
 
 #[derive(Debug)]
 struct Rule {
@@ -78,22 +84,33 @@ struct Rule {
 impl Faults {
     pub fn add(&mut self, fault: Fault) {
         let random = Random::new(fault.seed);
-        self.0.push(Rule { fault, random });
+        self.rules.push(Rule { fault, random });
     }
 
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
+    }
+
+    /// Repeats what a recorded broker did with the requests of an API.
+    pub fn repeat(&mut self, api: i16, outcome: Option<Action>) {
+        self.recorded.entry(api).or_default().push_back(outcome);
     }
 
     /// Returns the fault that hits a request, and a random number for it.
     pub fn select(&mut self, state: &State, request: &RawRequest) -> Option<(Action, u64)> {
-        let index = self.0.iter_mut().position(|rule| rule.fits(state, request) && rule.hits())?;
-        let Rule { fault, random } = self.0.get_mut(index)?;
+        if let Some(outcomes) = self.recorded.get_mut(&request.api.key) {
+            let outcome = if outcomes.len() > 1 { outcomes.pop_front() } else { outcomes.front().copied() };
+            if let Some(action) = outcome.flatten() {
+                return Some((action, 0));
+            }
+        }
+        let index = self.rules.iter_mut().position(|rule| rule.fits(state, request) && rule.hits())?;
+        let Rule { fault, random } = self.rules.get_mut(index)?;
         let selected = (fault.action, random.next_u64());
         if let Some(times) = &mut fault.times {
             *times = times.saturating_sub(1);
             if *times == 0 {
-                self.0.remove(index);
+                self.rules.remove(index);
             }
         }
         Some(selected)

@@ -8,6 +8,7 @@
 use super::Time;
 use super::fault::Fault;
 use super::options::Options;
+use super::recording::Recording;
 use super::request_log::LoggedRequest;
 use super::server::{Addresses, Command, Server};
 use super::telemetry::TelemetryPush;
@@ -130,6 +131,11 @@ impl Control {
     /// Adds a fault.
     pub fn fault(&self, fault: Fault) -> io::Result<()> {
         self.call(move |server| server.fault(fault))?.map_err(invalid)
+    }
+
+    /// Repeats what a client recorded of its brokers.
+    pub fn repeat(&self, recording: Recording) -> io::Result<()> {
+        self.call(move |server| server.with_cluster(|cluster, now| cluster.repeat(now, recording)))??.map_err(invalid)
     }
 
     /// Removes all faults.

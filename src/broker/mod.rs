@@ -9,7 +9,7 @@
 //! any_cluster           a modern cluster, or legacy/ (Kafka 0.6 and 0.7)       version  which release
 //! cluster               frames and time in, replies out; waiting requests      request  what handlers get and return
 //! handlers/             one file per API, named like its file in `api/`
-//! fault                 fault injection
+//! fault                 fault injection                                        recording  what a client recorded
 //! state/                everything the nodes share, and the operations on it
 //! topics, log, cleaner, configs, formats, idempotence, transactions, group/, fetch_sessions     its parts
 //! authorizer, quotas, sasl, subject, certificates                                               security
@@ -44,6 +44,7 @@ mod node_configs;
 mod options;
 mod pattern;
 mod quotas;
+mod recording;
 mod request;
 mod request_log;
 mod sasl;
@@ -64,6 +65,7 @@ pub use fault::{Action, Fault};
 pub use handle::{Broker, Control};
 pub use ids::Connection;
 pub use options::{Node, Options};
+pub use recording::Recording;
 pub use request::Output;
 pub use request_log::LoggedRequest;
 pub use sasl::{MECHANISMS, Sasl};

@@ -222,6 +222,9 @@ impl<R: ClientRole> Driver<R> {
         done.extend(std::iter::from_fn(|| R::poll_done(state, &shared.unlocked)));
         shared.after_change(state);
         drop(guard);
+        if let Some(flight) = shared.log.flight() {
+            flight.dump_if_failed();
+        }
         changed |= done.len() > known;
         if changed {
             shared.notify();

@@ -598,6 +598,7 @@ impl<T> Connection<T> {
         self.state = ConnectionState::Failed;
         self.outbox.clear();
         self.timers.clear();
+        self.in_flight.iter().for_each(|request| self.record_lost(request, error));
         let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
         let unanswered = unanswered.map(|token| (token, error.clone()));
         let largest = self.in_flight.iter().map(|f| f.size).max();

@@ -215,6 +215,12 @@ impl Error {
         self.log_warning(component);
     }
 
+    /// Writes the error as a log line, and makes the client write its flight recorder: the error ends what the client does.
+    pub fn log_fatal(&self, component: Component) {
+        self.log_warning(component);
+        logging::note_failure();
+    }
+
     /// Writes the error as a log line of level warning.
     pub fn log_warning(&self, component: Component) {
         if logging::may_be_wanted(log::Level::Warn) {

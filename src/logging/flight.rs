@@ -1,27 +1,64 @@
 //! The flight recorder: the last frames and events of a client, in a ring of bounded size.
 //!
-//! A frame is recorded without its content: its API, version, size, and a checksum of its beginning. So a dump has no
-//! secrets and no records. A dump is JSON Lines: a line about the client, then a line for each entry.
+//! A dump has the API, version and size of each frame, and a checksum of its beginning. The engine may add the bytes of a
+//! frame and a function that writes what may be dumped of them. It thereby decides what is no secret and no record. A dump
+//! is JSON Lines: a line about the client, then a line for each entry.
 
 #![allow(clippy::disallowed_methods, reason = "entries have the time, and callers and the I/O thread share the ring")]
 
+use bytes::Bytes;
 use log::Level;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The number of bytes of a frame that its checksum covers. The checksum of whole frames would cost more than the ring.
 const SUMMED: usize = 1024;
 
+/// What happened to a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// A request was sent.
+    Request,
+    /// A response arrived.
+    Response,
+    /// The connection ended before the response arrived.
+    Lost,
+    /// The response did not arrive in time.
+    TimedOut,
+}
+
+impl FrameKind {
+    /// Returns the name in a dump.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+            Self::Lost => "lost",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// Bytes of a frame, and the function that appends fields about them to a dump. Each field begins with a comma.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Takes the frame, the bytes, and whether the dump may have keys and values of records.
+    pub describe: fn(&Frame, &Bytes, bool, &mut String),
+}
+
 /// A request or a response.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// When it was sent or received, in microseconds since the client was created.
     pub at: u64,
-    /// Whether it is a response.
-    pub is_response: bool,
+    /// What happened.
+    pub kind: FrameKind,
     /// The address of the broker.
     pub broker: Arc<str>,
     /// The name of the API.
@@ -34,6 +71,8 @@ pub struct Frame {
     pub size: usize,
     /// The CRC-32C of the first bytes.
     pub checksum: u32,
+    /// The bytes, if they are small enough and no secret.
+    pub content: Option<Content>,
 }
 
 enum Entry {
@@ -45,7 +84,7 @@ impl Entry {
     fn size(&self) -> usize {
         size_of::<Self>()
             + match self {
-                Self::Frame(_) => 0,
+                Self::Frame(frame) => frame.content.as_ref().map_or(0, |content| content.bytes.len()),
                 Self::Event(.., text) => text.capacity(),
             }
     }
@@ -63,8 +102,12 @@ pub struct Flight {
     client_id: Arc<str>,
     limit: usize,
     started: (Instant, SystemTime),
-    /// Where to write the dump if the client stops because of an internal error.
+    /// Where to write the dump after an error that ends the client's work.
     path: Option<PathBuf>,
+    /// Whether keys and values of records are recorded.
+    keeps_values: bool,
+    /// Whether an error ended the client's work since the last dump.
+    has_failed: AtomicBool,
     ring: Mutex<Ring>,
 }
 
@@ -75,9 +118,32 @@ pub fn checksum(frame: &[u8]) -> u32 {
 
 impl Flight {
     /// Creates a recorder that takes about `limit` bytes of memory.
-    pub fn new(client_id: &str, limit: usize, path: Option<PathBuf>) -> Self {
+    pub fn new(client_id: &str, limit: usize, path: Option<PathBuf>, keeps_values: bool) -> Self {
         let started = (Instant::now(), SystemTime::now());
-        Self { client_id: client_id.into(), limit, started, path, ring: Mutex::default() }
+        Self {
+            client_id: client_id.into(),
+            limit,
+            started,
+            path,
+            keeps_values,
+            has_failed: AtomicBool::new(false),
+            ring: Mutex::default(),
+        }
+    }
+
+    /// Returns whether keys and values of records are recorded.
+    pub fn keeps_values(&self) -> bool {
+        self.keeps_values
+    }
+
+    /// Returns the size of the largest frame whose bytes are recorded. A larger one would drop most other entries.
+    pub fn longest_content(&self) -> usize {
+        self.limit / 4
+    }
+
+    /// Returns the time since the client was created, in microseconds.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.started.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -91,8 +157,7 @@ impl Flight {
 
     /// Records an event.
     pub(super) fn event(&self, level: Level, component: &'static str, text: String) {
-        let at = u64::try_from(self.started.0.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.add(Entry::Event(at, level, component, text));
+        self.add(Entry::Event(self.now(), level, component, text));
     }
 
     fn add(&self, entry: Entry) {
@@ -117,13 +182,16 @@ impl Flight {
         for entry in &ring.entries {
             match entry {
                 Entry::Frame(f) => {
-                    let kind = if f.is_response { "response" } else { "request" };
+                    let kind = f.kind.name();
                     let (at, api, version) = (f.at, f.api, f.version);
                     let _ = write!(out, "{{\"at_us\":{at},\"kind\":\"{kind}\",\"api\":\"{api}\",\"version\":{version}");
                     let (id, size, sum) = (f.correlation_id, f.size, f.checksum);
                     let _ =
                         write!(out, ",\"correlation_id\":{id},\"size\":{size},\"checksum\":\"{sum:08x}\",\"broker\":");
                     put_text(&mut out, &f.broker);
+                    if let Some(content) = &f.content {
+                        (content.describe)(f, &content.bytes, self.keeps_values, &mut out);
+                    }
                 }
                 Entry::Event(at, level, component, text) => {
                     let _ = write!(out, "{{\"at_us\":{at},\"kind\":\"event\",\"level\":\"{level}\"");
@@ -141,17 +209,29 @@ impl Flight {
         std::fs::write(path, self.dump())
     }
 
+    /// Notes an error that ends the client's work.
+    pub(super) fn note_failure(&self) {
+        self.has_failed.store(true, Relaxed);
+    }
+
+    /// Writes the dump to the configured file, if there was such an error since the last call.
+    pub fn dump_if_failed(&self) {
+        if self.has_failed.load(Relaxed) && self.has_failed.swap(false, Relaxed) {
+            self.dump_after_failure();
+        }
+    }
+
     /// Writes the dump to the configured file, if there is one.
     pub fn dump_after_failure(&self) {
         if let Some(path) = &self.path {
-            // The client already stops because of an error, which explains more than this one.
+            // The client already has an error, which explains more than this one.
             let _ = self.dump_to(path);
         }
     }
 }
 
 /// Appends text as a string of JSON.
-fn put_text(out: &mut String, text: &str) {
+pub fn put_text(out: &mut String, text: &str) {
     out.push('"');
     for letter in text.chars() {
         match letter {
@@ -172,12 +252,13 @@ mod tests {
     fn frame(number: i32) -> Frame {
         let broker = Arc::from("h:1");
         let (api, version, correlation_id) = ("Fetch", 12, number);
-        Frame { at: 5, is_response: false, broker, api, version, correlation_id, size: 99, checksum: checksum(b"x") }
+        let (kind, checksum) = (FrameKind::Request, checksum(b"x"));
+        Frame { at: 5, kind, broker, api, version, correlation_id, size: 99, checksum, content: None }
     }
 
     #[test]
     fn a_full_ring_drops_its_oldest_entries() {
-        let flight = Flight::new("a \"b\"\n", 10 * size_of::<Entry>(), None);
+        let flight = Flight::new("a \"b\"\n", 10 * size_of::<Entry>(), None, false);
         for number in 0..25 {
             flight.frame(frame(number));
         }

@@ -4,7 +4,8 @@ use super::construct::{construct, list};
 use super::error::exception;
 use crate::api::{self, ErrorCode};
 use crate::broker::{
-    Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, TelemetryPush, TlsServer, Version, legacy,
+    Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Recording, Sasl, TelemetryPush, TlsServer, Version,
+    legacy,
 };
 use crate::otlp::{DELTA, Data, KeyValue, Value};
 use pyo3::prelude::*;
@@ -271,12 +272,41 @@ impl DevBrokerCore {
         self.command(py, |control| control.fault(fault))
     }
 
+    /// Repeats what a client recorded of its brokers: topics, records, versions of APIs, and the fault of each request.
+    #[pyo3(name = "_repeat")]
+    fn repeat(
+        &self,
+        py: Python<'_>,
+        topics: BTreeMap<String, usize>,
+        records: BTreeMap<(String, i32), Vec<Vec<u8>>>,
+        versions: BTreeMap<String, i16>,
+        outcomes: Vec<(String, Option<Outcome>)>,
+    ) -> PyResult<()> {
+        // APIs that only a newer klamm knows were not served to this one.
+        let key = |name: &str| api::by_name(name).map(|entry| entry.info.key);
+        let mut repeated = Vec::new();
+        for (name, outcome) in outcomes {
+            let action = outcome.map(|(action, seconds, error)| parse(py, &action, seconds, error.as_deref()));
+            repeated.extend(key(&name).zip(Some(action.transpose()?)));
+        }
+        let bytes = |data: Vec<Vec<u8>>| data.into_iter().map(Into::into).collect();
+        let recording = Recording {
+            topics,
+            records: records.into_iter().map(|(place, data)| (place, bytes(data))).collect(),
+            versions: versions.iter().filter_map(|(name, version)| Some((key(name)?, *version))).collect(),
+            outcomes: repeated,
+        };
+        self.command(py, |control| control.repeat(recording))
+    }
+
     #[pyo3(name = "_clear_faults")]
     fn clear_faults(&self, py: Python<'_>) -> PyResult<()> {
         self.command(py, Control::clear_faults)
     }
 }
 
+/// What happened to a request: a fault, its seconds and its error.
+type Outcome = (String, Option<f64>, Option<String>);
 /// Labels or attributes.
 type Labels = BTreeMap<String, String>;
 /// A metric's name, type, attributes and value.

@@ -12,7 +12,7 @@ import pytest
 import klamm
 import klamm.logs
 from klamm.cli import main
-from klamm.errors import ConfigError
+from klamm.errors import ConfigError, KafkaError
 from klamm.testing import DevBroker
 
 VALUE, KEY, PASSWORD = b"a value of a record", b"a key of a record", "Tr0ub4dor&3"
@@ -71,6 +71,62 @@ def test_the_ring_is_bounded_and_can_be_off(dev_broker, tmp_path):
         admin.describe_cluster()
         with pytest.raises(ConfigError, match="flight recorder is empty"):
             admin.dump_flight(path)
+
+
+def test_values_are_recorded_by_option(broker, topic, tmp_path, capsys):
+    path = tmp_path / "dump"
+    with klamm.Producer(broker.bootstrap_servers, flight_recorder_values=True) as producer:
+        producer.send(topic, VALUE, key=KEY).result(20)
+        producer.dump_flight(path)
+    assert VALUE.hex() in path.read_text(encoding="utf-8")
+    assert main(["decode", "--flight", str(path)]) == 0
+    story = capsys.readouterr().out
+    assert VALUE.decode() in story
+    assert KEY.decode() in story
+
+
+def test_error_codes_and_lost_requests_are_recorded(tmp_path, capsys):
+    path = tmp_path / "dump"
+    with DevBroker() as broker, klamm.Producer(broker.bootstrap_servers) as producer:
+        broker.fault("Produce", "error", error="NOT_ENOUGH_REPLICAS")
+        broker.fault("Produce", "drop")
+        producer.send("orders", VALUE).result(20)
+        producer.dump_flight(path)
+    _, entries = dumped(path)
+    errors = [entry["errors"] for entry in entries if "errors" in entry and entry["api"] == "Produce"]
+    ((error,),) = errors
+    assert (error["code"], error["partition"]) == ("NOT_ENOUGH_REPLICAS", 0)
+    assert "topic" in error or "topic_id" in error
+    assert [entry["api"] for entry in entries if entry["kind"] == "lost"] == ["Produce"]
+    assert main(["decode", "--flight", str(path)]) == 0
+    story = capsys.readouterr().out
+    assert f"NOT_ENOUGH_REPLICAS ({error.get('topic', error.get('topic_id'))}-0)" in story
+    assert "the connection ended before the response" in story
+
+
+def fence_the_producer(broker, path):
+    with klamm.Producer(broker.bootstrap_servers, transactional_id="t", flight_recorder_path=path) as producer:
+        broker.fault("EndTxn", "error", error="PRODUCER_FENCED", times=None)
+        with pytest.raises(KafkaError), producer.transaction():
+            producer.send("orders", VALUE).result(20)
+
+
+def end_the_membership(broker, path):
+    options = {"group_instance_id": "i", "flight_recorder_path": path}
+    with klamm.Consumer(broker.bootstrap_servers, "g", ["orders"], **options) as consumer:
+        broker.fault("JoinGroup", "error", error="FENCED_INSTANCE_ID", times=None)
+        with pytest.raises(KafkaError):
+            consumer.poll(20)
+
+
+@pytest.mark.parametrize("fail", [fence_the_producer, end_the_membership])
+def test_an_error_that_ends_the_work_of_a_client_writes_the_recorder(fail, tmp_path):
+    path = tmp_path / "dump"
+    with DevBroker() as broker:
+        fail(broker, str(path))
+    _, entries = dumped(path)
+    assert any("errors" in entry for entry in entries)
+    assert any(entry.get("level") == "WARN" for entry in entries)
 
 
 @pytest.mark.parametrize("make", [klamm.Consumer, klamm.ShareConsumer, klamm.AsyncConsumer, klamm.AsyncAdmin])

@@ -101,8 +101,10 @@ def run(args: argparse.Namespace, _: Output) -> int:
         lines = [whole] if form == RAW else [line for line in whole.splitlines() if line.strip()]
         return decode_values(args, [from_text(line, form) for line in lines])
     if args.flight:
+        decoder = Decoder(FRAMES, None, expand=not args.plain_records)
         with open_input(args.input, RAW) as dump:
-            for line in story(line.decode("utf-8", "replace") for line in dump):
+            texts = (line.decode("utf-8", "replace") for line in dump)
+            for line in story(texts, lambda *message: json_parts(decoder.body(*message)["body"])):
                 print(line)
         return 0
     if (args.api is None) != (args.api_version is None):

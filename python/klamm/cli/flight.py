@@ -10,16 +10,33 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from klamm.cli.output import CommandError, one_line
+from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 SUPPORTED = 1
 """The format of dumps that this file reads."""
 
+BAD = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    OSError,
+    RecursionError,
+    ConfigError,
+    DecodeError,
+)
+"""What a line raises that is not part of a dump."""
 
-def story(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of the story.
+NO_RESPONSE = {"lost": "the connection ended before the response", "timed_out": "no response in time"}
+"""What became of a request without a response."""
+
+
+def story(lines: Iterable[str], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> Iterator[str]:
+    """Yield the lines of the story. `decode` returns the parts of a message as JSON.
 
     Raises:
         CommandError: A line is not part of a dump.
@@ -30,7 +47,9 @@ def story(lines: Iterable[str]) -> Iterator[str]:
         try:
             entry = json.loads(line)
             yield head(entry) if is_first else line_of(entry, sent)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError) as error:
+            if not is_first and "body" in entry:
+                yield content(entry, decode)
+        except BAD as error:
             raise CommandError(
                 f"line {number} is not part of a flight recorder's dump: {error!r}",
                 "pass a file that dump_flight() wrote",
@@ -56,6 +75,10 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
     if entry["kind"] == "event":
         return one_line(f"{time}  {entry['level']} {entry['component']}: {entry['text']}")
     key = str(entry["broker"]), int(entry["correlation_id"])
+    what = f"{entry['api']} version {int(entry['version'])} #{key[1]}"
+    if entry["kind"] in NO_RESPONSE:
+        sent.pop(key, None)
+        return one_line(f"{time}  x  {key[0]}  {what}: {NO_RESPONSE[entry['kind']]}")
     arrow, latency = "->", ""
     if entry["kind"] == "response":
         arrow = "<-"
@@ -63,5 +86,18 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
             latency = f" after {(at - began) / 1e3:.3f} ms"
     else:
         sent[key] = at
-    what = f"{entry['api']} version {int(entry['version'])} #{key[1]}, {int(entry['size']):,} bytes"
-    return one_line(f"{time}  {arrow} {key[0]}  {what}, checksum {entry['checksum']}{latency}")
+    errors = "".join(f", {shown(error)}" for error in entry.get("errors", []))
+    size = f"{int(entry['size']):,} bytes, checksum {entry['checksum']}"
+    return one_line(f"{time}  {arrow} {key[0]}  {what}, {size}{latency}{errors}")
+
+
+def shown(error: dict[str, Any]) -> str:
+    """Return an error code of a response, with its topic and partition."""
+    place = [str(error[name]) for name in ("topic", "topic_id", "partition") if name in error]
+    return f"{error['code']} ({'-'.join(place)})" if place else str(error["code"])
+
+
+def content(entry: dict[str, Any], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> str:
+    """Return the decoded message of an entry as JSON."""
+    body = bytes.fromhex(entry["body"])
+    return "    " + "".join(decode(entry["api"], int(entry["version"]), entry["kind"], body))

@@ -178,6 +178,13 @@ impl State {
         }
     }
 
+    /// Appends batches that another cluster wrote, unchanged.
+    pub fn keep_batch(&mut self, clock: Clock, topic: &str, partition: i32, records: Bytes) {
+        let batch = Batch { topic: topic.to_owned(), partition, now_ms: clock.wall_ms, records };
+        self.replay_batch(&batch);
+        self.journal.note(|| Entry::Batch(batch));
+    }
+
     fn replay_batch(&mut self, Batch { topic, partition, now_ms, records }: &Batch) {
         let State { topics, memory, .. } = self;
         let Some(topic) = topics.get_mut(topic) else { return };

@@ -137,10 +137,13 @@ keys! {
          librdkafka's, such as `broker`, `cgrp`, `security`, `fetch`, `msg` and `all`.";
     "flight.recorder.bytes": Kind::Int(0, 1 << 30), "1048576", ALL,
         "The memory, in bytes, for the last requests, responses and changes of state, which `dump_flight()` writes to a \
-         file. Keys, values and credentials are not recorded. `0` turns the recorder off.";
+         file. Credentials are never recorded, and keys and values only with `flight.recorder.values`. `0` turns the recorder off.";
+    "flight.recorder.values": Kind::Bool, "false", ALL,
+        "Whether the flight recorder keeps keys and values of records, and what groups and transactions exchange. A dump \
+         can then be replayed with its records. Credentials are not recorded.";
     "flight.recorder.path": Kind::Text, "", ALL,
-        "The file to which the client writes its flight recorder if it stops because of an internal error. By default, it \
-         writes none.";
+        "The file to which the client writes its flight recorder when an error ends its work: an internal error, a fenced \
+         producer, or the end of a group membership. By default, it writes none.";
     "security.protocol": Kind::Choice(PROTOCOLS), "PLAINTEXT", ALL,
         "How connections are protected. `SSL` encrypts with TLS, `SASL_PLAINTEXT` logs in, and `SASL_SSL` does \
          both.";

@@ -171,7 +171,8 @@ impl Config {
         };
         let (client_id, limit) = (self.values.text("client.id"), self.values.size("flight.recorder.bytes"));
         let path = self.values.optional("flight.recorder.path").map(PathBuf::from);
-        let flight = (limit > 0).then(|| Flight::new(&client_id, limit, path));
+        let keeps_values = self.values.bool("flight.recorder.values");
+        let flight = (limit > 0).then(|| Flight::new(&client_id, limit, path, keeps_values));
         let log = Arc::new(LogIdentity::new(&client_id, self.log_levels()?, self.sink.clone(), flight));
         Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)?, telemetry, log })
     }

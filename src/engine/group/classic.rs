@@ -203,7 +203,7 @@ impl ClassicMember {
         if matches!(self.state, ClassicState::Leaving { .. }) {
             return self.leave_done();
         }
-        error.log_warning(Component::Group);
+        error.log_fatal(Component::Group);
         self.changes.lose_all();
         self.leave(now, "an error ended the membership");
         if self.has_left() {

@@ -373,7 +373,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         // The coordinator knows another member of this instance ID.
         let is_others = matches!(error.code(), Some(ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID));
         self.may_be_known &= !is_others;
-        error.log_warning(Component::Group);
+        error.log_fatal(Component::Group);
         self.protocol.lose_all();
         self.leave_group(now);
         self.error = Some(error);

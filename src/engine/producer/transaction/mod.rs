@@ -20,6 +20,7 @@ use crate::api::{ErrorCode, find_coordinator};
 use crate::engine::group::GroupMetadata;
 use crate::engine::ops::CommittedOffset;
 use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Reply, Target, Time, coordinator};
+use crate::logging::Component;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -368,6 +369,7 @@ impl Transactions {
     /// Fails the producer for good: pending and later calls end with the error.
     pub fn fail_fatally(&mut self, error: &Error) {
         let error = error.clone();
+        error.log_fatal(Component::Producer);
         self.give_up(&error);
         if let Some((call, _)) = self.call.take() {
             self.done.push_back((call, Err(error.clone())));

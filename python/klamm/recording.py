@@ -1,0 +1,172 @@
+"""Reads the dump of a flight recorder for `DevBroker.replay`: the topics, the records, and what happened to each request.
+
+The core's `logging/flight.rs` and `engine/connection/traces.rs` describe the dump. The dev broker repeats the recording.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from klamm import protocol
+from klamm.errors import ConfigError, DecodeError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+Outcome = tuple[str, float | None, str | None]
+"""What happened to a request: a fault of the dev broker, its seconds and its error."""
+
+SUPPORTED = 1
+"""The format of dumps that this file reads."""
+MOST_BROKERS = 100
+
+MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
+NO_ERROR = 0
+DROPPED: Outcome = ("drop", None, None)
+SILENT: Outcome = ("delay", 3600.0, None)
+BY_ITSELF = {("JoinGroup", "MEMBER_ID_REQUIRED"), ("ApiVersions", "UNSUPPORTED_VERSION")}
+"""Errors that a broker returns without a fault."""
+
+
+@dataclass
+class Recording:
+    """What a client recorded of its brokers.
+
+    Attributes:
+        brokers: Number of brokers, or 1 if it is not known.
+        topics: Numbers of partitions by topic.
+        has_missing_topics: Whether the client asked for a topic that did not exist.
+        records: Batches by topic and partition.
+        versions: The newest version of each API that the client used.
+        outcomes: What happened to the requests of each API, in order. None is a response without an error.
+    """
+
+    brokers: int = 1
+    topics: dict[str, int] = field(default_factory=dict)
+    has_missing_topics: bool = False
+    records: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    outcomes: list[tuple[str, Outcome | None]] = field(default_factory=list)
+
+
+class Slot:
+    """A request, and what happened to it, if the recording has that."""
+
+    def __init__(self, api: str) -> None:
+        self.api = api
+        self.is_over = False
+        self.outcome: Outcome | None = None
+
+
+def read(path: str | PathLike[str]) -> Recording:
+    """Return the recording in a dump.
+
+    Raises:
+        ConfigError: The file is not the dump of a flight recorder.
+    """
+    with Path(path).open(encoding="utf-8") as dump:
+        lines = enumerate(dump, 1)
+        head = next(lines, (1, ""))[1]
+        number = 1
+        try:
+            reader = Reader(json.loads(head))
+            slots: list[Slot] = []
+            for number, line in lines:  # noqa: B007 - the error names it
+                reader.take(json.loads(line), slots)
+            return reader.finished(slots)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DecodeError) as error:
+            raise ConfigError(
+                f"line {number} of {path} is not part of a flight recorder's dump: {error!r}",
+                hint="pass a file that dump_flight() wrote",
+            ) from None
+
+
+class Reader:
+    """Collects a recording from the entries of a dump."""
+
+    def __init__(self, head: dict[str, Any]) -> None:
+        if head["flight"] != SUPPORTED:
+            raise ValueError(f"format {head['flight']}")
+        self.found = Recording()
+        self.names: dict[str, str] = {}
+        """Topics by ID."""
+        self.missing: set[str] = set()
+        """Topics that the last metadata did not have."""
+        self.codes = {error.code: error.name for error in protocol.errors()}
+        self.sent: dict[tuple[str, int, str], Slot] = {}
+
+    def take(self, entry: dict[str, Any], slots: list[Slot]) -> None:
+        """Take in an entry."""
+        kind = entry["kind"]
+        if kind == "event":
+            return
+        api, version = str(entry["api"]), int(entry["version"])
+        key = str(entry["broker"]), int(entry["correlation_id"]), api
+        if kind == "request":
+            self.found.versions[api] = max(version, self.found.versions.get(api, 0))
+            self.sent[key] = Slot(api)
+            slots.append(self.sent[key])
+            return
+        slot = self.sent.pop(key, None)
+        if slot is None:  # the recorder dropped the request
+            slot = Slot(api)
+            slots.append(slot)
+        slot.is_over = True
+        if kind == "response":
+            body = protocol.decode(api, "response", version, bytes.fromhex(entry["body"])) if "body" in entry else None
+            slot.outcome = self.error_of(api, entry, body)
+        else:
+            slot.outcome = SILENT if kind == "timed_out" else DROPPED
+
+    def error_of(self, api: str, entry: dict[str, Any], body: dict[str, Any] | None) -> Outcome | None:
+        """Return the error of a response, and take in its content."""
+        codes = [str(error["code"]) for error in entry.get("errors", [])]
+        if api == "Metadata" and body is not None:
+            self.take_metadata(body)
+            # A missing topic is missing in the dev broker too, and a fault would hit the other topics of the request.
+            has_good = any(topic["errorCode"] == NO_ERROR for topic in body["topics"])
+            codes = [] if has_good else [code for code in codes if code != MISSING]
+        elif api in ("Fetch", "ShareFetch") and body is not None:
+            for topic in body["responses"]:
+                self.take_records(topic)
+        codes = [code for code in codes if (api, code) not in BY_ITSELF]
+        if not codes:
+            return None
+        return "error", None, codes[0] if codes[0] in self.codes.values() else "UNKNOWN_SERVER_ERROR"
+
+    def take_metadata(self, body: dict[str, Any]) -> None:
+        """Take in the cluster and its topics."""
+        self.found.brokers = max(self.found.brokers, min(len(body["brokers"]), MOST_BROKERS))
+        for topic in body["topics"]:
+            name = topic["name"]
+            if name is None or topic.get("isInternal"):
+                continue
+            if topic["errorCode"] != NO_ERROR:
+                if self.codes.get(topic["errorCode"]) == MISSING:
+                    self.missing.add(name)
+                continue
+            self.missing.discard(name)
+            self.found.topics[name] = max(len(topic["partitions"]), self.found.topics.get(name, 1))
+            if "topicId" in topic:
+                self.names[str(topic["topicId"])] = name
+
+    def take_records(self, topic: dict[str, Any]) -> None:
+        """Take in the batches of a topic in the response to a fetch."""
+        name = topic.get("topic") or self.names.get(str(topic.get("topicId")))
+        for partition in topic["partitions"]:
+            if name is not None and partition["records"]:
+                place = name, int(partition["partitionIndex"])
+                self.found.records.setdefault(place, []).append(bytes(partition["records"]))
+                self.found.topics[name] = max(place[1] + 1, self.found.topics.get(name, 1))
+
+    def finished(self, slots: list[Slot]) -> Recording:
+        """Return the recording, without what belongs to topics that were missing at its end."""
+        found = self.found
+        found.outcomes = [(slot.api, slot.outcome) for slot in slots if slot.is_over]
+        found.has_missing_topics = bool(self.missing)
+        found.topics = {name: count for name, count in found.topics.items() if name not in self.missing}
+        found.records = {place: data for place, data in found.records.items() if place[0] not in self.missing}
+        return found

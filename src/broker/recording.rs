@@ -1,0 +1,55 @@
+//! What a client recorded of its brokers, and how a cluster repeats it.
+//!
+//! `klamm.testing` reads the recording from the dump of a client's flight recorder. The cluster then has the recorded topics
+//! and records, serves the recorded versions, and fails the requests that failed.
+
+use super::clock::Clock;
+use super::configs::Configs;
+use super::fault::Action;
+use super::state::State;
+use crate::api::api_versions;
+use crate::record::batches;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// What a client recorded of its brokers.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Topics, with their numbers of partitions.
+    pub topics: BTreeMap<String, usize>,
+    /// Batches by topic and partition.
+    pub records: BTreeMap<(String, i32), Vec<Bytes>>,
+    /// The newest version of each API that the client used.
+    pub versions: BTreeMap<i16, i16>,
+    /// What happened to the requests of each API, in order. `None` is a response without an error.
+    pub outcomes: Vec<(i16, Option<Action>)>,
+}
+
+impl State {
+    /// Creates the recorded topics with their records, and serves no newer versions than the recorded ones. The error is a
+    /// message.
+    pub(super) fn restore_recording(&mut self, clock: Clock, recording: &Recording) -> Result<(), String> {
+        for (name, partitions) in &recording.topics {
+            let checked = self.topics.check_name(name).and_then(|()| self.topics.check_partitions(*partitions));
+            checked.map_err(|(_, why)| format!("the recorded topic {name:?} cannot be created: {why}"))?;
+            let (id, replicas) = (self.new_uuid(), self.spread(*partitions, 1));
+            self.topics.create(name, id, replicas, Configs::of(self.topic_defaults.clone()));
+            self.note_topic(name);
+        }
+        for ((topic, partition), data) in &recording.records {
+            let mut all: Vec<_> = data.iter().flat_map(|data| batches(data.clone()).filter_map(Result::ok)).collect();
+            // A client that went back has the same batches twice.
+            all.sort_by_key(|batch| batch.header.base_offset);
+            all.dedup_by_key(|batch| batch.header.base_offset);
+            if let Some(first) = all.first().map(|batch| batch.header.base_offset) {
+                all.iter().for_each(|batch| self.keep_batch(clock, topic, *partition, batch.data.clone()));
+                self.delete_before(topic, *partition, first);
+            }
+        }
+        for served in &mut self.served {
+            let version = recording.versions.get(&served.api.key).filter(|_| served.api.key != api_versions::API.key);
+            served.max = version.map_or(served.max, |version| served.max.min(*version).max(served.min));
+        }
+        Ok(())
+    }
+}
