@@ -71,7 +71,7 @@ def test_a_refused_login_is_a_warning_that_names_the_broker(secured, lines, mech
         admin.describe_cluster()
     record = lines.find("authentication with .* failed", 5, logging.WARNING)
     assert record.name == "klamm.auth"
-    assert record.broker == secured.doors["SASL_PLAINTEXT"]
+    assert record.broker == secured.listener_addresses["SASL_PLAINTEXT"]
     assert "wrong" not in record.getMessage()
 
 
