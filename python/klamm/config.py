@@ -157,6 +157,8 @@ class ShareConsumerConfig(CommonConfig, total=False):
 class AdminConfig(CommonConfig, total=False):
     """Configuration keys of an admin client."""
 
+    bootstrap_controllers: str | Sequence[str]
+
 
 class Option(NamedTuple):
     """A configuration key.

@@ -4,9 +4,10 @@ use super::config::{ClientType, Config};
 use super::core::{Client, RunsOps};
 use super::shared::{ClientRole, Shared, State};
 use super::{Cluster, Error, Pending, Route};
-use crate::engine::Time;
+use crate::api::ErrorCode;
 use crate::engine::metrics::Family;
 use crate::engine::ops::{ByName, Completion, Describe, Op, Ops, Output, SegmentOffsets};
+use crate::engine::{Endpoints, Time};
 use crate::wire::Value;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -15,6 +16,27 @@ use std::time::Duration;
 
 /// The admin client's state machine. An operation is known by its completion.
 pub type Machine = Ops<Completion>;
+
+/// The APIs for which an admin client may talk to controllers (KIP-919).
+const OF_CONTROLLERS: &[&str] = &[
+    "AddRaftVoter",
+    "AlterConfigs",
+    "AlterPartitionReassignments",
+    "ApiVersions",
+    "CreateAcls",
+    "DeleteAcls",
+    "DescribeAcls",
+    "DescribeCluster",
+    "DescribeConfigs",
+    "DescribeQuorum",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "ListPartitionReassignments",
+    "RemoveRaftVoter",
+    "UnregisterBroker",
+    "UnregisterController",
+    "UpdateFeatures",
+];
 
 /// Manages topics, configurations and groups.
 pub type Admin = Client<Machine>;
@@ -64,6 +86,12 @@ impl Client<Machine> {
         versions: RangeInclusive<i16>,
         timeout: Option<Duration>,
     ) -> Result<Pending<Value>, Error> {
+        self.check_served(api)?;
+        let route = match (route, self.endpoints()) {
+            // Other controllers would refuse most requests.
+            (Route::Any, Endpoints::Controllers) => Route::Controller,
+            (route, _) => route,
+        };
         self.op(ByName::new(api, fields, route, versions)?, timeout, |output| match output {
             Output::Response(fields) => Some(fields),
             _ => None,
@@ -78,6 +106,7 @@ impl Client<Machine> {
         limit: i32,
         timeout: Option<Duration>,
     ) -> Result<Pending<Vec<Vec<i64>>>, Error> {
+        self.check_served("ListOffsets")?;
         self.op(SegmentOffsets::new(wanted, limit), timeout, |output| match output {
             Output::Segments(offsets) => Some(offsets),
             _ => None,
@@ -90,11 +119,22 @@ impl Client<Machine> {
         topics: Option<Vec<String>>,
         timeout: Option<Duration>,
     ) -> Result<Pending<Arc<Cluster>>, Error> {
+        self.check_served("Metadata")?;
         // Brokers treat a duplicate name as an unknown topic.
         let topics = topics.map(|topics| topics.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
         self.op(Describe::new(topics), timeout, |output| match output {
             Output::Cluster(cluster) => Some(cluster),
             _ => None,
         })
+    }
+
+    /// Fails if the client talks to controllers, and these do not serve the API.
+    pub fn check_served(&self, api: &str) -> Result<(), Error> {
+        if self.endpoints() == Endpoints::Brokers || OF_CONTROLLERS.contains(&api) {
+            return Ok(());
+        }
+        let error = Error::refused(ErrorCode::UNSUPPORTED_ENDPOINT_TYPE, api);
+        let why = format!("{api} needs a broker, but the client talks to controllers");
+        Err(error.with_message(why).with_hint("create the client with bootstrap.servers for this call"))
     }
 }

@@ -16,7 +16,7 @@ use super::shared::{ClientRole, Shared, State};
 use super::{Error, ErrorKind, Family, LoginMailbox, Pending, Waiting, dispatch};
 use crate::engine::ops::{Completion, Op, Output};
 use crate::engine::telemetry::{APPLICATION, TelemetryConfig};
-use crate::engine::{NetworkConfig, Time};
+use crate::engine::{Endpoints, NetworkConfig, Time};
 use crate::net::{Event, Poller, tls};
 use crate::wire::Uuid;
 use std::io;
@@ -112,6 +112,11 @@ impl<R: ClientRole> Client<R> {
     /// Returns the timeout of calls that name none.
     pub fn api_timeout(&self) -> Duration {
         self.core.api_timeout
+    }
+
+    /// Returns the type of the nodes that the client talks to.
+    pub fn endpoints(&self) -> Endpoints {
+        self.core.network.endpoints
     }
 
     /// Returns the configured `client.id`.

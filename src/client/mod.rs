@@ -45,7 +45,7 @@ pub use crate::engine::ops::Route;
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::{BearerToken, gssapi, scram};
 pub use crate::engine::share::{AckResults, Acknowledgement};
-pub use crate::engine::{Cluster, Error, ErrorKind, Time, TopicPartition};
+pub use crate::engine::{Cluster, Endpoints, Error, ErrorKind, Time, TopicPartition};
 pub use admin::Admin;
 pub use completion::{Pending, Promise};
 pub use config::{

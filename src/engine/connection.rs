@@ -21,7 +21,7 @@ use super::timers::Timers;
 use super::version_probe::{LAST_WAIT, VersionProbe, next_release, probe_request};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
-use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
+use crate::api::{self, ErrorCode, Info, Release, api_versions, sasl_authenticate, sasl_handshake};
 use crate::frame::Frames;
 use crate::wire::{Reader, Writer};
 use bytes::Bytes;
@@ -300,6 +300,11 @@ impl<T> Connection<T> {
         self.transaction_version
     }
 
+    /// Returns the newest version of an API that the broker serves; -1 for none.
+    pub fn newest(&self, api: &Info) -> i16 {
+        self.versions.get(&api.key).map_or(-1, |(_, high)| *high)
+    }
+
     /// Returns whether the broker has responded to a caller's request.
     pub fn has_answered(&self) -> bool {
         self.has_answered
@@ -335,9 +340,6 @@ impl<T> Connection<T> {
         };
         let lacks = theirs.is_none_or(|(_, high)| high < min);
         let hint = match Release::first_with(api, min).filter(|_| lacks) {
-            _ if api.key == metadata::API.key => {
-                "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
-            }
             Some(release) => format!("this requires Kafka {release}: {}", needs()),
             None => needs(),
         };

@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Forked,
     /// Another cluster answers at an address of the client's cluster.
     OtherCluster,
+    /// A controller has an address of `bootstrap.servers`, or a broker one of `bootstrap.controllers`.
+    WrongEndpoint,
     /// The client stopped because of a defect of its own.
     Internal,
 }
@@ -249,9 +251,9 @@ impl Error {
         self.0.node
     }
 
-    /// Returns whether the broker refused the client or is of another cluster, so that the next attempt would end the same way.
+    /// Returns whether the broker refused the client, or is not one of the client's nodes, so that the next attempt would end the same way.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Authentication | ErrorKind::OtherCluster)
+        matches!(self.0.kind, ErrorKind::Authentication | ErrorKind::OtherCluster | ErrorKind::WrongEndpoint)
     }
 
     /// Creates the error for a broker of another cluster.

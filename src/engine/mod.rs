@@ -45,7 +45,7 @@ pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic, log_throttle}
 pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, Proof};
 pub use error::{Error, ErrorKind};
 pub use in_flight::RequestsInFlight;
-pub use network::{Action, LinkState, Network, NetworkConfig, NetworkMetrics};
+pub use network::{Action, Endpoints, LinkState, Network, NetworkConfig, NetworkMetrics};
 pub use role::{ClientResponse, Deadline, MetadataDemand, Outgoing, Role, Target};
 pub use topic_partition::{TopicIdPartition, TopicPartition};
 

@@ -12,6 +12,7 @@
 mod attempts;
 mod brokers;
 mod counting;
+mod endpoints;
 mod events;
 mod expiry;
 mod metadata_requests;
@@ -21,6 +22,7 @@ mod refusal;
 mod silence;
 mod version_probes;
 
+pub use self::endpoints::Endpoints;
 pub use self::metrics::{LinkState, NetworkMetrics};
 use self::peer::{Attempt, Link, Peer, PeerId, PeerToken};
 use super::reminder::Reminder;
@@ -46,6 +48,8 @@ const REFUSED_WAIT: Duration = Duration::from_secs(5);
 pub struct NetworkConfig {
     /// The addresses to bootstrap from.
     pub bootstrap: Vec<(String, u16)>,
+    /// The type of the nodes at these addresses.
+    pub endpoints: Endpoints,
     /// The client ID, for the brokers' logs and quotas.
     pub client_id: String,
     /// How long a broker may take to respond.
@@ -241,14 +245,7 @@ impl Network {
 
     /// Takes a request. [`Network::poll_response`] returns its response.
     pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
-        let target = match outgoing.target {
-            Target::Controller if self.cluster.brokers.contains_key(&self.cluster.controller) => {
-                Target::Node(self.cluster.controller)
-            }
-            Target::Controller => Target::Any,
-            other => other,
-        };
-        let apart = match target {
+        let apart = match self.resolve(outgoing.target) {
             Target::Node(id) => return self.submit_to(now, PeerId::Broker(id), outgoing),
             Target::Fetch(id) => Some(PeerId::Fetch(id)),
             Target::Group(id) => Some(PeerId::Group(id)),
@@ -453,6 +450,9 @@ impl Network {
     }
 
     fn handle_ready(&mut self, now: Time, id: PeerId) {
+        if let Some(error) = self.wrong_endpoint(id) {
+            return self.hang_up(now, id, &error);
+        }
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -460,7 +460,7 @@ impl Network {
         (peer.error, peer.attempt.silence) = (None, None);
         self.refused_tokens = 0;
         let address = (peer.host.clone(), peer.port);
-        Self::log_ready(peer, id, self.config.credentials.as_deref());
+        self.config.endpoints.log_ready(peer, id, self.config.credentials.as_deref());
         if !matches!(self.version_probes.get(&address), Some(VersionProbe::Known(_))) {
             self.version_probes.remove(&address);
             self.said_versions.insert(address);
@@ -508,10 +508,11 @@ impl Network {
             (_, why) => {
                 let why = why.unwrap_or_else(|| "closed".to_owned());
                 let error = Error::new(ErrorKind::Network, format!("cannot connect: {why}"));
+                let (node, key) = (self.config.endpoints.node(), self.config.endpoints.key());
                 error.with_hint(if id.node() < 0 {
-                    "check that the broker runs and that bootstrap.servers names its address"
+                    format!("check that the {node} runs and that {key} names its address")
                 } else {
-                    "the cluster advertises this address; check advertised.listeners of the broker"
+                    format!("the cluster advertises this address; check advertised.listeners of the {node}")
                 })
             }
         };
@@ -529,7 +530,7 @@ impl Network {
             return;
         };
         let error = peer.attempt.name_address(error.clone()).from_broker(peer.address()).of_node(id.node());
-        Self::log_end(peer, id, &error);
+        self.config.endpoints.log_end(peer, id, &error);
         let wait = if error.is_refusal() { REFUSED_WAIT } else { Duration::ZERO }.max(peer.backoff.next_wait());
         match std::mem::replace(&mut peer.link, Link::Waiting(now + wait)) {
             Link::Connecting(connection, _) => {
@@ -659,7 +660,7 @@ impl Network {
                         self.connections.remove(&connection);
                         peer.link = Link::Idle;
                         self.metrics.note_closed(now);
-                        Self::log_idle(peer, id);
+                        self.config.endpoints.log_idle(peer, id);
                     } else if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
                         if !self.tries_again(now, id) && !self.reconnects(now, id, false) {

@@ -10,7 +10,7 @@ use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
 use super::{arguments, config, metrics};
 use crate::api::ErrorCode;
-use crate::client::{self, AnyClient, ClientType, Route};
+use crate::client::{self, AnyClient, ClientType, Endpoints, Route};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
@@ -44,6 +44,18 @@ impl AdminCore {
     #[getter(_api_timeout)]
     fn api_timeout(&self) -> f64 {
         self.client.api_timeout().as_secs_f64()
+    }
+
+    /// Whether the client talks to controllers instead of brokers.
+    #[getter(_uses_controllers)]
+    fn uses_controllers(&self) -> bool {
+        self.client.endpoints() == Endpoints::Controllers
+    }
+
+    /// Raises an error if the client talks to controllers, and these do not serve the API.
+    #[pyo3(name = "_check_served")]
+    fn check_served(&self, api: &str) -> PyResult<()> {
+        Ok(self.client.check_served(api)?)
     }
 
     /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker ID, a

@@ -98,7 +98,9 @@ pub(super) fn parse_with(
         pairs.retain(|(earlier, _)| *earlier != key);
         pairs.push((key, value));
     }
-    let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
+    let is_list = |key: &str| known(key).is_some_and(|key| [BOOTSTRAP, CONTROLLERS].contains(&key.name));
+    let servers = pairs.iter().filter(|(key, _)| is_list(key)).map(|(_, v)| shown(v)).find(|list| !list.is_empty());
+    let servers = servers.unwrap_or_default();
     let mut config = Config::parse_with(client, pairs, assignors)?;
     let target = py.import("klamm.logs")?.call_method1("target", (logger, on_error, config.debugs()))?;
     let target = target.cast_into::<LogTarget>()?;
@@ -216,6 +218,7 @@ fn names(clients: &[ClientType]) -> Vec<&'static str> {
 const LOGGER: &str = "logger";
 const ON_ERROR: &str = "error.cb";
 const BOOTSTRAP: &str = "bootstrap.servers";
+const CONTROLLERS: &str = "bootstrap.controllers";
 const PROVIDER: &str = "sasl.oauth.token.provider";
 const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: the client accepts any broker whose \
     certificate comes from the same authority, so an attacker with such a certificate can read and change all data";

@@ -41,7 +41,8 @@ pub(super) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<PyErr> {
     fields.set_item("hint", error.hint())?;
     let kind = error.kind();
-    if let Some(code) = error.code().filter(|code| code.is_error()) {
+    let mismatch = (kind == ErrorKind::WrongEndpoint).then_some(ErrorCode::MISMATCHED_ENDPOINT_TYPE);
+    if let Some(code) = mismatch.or(error.code()).filter(|code| code.is_error()) {
         fields.set_item("code", code.0)?;
         fields.set_item("topic", error.topic())?;
         fields.set_item("partition", error.partition())?;
@@ -57,7 +58,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         return Ok(raised);
     }
     let class = match kind {
-        ErrorKind::Broker => "BrokerError",
+        ErrorKind::Broker | ErrorKind::WrongEndpoint => "BrokerError",
         ErrorKind::Network | ErrorKind::Oversized => "NetworkError",
         ErrorKind::Timeout => "KafkaTimeoutError",
         ErrorKind::Config => "ConfigError",

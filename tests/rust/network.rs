@@ -4,7 +4,9 @@ use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, ErrorCode, api_versions, list_groups, metadata};
 use klamm::engine::sasl::Nonces;
-use klamm::engine::{Action, ConnectionId, Deadline, MetadataDemand, Network, NetworkConfig, Outgoing, Target, Time};
+use klamm::engine::{
+    Action, ConnectionId, Deadline, Endpoints, MetadataDemand, Network, NetworkConfig, Outgoing, Target, Time,
+};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Uuid, Value, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,7 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 pub fn network_config(host: &str, port: u16) -> NetworkConfig {
     NetworkConfig {
         bootstrap: vec![(host.to_owned(), port)],
+        endpoints: Endpoints::Brokers,
         client_id: "test".to_owned(),
         request_timeout: Duration::from_secs(30),
         keep_alive: true,

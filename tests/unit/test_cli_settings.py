@@ -183,3 +183,30 @@ def test_show_names_sources_and_hides_secrets(capsys):
     assert shown["ssl.key.password"] == ("[hidden]", "-X")
     assert "hunter2" not in printed
     assert "geheim" not in printed
+
+
+def test_controllers_replace_the_brokers_of_earlier_layers(monkeypatch):
+    def nodes(line, client=""):
+        config = client_config(parse(line.split()), client)
+        return {name: value for name, value in config.items() if name.startswith("bootstrap")}
+
+    assert nodes("quorum describe") == {"bootstrap.servers": "local:1"}
+    controllers = {"bootstrap.controllers": "c:1"}
+    assert nodes("quorum describe --bootstrap-controllers c:1") == controllers
+    assert nodes("quorum describe --profile prod -X bootstrap.controllers=c:1") == controllers
+    monkeypatch.setenv("KLAMM_BOOTSTRAP_CONTROLLERS", "c:1")
+    assert nodes("quorum describe") == controllers
+    assert nodes("quorum describe -b b:1") == {"bootstrap.servers": "b:1"}
+    assert nodes("quorum describe -X bootstrap.servers=b:1") == {"bootstrap.servers": "b:1"}
+    assert nodes("consume t -b b:1", "consumer") == {"bootstrap.servers": "b:1"}
+    with pytest.raises(UsageError, match=r"KLAMM_BOOTSTRAP_CONTROLLERS has bootstrap\.controllers.*needs brokers"):
+        nodes("consume t", "consumer")
+    monkeypatch.setenv("KLAMM_BOOTSTRAP_SERVERS", "b:1")
+    assert nodes("quorum describe") == {"bootstrap.servers": "b:1", **controllers}
+
+
+def test_brokers_and_controllers_on_one_command_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["quorum", "describe", "-b", "b:1", "--bootstrap-controllers", "c:1"])
+    assert ended.value.code == 2
+    assert "not allowed with" in capsys.readouterr().err

@@ -89,7 +89,8 @@ class Admin(
     results of the items that succeeded.
 
     Args:
-        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys. With
+            `bootstrap_controllers`, the client talks to the controllers of a KRaft cluster instead (Kafka 3.7).
         stats_cb: As for `klamm.Producer`.
         on_error: Function that is called with the error when the client has a problem that it keeps retrying: no broker
             is reachable, or a broker refuses the credentials. It runs in a thread of its own. It is called immediately,
@@ -101,6 +102,7 @@ class Admin(
         ArgumentError: An argument has a wrong type.
         KafkaTimeoutError: Raised by methods if the brokers do not answer in time.
         BrokerError: Raised by methods if a broker refuses a request.
+        UnsupportedEndpointTypeError: Raised by methods that need brokers if the client talks to controllers.
 
     Example:
         with klamm.Admin("localhost:9092") as admin:

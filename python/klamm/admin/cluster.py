@@ -21,7 +21,7 @@ from klamm.admin.calls import (
 )
 from klamm.admin.topics import NO_TOPIC_ID, operations_in
 from klamm.arguments import INT16, INT32, boolean, integer, items_of, list_of, list_of_str, optional_string, string
-from klamm.errors import KafkaError, UnsupportedVersionError
+from klamm.errors import ArgumentError, KafkaError, UnsupportedVersionError
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ CoordinatorType: TypeAlias = Literal["group", "transaction", "share"]
 COORDINATORS = {"group": GROUP, "transaction": TRANSACTION, "share": SHARE}
 UPGRADES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 METADATA_TOPIC = "__cluster_metadata"
+CONTROLLERS = 2
+"""Endpoint type of DescribeCluster."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A broker: its ID, host, port and rack. A fenced broker is registered, but clients do not use it."""
+    """A broker or a controller: its ID, host, port and rack. Clients do not use a fenced broker, which is registered."""
 
     id: int
     host: str
@@ -54,8 +56,9 @@ class ClusterDescription:
 
     Attributes:
         cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
-        controller: Broker ID of the controller, or -1 if it is unknown.
-        brokers: All brokers that are alive, and the fenced ones if they were requested.
+        controller: ID of the controller, or -1 if it is unknown.
+        brokers: All brokers that are alive, and the fenced ones if they were requested. If the client talks to
+            controllers, these are the controllers.
         authorized_operations: Operations that the user may perform on the cluster, if they were requested.
     """
 
@@ -165,13 +168,19 @@ class ClusterCalls(Calls):
             request["includeFencedBrokers"] = True
         if boolean("authorized_operations", operations):
             request["includeClusterAuthorizedOperations"] = True
+        if self._uses_controllers:
+            if fenced:
+                raise ArgumentError(
+                    "controllers do not return fenced brokers", hint="create the client with bootstrap.servers"
+                )
+            request["endpointType"] = CONTROLLERS
         if not request:
             return await self._wait(self._describe_cluster(timeout))
         deadline = self._deadline(timeout)
         try:
             response = await self._ask("DescribeCluster", request, deadline.left())
         except UnsupportedVersionError:
-            if fenced:
+            if fenced or self._uses_controllers:
                 raise
             # Kafka 2.3 to 2.7 return the operations with the metadata.
             metadata = await self._ask("Metadata", {"topics": [], **request}, deadline.left(), versions=(8, 10))
@@ -214,7 +223,7 @@ class ClusterCalls(Calls):
     ) -> dict[int, dict[str, VersionRange]]:
         deadline = self._deadline(timeout)
         wanted = (
-            await self._brokers(deadline.left())
+            [node.id for node in (await self._cluster(False, False, deadline.left())).brokers]
             if brokers is None
             else [integer("one of brokers", broker, 0, INT32) for broker in list_of("brokers", brokers)]
         )
@@ -279,7 +288,7 @@ class Clusters(ClusterCalls):
     def describe_cluster(
         self, timeout: float | None = None, *, fenced: bool = False, authorized_operations: bool = False
     ) -> ClusterDescription:
-        """Return the cluster ID, the controller and the brokers.
+        """Return the cluster ID, the controller and the brokers, or all controllers if the client talks to controllers.
 
         Args:
             timeout: Seconds to wait.
@@ -313,7 +322,7 @@ class Clusters(ClusterCalls):
         """Return the versions of each API that brokers support, by broker ID and name of the API (Kafka 0.10).
 
         Args:
-            brokers: Broker IDs. None is all brokers.
+            brokers: IDs of brokers, or of controllers if the client talks to controllers. None is all of them.
             timeout: Seconds to wait.
 
         Raises:

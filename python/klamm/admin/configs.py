@@ -145,10 +145,10 @@ class ConfigCalls(Calls):
                     {**fields, "resources": [{**_named(each), "configurationKeys": keys} for each in part]},
                     broker,
                 )
-                for broker, part in _by_broker(left_over, None).items()
+                for broker, part in _by_broker(left_over, _reader).items()
             }
             responses = await self._ask_each("DescribeConfigs", requests, left)
-            return _of_resources(left_over, None, responses, "describe configs of", _entries)
+            return _of_resources(left_over, _reader, responses, "describe configs of", _entries)
 
         return collect((await self._repeat(wanted, attempt, timeout)).items())
 
@@ -174,10 +174,10 @@ class ConfigCalls(Calls):
                     },
                     broker,
                 )
-                for broker, part in _by_broker(left_over, "controller").items()
+                for broker, part in _by_broker(left_over, self._changer).items()
             }
             responses = await self._ask_each("IncrementalAlterConfigs", requests, left)
-            return _of_resources(left_over, "controller", responses, "alter configs of", lambda _: None)
+            return _of_resources(left_over, self._changer, responses, "alter configs of", lambda _: None)
 
         collect((await self._repeat(wanted, attempt, timeout)).items())
 
@@ -202,10 +202,10 @@ class ConfigCalls(Calls):
                     },
                     broker,
                 )
-                for broker, part in _by_broker(left_over, "controller").items()
+                for broker, part in _by_broker(left_over, self._changer).items()
             }
             responses = await self._ask_each("AlterConfigs", requests, left)
-            return _of_resources(left_over, "controller", responses, "replace configs of", lambda _: None)
+            return _of_resources(left_over, self._changer, responses, "replace configs of", lambda _: None)
 
         collect((await self._repeat(_checked(given), attempt, timeout)).items())
 
@@ -218,6 +218,11 @@ class ConfigCalls(Calls):
         found = ((each.get("resourceType", KINDS["client-metrics"]), each) for each in response["configResources"])
         known = [ConfigResource(KIND_NAMES[kind], each["resourceName"]) for kind, each in found if kind in KIND_NAMES]  # type: ignore[arg-type]
         return sorted(each for each in known if not wanted or KINDS[each.kind] in wanted)
+
+    def _changer(self, resource: ConfigResource) -> Route:
+        """Return the node that changes a resource. Only the log levels of a node are not stored by the controllers."""
+        route = _broker(resource, "controller")
+        return "controller" if self._uses_controllers and resource.kind != "broker-logger" else route
 
     async def _read_config(self, resource: ConfigResource, timeout: float | None) -> dict[str, ConfigEntry]:
         return (await self._read_configs([resource], timeout))[resource]
@@ -433,10 +438,16 @@ def _broker(resource: ConfigResource, otherwise: Route) -> Route:
     raise ConfigError(f'broker "{resource.name}" is not a number', hint="the name of a broker is its ID")
 
 
-def _by_broker(resources: Iterable[ConfigResource], otherwise: Route) -> dict[Route, list[ConfigResource]]:
+def _reader(resource: ConfigResource) -> Route:
+    return _broker(resource, None)
+
+
+def _by_broker(
+    resources: Iterable[ConfigResource], route: Callable[[ConfigResource], Route]
+) -> dict[Route, list[ConfigResource]]:
     parts: dict[Route, list[ConfigResource]] = {}
     for each in resources:
-        parts.setdefault(_broker(each, otherwise), []).append(each)
+        parts.setdefault(route(each), []).append(each)
     return parts
 
 
@@ -459,7 +470,7 @@ def _plain_changes(changes: Mapping[str, str | bool | float | None]) -> list[Con
 
 def _of_resources(
     resources: Iterable[ConfigResource],
-    otherwise: Route,
+    route: Callable[[ConfigResource], Route],
     responses: Mapping[Route, Fields | KafkaError],
     tried: str,
     read: Callable[[Fields], V],
@@ -467,7 +478,7 @@ def _of_resources(
     """Return the result of each resource in responses of brokers."""
     results: dict[ConfigResource, V | KafkaError] = {}
     for resource in resources:
-        response = responses[_broker(resource, otherwise)]
+        response = responses[route(resource)]
         if isinstance(response, KafkaError):
             results[resource] = response
             continue

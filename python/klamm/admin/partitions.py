@@ -119,6 +119,8 @@ class PartitionCalls(Calls):
         kind = choice("election", election, ELECTIONS)
         deadline = self._deadline(timeout)
         wanted = None if partitions is None else plain(partitions)
+        if boolean("wait", wait):
+            self._check_served("Metadata")
         if wanted == []:
             return {}
         topics = None if wanted is None else [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(wanted)]
@@ -130,7 +132,7 @@ class PartitionCalls(Calls):
             TopicPartition(topic, part["partitionId"]): _elected(topic, part)
             for topic, part in partitions_of(response["replicaElectionResults"], "topic", "partitionResult")
         }
-        if boolean("wait", wait):
+        if wait:
             await self._until_led([tp for tp, result in results.items() if result is True], kind, deadline)
         return collect(results.items())
 

@@ -46,7 +46,7 @@ from klamm.cli import (
 )
 from klamm.cli.options import Parser
 from klamm.cli.output import CommandError, Output, is_usage, print_error
-from klamm.cli.settings import effective
+from klamm.cli.settings import BROKERS, CONTROLLERS, effective
 from klamm.cli.watch import watching
 from klamm.errors import KafkaError
 
@@ -132,7 +132,10 @@ def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
     """Return a context in which a failure to reach the brokers is printed early, for commands that connect to brokers."""
     if "target" in args:  # of mirror, which has two clusters
         return watching(args.target.bootstrap)
-    return watching(effective(args)["bootstrap.servers"].value) if "profile" in args else nullcontext()
+    if "profile" not in args:
+        return nullcontext()
+    found = effective(args)
+    return watching(found[CONTROLLERS if CONTROLLERS in found else BROKERS].value)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

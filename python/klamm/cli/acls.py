@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
         metavar="TYPE",
         help="literal, prefixed, match (every rule that applies to the name) or any (default: any)",
     )
-    add_common(part, list_rules, "print one JSON object, with the rules")
+    add_common(part, list_rules, "print one JSON object, with the rules", controllers=True)
 
     for name, run, text in (("add", create, "Add rules"), ("remove", remove, "Remove rules")):
         part = parts.add_parser(
@@ -77,7 +77,7 @@ def add(commands: Commands) -> None:
         )
         add_confirmation(part)
         participle = "added" if name == "add" else "removed"
-        add_common(part, run, f"print one JSON object, with the {participle} rules")
+        add_common(part, run, f"print one JSON object, with the {participle} rules", controllers=True)
 
 
 def add_resources(part: argparse.ArgumentParser) -> None:

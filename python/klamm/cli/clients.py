@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from klamm.cli.settings import defaults
+from klamm.cli.settings import BROKERS, CONTROLLERS, defaults, known_names
 from klamm.config import options
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ def client_config(args: argparse.Namespace, client: str = "", /, **settings: str
     """
     config = defaults(args, client)
     config.update({name.replace("_", "."): value for name, value in settings.items() if value is not None})
+    given = {known_names().get(name, name) for name, _ in args.config}
+    if CONTROLLERS in given:
+        config.pop(BROKERS, None)
+    if BROKERS in given:
+        config.pop(CONTROLLERS, None)
     config.update(args.config)
     return config
 

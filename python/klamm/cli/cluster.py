@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, natural, naturals
+from klamm.cli.settings import CONTROLLERS
 from klamm.cli.values import as_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--fenced", action="store_true", help="also print brokers that are registered, but not in use (Kafka 4.0)"
     )
-    add_common(part, describe, "print one JSON object, with cluster_id, controller, brokers and topics")
+    add_common(
+        part, describe, "print one JSON object, with cluster_id, controller, brokers and topics", controllers=True
+    )
 
     part = parts.add_parser(
         "api-versions",
@@ -43,7 +46,7 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--broker", dest="brokers", metavar="ID,ID", type=naturals, help="ask these brokers (default: all)"
     )
-    add_common(part, api_versions, "print one JSON object, with the brokers and their APIs")
+    add_common(part, api_versions, "print one JSON object, with the brokers and their APIs", controllers=True)
 
     part = parts.add_parser(
         "coordinators",
@@ -69,14 +72,17 @@ def add(commands: Commands) -> None:
     which.add_argument("--broker", metavar="ID", type=natural, help="forget this broker (Kafka 3.7)")
     which.add_argument("--controller", metavar="ID", type=natural, help="forget this controller (Kafka 4.4)")
     add_confirmation(part)
-    add_common(part, unregister, "print one JSON object, with the node")
+    add_common(part, unregister, "print one JSON object, with the node", controllers=True)
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:
     """Print brokers and topics."""
-    with klamm.Admin(admin_config(args)) as admin:
+    config = admin_config(args)
+    controllers = CONTROLLERS in config
+    with klamm.Admin(config) as admin:
         cluster = admin.describe_cluster(fenced=args.fenced)
-        names = admin.list_topics(internal=True)
+        # Controllers do not tell the topics.
+        names = [] if controllers else admin.list_topics(internal=True)
         topics = admin.describe_topics(names) if names else {}
     listed = [
         {
@@ -90,20 +96,22 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     ]
     if output.json:
         cells = {"cluster_id": cluster.cluster_id, "controller": cluster.controller}
-        output.result(
-            {**cells, "brokers": as_json(sorted(cluster.brokers, key=lambda node: node.id)), "topics": listed}
-        )
+        nodes = as_json(sorted(cluster.brokers, key=lambda node: node.id))
+        output.result({**cells, **({"controllers": nodes} if controllers else {"brokers": nodes, "topics": listed})})
         return 0
-    output.say(f"cluster {cluster.cluster_id or '-'}, {len(cluster.brokers)} brokers, {len(listed)} topics")
+    kind = "controller" if controllers else "broker"
+    count = "" if controllers else f", {len(listed)} topics"
+    output.say(f"cluster {cluster.cluster_id or '-'}, {len(cluster.brokers)} {kind}s{count}")
+    active = "active" if controllers else "controller"
     output.table(
-        ("broker", "host", "port", "rack", "state"),
+        (kind, "host", "port", "rack", "state"),
         [
             (
                 str(node.id),
                 node.host,
                 str(node.port),
                 node.rack,
-                "fenced" if node.is_fenced else "controller" if node.id == cluster.controller else "alive",
+                "fenced" if node.is_fenced else active if node.id == cluster.controller else "alive",
             )
             for node in sorted(cluster.brokers, key=lambda node: node.id)
         ],

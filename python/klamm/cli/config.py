@@ -11,7 +11,7 @@ import klamm
 from klamm.cli.clients import client_config
 from klamm.cli.options import add_common
 from klamm.cli.output import print_error
-from klamm.cli.settings import config_path, effective, read_profiles
+from klamm.cli.settings import BROKERS, CONTROLLERS, config_path, effective, read_profiles
 from klamm.cli.watch import split_address
 from klamm.errors import AuthenticationError, BrokerError, KafkaError, NetworkError
 
@@ -42,14 +42,14 @@ def add(commands: Commands) -> None:
         description="Resolve the addresses, connect, encrypt, authenticate, read the metadata, and reach each broker. "
         "Print each step. The exit code is 1 if a step fails.",
     )
-    add_common(part, check, "print one JSON object, with ok and the steps")
+    add_common(part, check, "print one JSON object, with ok and the steps", controllers=True)
 
     part = parts.add_parser(
         "show",
         help="print the options and where they come from",
         description="Print the client options that commands use, and where each comes from. Secret values are hidden.",
     )
-    add_common(part, show, "print one JSON object, with the options and the profiles")
+    add_common(part, show, "print one JSON object, with the options and the profiles", controllers=True)
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,9 @@ def check(args: argparse.Namespace, output: Output) -> int:
         if not output.json:
             output.say(f"{'ok    ' if step.ok else 'FAILED'}  {step.name:<12}  {step.target}  {step.detail}".rstrip())
 
+    nodes = config.get(CONTROLLERS) or config[BROKERS]
     with klamm.Admin(config) as admin:  # an invalid option is an error before anything is tried
-        reached = [try_address(each.strip(), done) for each in config["bootstrap.servers"].split(",")]
+        reached = [try_address(each.strip(), done) for each in nodes.split(",")]
         if any(reached):
             failure = try_cluster(admin, config, done)
     ok = all(step.ok for step in steps if step.name not in ("resolve", "connect")) and any(reached)

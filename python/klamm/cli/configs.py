@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
     add_resource(part, "*")
     part.add_argument("--all", action="store_true", help="also print settings with default values")
     part.add_argument("--docs", action="store_true", help="also print the description of each setting (Kafka 2.6)")
-    add_common(part, describe, "print one JSON object, with the resources and their settings")
+    add_common(part, describe, "print one JSON object, with the resources and their settings", controllers=True)
 
     part = parts.add_parser(
         "alter",
@@ -59,7 +59,7 @@ def add(commands: Commands) -> None:
     )
     part.add_argument("--replace-all", action="store_true", help="reset all settings that are not set by --set")
     add_confirmation(part)
-    add_common(part, alter, "print one JSON object, with the altered resources")
+    add_common(part, alter, "print one JSON object, with the altered resources", controllers=True)
 
     part = parts.add_parser(
         "list",

@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
         help="print features",
         description="Print the versions that the cluster uses, and those that it supports.",
     )
-    add_common(part, describe, "print one JSON object, with epoch and features")
+    add_common(part, describe, "print one JSON object, with epoch and features", controllers=True)
 
     for name, text in (
         ("upgrade", "Use newer versions of features."),
@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
             part.add_argument("--unsafe", action="store_true", help="accept that the downgrade loses metadata")
         add_confirmation(part)
         part.set_defaults(direction=name)
-        add_common(part, change, "print one JSON object, with the features")
+        add_common(part, change, "print one JSON object, with the features", controllers=True)
 
 
 def feature(text: str) -> tuple[str, int]:

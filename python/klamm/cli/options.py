@@ -75,22 +75,29 @@ def near(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean {found[0]}?" if found else None
 
 
-def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
-    """Add the connection and `--json` to an action, and set its function."""
-    add_connection(parser)
+def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str, *, controllers: bool = False) -> None:
+    """Add the connection and `--json` to an action, and set its function. Controllers serve some actions as well."""
+    add_connection(parser, controllers=controllers)
     add_json(parser, json_text)
     parser.set_defaults(run=run)
 
 
-def add_connection(parser: argparse.ArgumentParser) -> None:
+def add_connection(parser: argparse.ArgumentParser, *, controllers: bool = False) -> None:
     """Add `--bootstrap`, and the options for all other settings of clients."""
     group = parser.add_argument_group("connection")
-    group.add_argument(
+    nodes = group.add_mutually_exclusive_group() if controllers else group
+    nodes.add_argument(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
         help="connect to these brokers, separated by commas (default: from the profile, or localhost:9092)",
     )
+    if controllers:
+        nodes.add_argument(
+            "--bootstrap-controllers",
+            metavar="HOST:PORT",
+            help="connect to these controllers of a KRaft cluster instead, separated by commas (Kafka 3.7)",
+        )
     group.add_argument(
         "--profile",
         metavar="NAME",
@@ -184,7 +191,7 @@ def encoded(text: str) -> bytes:
 
 ALONE = ("-h", "--help", "--version")
 """Options that need no command."""
-VALUED = ("-b", "--bootstrap", "-X", "-F", "--config-file", "--profile")
+VALUED = ("-b", "--bootstrap", "--bootstrap-controllers", "-X", "-F", "--config-file", "--profile")
 """Options of all commands that take a value. The next word is then the value, not a command."""
 UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 DURATION = re.compile(

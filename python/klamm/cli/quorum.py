@@ -34,6 +34,7 @@ def add(commands: Commands) -> None:
         part,
         describe,
         "print one JSON object, with leader, leader_epoch, high_watermark, voters, observers and controllers",
+        controllers=True,
     )
 
     for name, run, text in (
@@ -56,7 +57,7 @@ def add(commands: Commands) -> None:
                 help="listener of the controller, such as CONTROLLER://host:9093; may be repeated",
             )
         add_confirmation(part)
-        add_common(part, run, "print one JSON object, with the voter")
+        add_common(part, run, "print one JSON object, with the voter", controllers=True)
 
 
 def endpoint(text: str) -> RaftEndpoint:

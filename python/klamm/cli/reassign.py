@@ -19,6 +19,7 @@ from klamm.admin import ConfigChange, ConfigOperation, ConfigResource, Replica
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, naturals, positive
 from klamm.cli.output import CommandError
+from klamm.cli.settings import CONTROLLERS
 from klamm.cli.values import add_partitions, expand, words
 from klamm.errors import CombinedError, ReplicaNotAvailableError
 
@@ -95,7 +96,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "list", help="print moves that are not finished", description="Print the moves that are not finished."
     )
-    add_common(part, list_moves, "print one JSON object, with the partitions")
+    add_common(part, list_moves, "print one JSON object, with the partitions", controllers=True)
 
     part = parts.add_parser(
         "cancel",
@@ -111,7 +112,7 @@ def add(commands: Commands) -> None:
     )
     part.add_argument("--keep-throttle", action="store_true", help="do not remove the throttle")
     add_confirmation(part)
-    add_common(part, cancel, "print one JSON object, with the partitions")
+    add_common(part, cancel, "print one JSON object, with the partitions", controllers=True)
 
 
 class PlanFile:
@@ -283,16 +284,17 @@ def throttle(admin: klamm.Admin, before: Plan, after: Plan, rate: int | None, di
     admin.incremental_alter_configs(changes)
 
 
-def remove_throttle(admin: klamm.Admin, plan: Plan) -> None:
-    """Remove the limits of the topics of a plan, and of all brokers."""
+def remove_throttle(admin: klamm.Admin, plan: Plan, brokers: Iterable[int] | None = None) -> None:
+    """Remove the limits of the topics of a plan, and of some or all brokers."""
 
     def resets(*names: str) -> list[ConfigChange]:
         return [ConfigChange(name, None, ConfigOperation.DELETE) for name in names]
 
     topics = {ConfigResource("topic", topic): resets(*THROTTLED) for topic in {tp.topic for tp in plan}}
-    nodes = admin.describe_cluster().brokers
+    if brokers is None:
+        brokers = [node.id for node in admin.describe_cluster().brokers]
     admin.incremental_alter_configs(
-        topics | {ConfigResource("broker", str(node.id)): resets(*RATES, LOG_DIR_RATE) for node in nodes}
+        topics | {ConfigResource("broker", str(broker)): resets(*RATES, LOG_DIR_RATE) for broker in brokers}
     )
 
 
@@ -345,7 +347,8 @@ def list_moves(args: argparse.Namespace, output: Output) -> int:
 
 def cancel(args: argparse.Namespace, output: Output) -> int:
     """Cancel moves."""
-    with klamm.Admin(admin_config(args)) as admin:
+    config = admin_config(args)
+    with klamm.Admin(config) as admin:
         wanted: Plan | None = args.plan.replicas if args.plan else None
         moving = admin.list_partition_reassignments(wanted)
         if not moving:
@@ -354,7 +357,10 @@ def cancel(args: argparse.Namespace, output: Output) -> int:
             return 0
         admin.alter_partition_reassignments(dict.fromkeys(moving))
         if not args.keep_throttle:
-            remove_throttle(admin, {tp: each.replicas for tp, each in moving.items()})
+            plan = {tp: each.replicas for tp, each in moving.items()}
+            # Controllers do not tell which brokers there are.
+            own = {broker for replicas in plan.values() for broker in replicas} if CONTROLLERS in config else None
+            remove_throttle(admin, plan, own)
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(moving)]
     if output.json:
         output.result({"cancelled": listed})

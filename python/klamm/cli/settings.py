@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ALL_CLIENTS = frozenset({"producer", "consumer", "share consumer", "admin"})
 ENVIRONMENT = "KLAMM_"
 DEFAULT_BOOTSTRAP = "localhost:9092"
+BROKERS = "bootstrap.servers"
+CONTROLLERS = "bootstrap.controllers"
 GROUP_KEYS = {"group.id", "group.instance.id"}
 """Keys that only `--group` sets. Otherwise a command could commit for a group that the user did not name."""
 
@@ -62,34 +64,53 @@ def layers(args: argparse.Namespace) -> Iterator[Setting]:
     for path in args.config_file:
         yield from read_file(Path(path))
     if args.bootstrap is not None:
-        yield Setting("bootstrap.servers", args.bootstrap, "--bootstrap")
+        yield Setting(BROKERS, args.bootstrap, "--bootstrap")
+    controllers = getattr(args, "bootstrap_controllers", None)
+    if controllers is not None:
+        yield Setting(CONTROLLERS, controllers, "--bootstrap-controllers")
 
 
 def effective(args: argparse.Namespace) -> dict[str, Setting]:
     """Return the options of all layers by Kafka's name, with where each comes from."""
-    found = {"bootstrap.servers": Setting("bootstrap.servers", DEFAULT_BOOTSTRAP, "default")}
+    found = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
     for each in layers(args):
-        found[known_names().get(each.name, each.name)] = each
+        add(found, known_names().get(each.name, each.name), each)
     for name, value in args.config:
-        found[known_names().get(name, name)] = Setting(name, value, "-X")
+        add(found, known_names().get(name, name), Setting(name, value, "-X"))
     return found
+
+
+def add(found: dict[str, Setting], name: str, setting: Setting) -> None:
+    """Add an option. Brokers and controllers to connect to replace each other, unless one layer has both."""
+    other = {BROKERS: CONTROLLERS, CONTROLLERS: BROKERS}.get(name, "")
+    if other in found and layer(found[other]) != layer(setting):
+        del found[other]
+    found[name] = setting
+
+
+def layer(setting: Setting) -> str:
+    """Return the name of the layer of an option. All environment variables are one layer."""
+    return "$" if setting.source.startswith("$") else setting.source
 
 
 def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
     """Return the options of all layers but `-X` that a client has.
 
-    Without a client, return the options that every client has.
+    Without a client, return the options that every client has, and `bootstrap.controllers`.
     """
     has = {option.name: frozenset(option.clients) for option in options()}
     wanted = frozenset({client}) if client else ALL_CLIENTS
-    found = {"bootstrap.servers": DEFAULT_BOOTSTRAP}
+    found = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
     for each in layers(args):
         name = known_names().get(each.name)
         if name is None:
             unknown(each)
-        elif name not in GROUP_KEYS and wanted <= has[name]:
-            found[name] = each.value
-    return found
+        elif name == CONTROLLERS or (name not in GROUP_KEYS and wanted <= has[name]):
+            add(found, name, each)
+    controllers = found.pop(CONTROLLERS, None) if client else None
+    if controllers is not None and BROKERS not in found:
+        raise UsageError(f"{controllers.source} has {CONTROLLERS}, but this command needs brokers", "pass --bootstrap")
+    return {name: each.value for name, each in found.items()}
 
 
 def known_names() -> dict[str, str]:

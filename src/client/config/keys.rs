@@ -121,6 +121,10 @@ keys! {
     "bootstrap.servers" or "metadata.broker.list": Kind::List, "", ALL,
         "The brokers that the client connects to first, as `host:port`. The client learns the other brokers from \
          them. The default port is 9092.";
+    "bootstrap.controllers": Kind::List, "", &[ClientType::Admin],
+        "The controllers of a KRaft cluster (Kafka 3.7) that the client connects to, instead of brokers. It serves \
+         calls about the metadata quorum, features, configurations, ACLs and reassignments. Not together with \
+         `bootstrap.servers`.";
     "client.id": Kind::Text, "klamm", ALL,
         "The name of the client in the brokers' logs, metrics and quotas.";
     "logger": Kind::Logger, "", ALL,

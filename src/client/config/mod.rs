@@ -15,7 +15,6 @@ pub use values::Value;
 use super::Error;
 use crate::api::Release;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
-use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
 use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
@@ -23,6 +22,7 @@ use crate::engine::sasl::Nonces;
 use crate::engine::share::ShareConfig;
 use crate::engine::telemetry::TelemetryConfig;
 use crate::engine::version_probe::SAYS_VERSIONS;
+use crate::engine::{Endpoints, NetworkConfig};
 use crate::frame::DEFAULT_MAX_FRAME;
 use crate::logging::flight::Flight;
 use crate::logging::{Levels, LogIdentity, Sink};
@@ -131,15 +131,31 @@ impl Config {
         self.values.size("max.poll.records")
     }
 
-    fn bootstrap(&self) -> Result<Vec<(String, u16)>, Error> {
-        let Some(Value::List(servers)) = self.values.get("bootstrap.servers") else {
-            return Err(invalid(
-                "bootstrap.servers is missing".to_owned(),
-                "set at least one broker as host:port".to_owned(),
-            ));
+    /// Returns the type of the nodes that the client connects to first, and their addresses.
+    fn bootstrap(&self) -> Result<(Endpoints, Vec<(String, u16)>), Error> {
+        let lists = [Endpoints::Brokers, Endpoints::Controllers].map(|endpoints| {
+            let Some(Value::List(list)) = self.values.get(endpoints.key()) else { return None };
+            Some((endpoints, list))
+        });
+        let (endpoints, servers) = match lists {
+            [Some((brokers, servers)), Some((controllers, list))] if !servers.is_empty() && !list.is_empty() => {
+                return Err(invalid(
+                    format!("{} and {} cannot both be set", brokers.key(), controllers.key()),
+                    "leave out bootstrap.controllers, unless no broker can be reached".to_owned(),
+                ));
+            }
+            [_, Some(controllers)] if !controllers.1.is_empty() => controllers,
+            [Some(brokers), _] => brokers,
+            [None, _] => {
+                return Err(invalid(
+                    "bootstrap.servers is missing".to_owned(),
+                    "set at least one broker as host:port".to_owned(),
+                ));
+            }
         };
+        let key = endpoints.key();
         let protocol = self.values.optional("security.protocol").filter(|_| self.values.is_set("security.protocol"));
-        let parse = |server: &String| parse_address("bootstrap.servers", server, protocol.as_deref());
+        let parse = |server: &String| parse_address(key, server, protocol.as_deref());
         let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
             return Err(invalid(
@@ -147,7 +163,7 @@ impl Config {
                 "set at least one broker as host:port".to_owned(),
             ));
         }
-        Ok(addresses)
+        Ok((endpoints, addresses))
     }
 
     /// Returns whether a broker may show a certificate for another host name.
@@ -192,8 +208,10 @@ impl Config {
     }
 
     pub(super) fn network(&self) -> Result<NetworkConfig, Error> {
+        let (endpoints, bootstrap) = self.bootstrap()?;
         Ok(NetworkConfig {
-            bootstrap: self.bootstrap()?,
+            bootstrap,
+            endpoints,
             client_id: self.values.text("client.id"),
             request_timeout: self.values.ms("request.timeout.ms"),
             keep_alive: self.values.bool("socket.keepalive.enable"),

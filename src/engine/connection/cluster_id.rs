@@ -17,8 +17,7 @@ impl<T> Connection<T> {
 
     /// Starts to verify the cluster once. Returns whether requests have to wait for that.
     pub(super) fn verifies_cluster(&mut self, deadline: Time) -> bool {
-        let newest =
-            self.versions.get(&metadata::API.key).map_or(-1, |(_, high)| (*high).min(metadata::API.max_stable));
+        let newest = self.newest(&metadata::API).min(metadata::API.max_stable);
         if self.is_proved || self.cluster.is_none() || newest < TELLS_CLUSTER {
             return false;
         }

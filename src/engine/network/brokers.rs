@@ -21,7 +21,8 @@ impl Network {
         self.metadata_in_flight = false;
         let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
             && !self.config.allow_auto_topic_creation;
-        match result.and_then(Reply::decode) {
+        let endpoints = self.config.endpoints;
+        match result.and_then(|reply| endpoints.read(reply)) {
             Ok(metadata::Response { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, .. }) => {
                 self.ask_again(now, all, ids);
                 self.begin_at_bootstrap(now);
@@ -97,8 +98,13 @@ impl Network {
             return;
         };
         self.actions.push_back(Action::Close(*connection));
+        if error.kind() == ErrorKind::WrongEndpoint {
+            return self.lose(now, id, error);
+        }
         let why = Error::new(ErrorKind::Network, format!("metadata request failed: {}", error.message()));
-        self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
+        let endpoints = self.config.endpoints;
+        let hint = || format!("{} must name {}s", endpoints.key(), endpoints.node());
+        self.lose(now, id, &why.with_hint(error.hint().map_or_else(hint, str::to_owned)));
     }
 
     /// Adds missing peers, and drops those whose broker has another address now.
@@ -162,7 +168,7 @@ impl Network {
         self.metadata_in_flight = false;
     }
 
-    fn hang_up(&mut self, now: Time, id: PeerId, error: &Error) {
+    pub(super) fn hang_up(&mut self, now: Time, id: PeerId, error: &Error) {
         if let Some(Peer { link: Link::Connecting(c, _) | Link::Up(c, _), .. }) = self.peers.get(&id) {
             self.actions.push_back(Action::Close(*c));
         }

@@ -1,7 +1,7 @@
 //! Log lines about connections, leaders and missing topics.
 
 use super::peer::{Peer, PeerId};
-use super::{Link, Network};
+use super::{Endpoints, Link, Network};
 use crate::api::ErrorCode;
 use crate::engine::reminder::Reminder;
 use crate::engine::sasl::Credentials;
@@ -15,53 +15,53 @@ const MAY_BE_NEW: Duration = Duration::from_millis(400);
 /// The most leader changes that one line names.
 const MOST_NAMED: usize = 10;
 
-impl PeerId {
-    /// Returns what the connection is for.
-    fn shown(self) -> String {
-        match self {
-            Self::Broker(node) => format!("broker {node}"),
-            Self::Bootstrap(_) => "a broker of bootstrap.servers".to_owned(),
-            Self::Fetch(node) => format!("broker {node} for fetches"),
-            Self::Group(node) => format!("broker {node} for group membership"),
+impl Endpoints {
+    /// Returns what a connection is for.
+    fn shown(self, id: PeerId) -> String {
+        match id {
+            PeerId::Broker(node) => format!("{} {node}", self.node()),
+            PeerId::Bootstrap(_) => format!("a {} of {}", self.node(), self.key()),
+            PeerId::Fetch(node) => format!("broker {node} for fetches"),
+            PeerId::Group(node) => format!("broker {node} for group membership"),
         }
     }
-}
 
-impl Network {
     /// Logs a new connection, once.
-    pub(super) fn log_ready(peer: &mut Peer, id: PeerId, credentials: Option<&Credentials>) {
+    pub(super) fn log_ready(self, peer: &mut Peer, id: PeerId, credentials: Option<&Credentials>) {
         if std::mem::replace(&mut peer.attempt.is_announced, true) {
             return;
         }
         let how = credentials.map_or_else(String::new, |c| format!(", authenticated with {}", c.mechanism()));
-        event!(Info, Network, Place::broker(&peer.address()), "connected to {}{how}", id.shown());
+        event!(Info, Network, Place::broker(&peer.address()), "connected to {}{how}", self.shown(id));
     }
 
     /// Logs the end of a connection or of an attempt. Attempts in a row that fail are logged once, and then at level debug.
-    pub(super) fn log_end(peer: &mut Peer, id: PeerId, error: &Error) {
+    pub(super) fn log_end(self, peer: &mut Peer, id: PeerId, error: &Error) {
         let address = peer.address();
         let place = Place::broker(&address);
         let was_connected = std::mem::take(&mut peer.attempt.is_announced);
         let (what, advice) = (error.message(), error.advice());
         if matches!(error.kind(), ErrorKind::Authentication | ErrorKind::NoToken) {
-            event!(Warn, Auth, place, "authentication with {} failed: {what}{advice}", id.shown());
+            event!(Warn, Auth, place, "authentication with {} failed: {what}{advice}", self.shown(id));
         } else if error.is_refusal() {
-            event!(Warn, Network, place, "refused {}: {what}{advice}", id.shown());
+            event!(Warn, Network, place, "refused {}: {what}{advice}", self.shown(id));
         } else if was_connected {
-            event!(Info, Network, place, "lost the connection to {}: {what}{advice}", id.shown());
+            event!(Info, Network, place, "lost the connection to {}: {what}{advice}", self.shown(id));
         } else if peer.error.is_none() {
-            event!(Info, Network, place, "cannot reach {}: {what}{advice}", id.shown());
+            event!(Info, Network, place, "cannot reach {}: {what}{advice}", self.shown(id));
         } else {
-            event!(Debug, Network, place, "still cannot reach {}: {what}", id.shown());
+            event!(Debug, Network, place, "still cannot reach {}: {what}", self.shown(id));
         }
     }
 
     /// Logs the close of an idle connection.
-    pub(super) fn log_idle(peer: &mut Peer, id: PeerId) {
+    pub(super) fn log_idle(self, peer: &mut Peer, id: PeerId) {
         peer.attempt.is_announced = false;
-        event!(Info, Network, Place::broker(&peer.address()), "closed the idle connection to {}", id.shown());
+        event!(Info, Network, Place::broker(&peer.address()), "closed the idle connection to {}", self.shown(id));
     }
+}
 
+impl Network {
     /// Logs what differs in new metadata: leaders that changed, and topics with an error.
     pub(super) fn log_cluster(&mut self, now: Time, cluster: &Cluster) {
         log_leaders(&self.cluster, cluster);

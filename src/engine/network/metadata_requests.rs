@@ -4,7 +4,6 @@ use super::Network;
 use super::events::log_leaders;
 use super::peer::PeerToken;
 use crate::api::metadata;
-use crate::engine::cluster::AskMetadata;
 use crate::engine::{Cluster, Deadline, MetadataDemand, Time, earliest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -112,6 +111,7 @@ impl Network {
             ..Default::default()
         };
         let deadline = Deadline::ToAnswer(now + self.config.request_timeout);
-        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, PeerToken::Metadata { all, ids });
+        let call = self.config.endpoints.request(request);
+        self.send(now, id, call, i16::MAX, deadline, PeerToken::Metadata { all, ids });
     }
 }

@@ -11,11 +11,12 @@ impl NetworkConfig {
     /// Returns the error for a call that times out before any broker has responded or failed.
     pub fn no_response_yet(&self) -> Error {
         let list: Vec<String> = self.bootstrap.iter().map(|(host, port)| address(host, *port)).collect();
+        let node = self.endpoints.node();
         Error::new(
             ErrorKind::Timeout,
-            format!("no broker of bootstrap.servers has responded yet ({})", list.join(", ")),
+            format!("no {node} of {} has responded yet ({})", self.endpoints.key(), list.join(", ")),
         )
-        .with_hint("check that the brokers run, and that these addresses are right and reachable")
+        .with_hint(format!("check that the {node}s run, and that these addresses are right and reachable"))
     }
 }
 
@@ -172,7 +173,11 @@ impl Network {
         }
         let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();
         errors.dedup_by_key(|e| e.to_string());
-        let Some(first) = errors.iter().find(|e| e.is_refusal()).or(errors.first()) else { return };
+        // A node of the right type may be up again soon.
+        let other = errors.iter().filter(|e| e.kind() != ErrorKind::WrongEndpoint);
+        let first = other.clone().find(|e| e.is_refusal()).or(other.clone().next()).or(errors.first());
+        let Some(first) = first else { return };
+        let node = self.config.endpoints.node();
         // Brokers of a cluster mostly fail with the same error.
         let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
         for error in &errors {
@@ -185,14 +190,14 @@ impl Network {
         }
         let error = match &list[..] {
             [(why, brokers)] => {
-                let error = Error::new(first.kind(), format!("no broker can be reached: {why}"));
-                let node = first.node().filter(|_| brokers.len() == 1).unwrap_or(-1);
-                error.from_broker(brokers.join(", ")).of_node(node)
+                let error = Error::new(first.kind(), format!("no {node} can be reached: {why}"));
+                let id = first.node().filter(|_| brokers.len() == 1).unwrap_or(-1);
+                error.from_broker(brokers.join(", ")).of_node(id)
             }
             _ => {
                 let each = list.iter().map(|(why, brokers)| format!("{why} ({})", brokers.join(", ")));
                 let each: Vec<String> = each.collect();
-                Error::new(first.kind(), format!("no broker can be reached: {}", each.join(", ")))
+                Error::new(first.kind(), format!("no {node} can be reached: {}", each.join(", ")))
             }
         };
         self.unreachable = Some(match first.hint() {

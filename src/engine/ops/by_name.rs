@@ -28,7 +28,7 @@ impl Route {
     /// broker by its ID, so that the partitions of other leaders are for the caller.
     fn moved(&self) -> &'static [ErrorCode] {
         match self {
-            Self::Controller => &[ErrorCode::NOT_CONTROLLER],
+            Self::Controller => &[ErrorCode::NOT_CONTROLLER, ErrorCode::NOT_LEADER_OR_FOLLOWER],
             Self::Any | Self::Broker(_) => {
                 &[ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS]
             }

@@ -1,0 +1,121 @@
+//! The two types of nodes that a client may talk to: brokers, or the controllers of a KRaft cluster (KIP-919).
+//!
+//! Controllers do not serve Metadata. The client learns them from DescribeCluster, and sends every request to the active
+//! controller that does not name another one. A node of the wrong type refuses the client.
+
+use super::Network;
+use super::peer::{Link, Peer, PeerId};
+use crate::api::{ErrorCode, describe_cluster, metadata};
+use crate::engine::call::AtLeast;
+use crate::engine::cluster::AskMetadata;
+use crate::engine::{Call, Error, ErrorKind, Reply, Target};
+
+/// The type of the nodes of a bootstrap list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoints {
+    /// Brokers.
+    Brokers,
+    /// Controllers of a KRaft cluster.
+    Controllers,
+}
+
+/// The first version of DescribeCluster that can ask for controllers (Kafka 3.7).
+const HAS_CONTROLLERS: i16 = 1;
+
+impl Endpoints {
+    /// Returns the key of the bootstrap list.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Brokers => "bootstrap.servers",
+            Self::Controllers => "bootstrap.controllers",
+        }
+    }
+
+    /// Returns the name of a node.
+    pub fn node(self) -> &'static str {
+        match self {
+            Self::Brokers => "broker",
+            Self::Controllers => "controller",
+        }
+    }
+
+    /// Returns the request for the nodes of the cluster, and for topics if there are brokers.
+    pub(super) fn request(self, topics: metadata::Request) -> Box<dyn Call> {
+        match self {
+            Self::Brokers => Box::new(AskMetadata(topics)),
+            Self::Controllers => {
+                let endpoint_type = describe_cluster::CONTROLLERS;
+                let request = describe_cluster::Request { endpoint_type, ..Default::default() };
+                Box::new(AtLeast(request, HAS_CONTROLLERS))
+            }
+        }
+    }
+
+    /// Reads the response to that request.
+    pub(super) fn read(self, reply: Reply) -> Result<metadata::Response, Error> {
+        if self == Self::Brokers {
+            return reply.decode();
+        }
+        let response: describe_cluster::Response = reply.decode()?;
+        match response.error_code {
+            ErrorCode::MISMATCHED_ENDPOINT_TYPE => return Err(self.mismatch("the address belongs to a broker")),
+            code => code.check().map_err(|code| Error::refused(code, "DescribeCluster"))?,
+        }
+        let node = |b: describe_cluster::Broker| metadata::Broker {
+            node_id: b.broker_id,
+            host: b.host,
+            port: b.port,
+            rack: b.rack,
+        };
+        Ok(metadata::Response {
+            brokers: response.brokers.into_iter().map(node).collect(),
+            cluster_id: Some(response.cluster_id),
+            controller_id: response.controller_id,
+            ..Default::default()
+        })
+    }
+
+    fn mismatch(self, what: &str) -> Error {
+        Error::new(ErrorKind::WrongEndpoint, what).with_hint(match self {
+            Self::Brokers => {
+                "bootstrap.servers must name brokers; klamm.Admin reaches controllers with bootstrap.controllers"
+            }
+            Self::Controllers => {
+                "bootstrap.controllers must name the listeners of controllers; use bootstrap.servers for brokers"
+            }
+        })
+    }
+}
+
+impl Network {
+    /// Returns the error for a node that does not serve the request for the nodes of the cluster.
+    pub(super) fn wrong_endpoint(&self, id: PeerId) -> Option<Error> {
+        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return None };
+        let endpoints = self.config.endpoints;
+        let (api, oldest, what) = match endpoints {
+            Endpoints::Brokers => (&metadata::API, 0, "the address belongs to a controller"),
+            Endpoints::Controllers => {
+                let what = "the address does not belong to a controller of Kafka 3.7 or later";
+                (&describe_cluster::API, HAS_CONTROLLERS, what)
+            }
+        };
+        (c.newest(api) < oldest).then(|| endpoints.mismatch(what))
+    }
+
+    /// Returns the node for a request: the active controller, unless the request names a known node or any broker will do.
+    pub(super) fn resolve(&self, target: Target) -> Target {
+        let is_known = |id: i32| self.cluster.brokers.contains_key(&id);
+        let takes_active = match target {
+            Target::Controller => true,
+            Target::Any => self.config.endpoints == Endpoints::Controllers,
+            // Controllers change the configurations of brokers.
+            Target::Node(id) => self.config.endpoints == Endpoints::Controllers && !is_known(id),
+            Target::Fetch(_) | Target::Group(_) => false,
+        };
+        match target {
+            _ if takes_active && is_known(self.cluster.controller) => Target::Node(self.cluster.controller),
+            _ if takes_active => Target::Any,
+            other => other,
+        }
+    }
+}
