@@ -65,9 +65,7 @@ class KafkaQuorum:
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-quorum-", ignore_cleanup_errors=True)
         self._ports = free_ports(4)
         try:
-            formats = [self._format(node) for node in ROLES]
-            if any(process.wait() != 0 for process in formats):
-                raise RuntimeError(f"a node could not format its log directory:\n{tail(self._log(1))}")
+            self._format_all()
             for node in ROLES:
                 self._processes[node] = start_node(self._java, self._home(node))
             self._wait()
@@ -90,6 +88,11 @@ class KafkaQuorum:
 
     def _log(self, node: int) -> Path:
         return self._home(node) / "kafka.log"
+
+    def _format_all(self) -> None:
+        formats = [self._format(node) for node in ROLES]
+        if any(process.wait() != 0 for process in formats):
+            raise RuntimeError(f"a node could not format its log directory:\n{tail(self._log(1))}")
 
     def _format(self, node: int) -> subprocess.Popen[bytes]:
         home = self._home(node)
@@ -121,6 +124,4 @@ class KafkaQuorum:
                     process.wait(0.05)
                     raise RuntimeError(f"node {node} ended:\n{tail(self._log(node))}")
             if time.monotonic() > deadline:
-                raise RuntimeError(
-                    f"the nodes are not ready after {START_TIMEOUT:.0f} s:\n{tail(self._log(1))}"
-                )
+                raise RuntimeError(f"the nodes are not ready after {START_TIMEOUT:.0f} s:\n{tail(self._log(1))}")
