@@ -1,10 +1,10 @@
 //! Reads metadata responses, and keeps one peer for each broker of the cluster, under its current address.
 
 use super::peer::{Link, Peer, PeerId};
-use super::{Action, Network};
+use super::{Action, Endpoints, Network};
 use crate::api::{ErrorCode, metadata};
 use crate::engine::cluster::AskMetadata;
-use crate::engine::{Cluster, Error, ErrorKind, Reply, Time};
+use crate::engine::{Cluster, Error, ErrorKind, Reply, Target, Time};
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -166,6 +166,29 @@ impl Network {
             }
         }
         self.metadata_in_flight = false;
+    }
+
+    /// Returns the error for a node of the wrong type, which does not serve the request for the nodes of the cluster.
+    pub(super) fn wrong_endpoint(&self, id: PeerId) -> Option<Error> {
+        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return None };
+        self.config.endpoints.wrong_type(|api| c.newest(api))
+    }
+
+    /// Returns the node for a request: the active controller, unless the request names a known node or any broker will do.
+    pub(super) fn resolve(&self, target: Target) -> Target {
+        let is_known = |id: i32| self.cluster.brokers.contains_key(&id);
+        let takes_active = match target {
+            Target::Controller => true,
+            Target::Any => self.config.endpoints == Endpoints::Controllers,
+            // Controllers change the configurations of brokers.
+            Target::Node(id) => self.config.endpoints == Endpoints::Controllers && !is_known(id),
+            Target::Fetch(_) | Target::Group(_) => false,
+        };
+        match target {
+            _ if takes_active && is_known(self.cluster.controller) => Target::Node(self.cluster.controller),
+            _ if takes_active => Target::Any,
+            other => other,
+        }
     }
 
     pub(super) fn hang_up(&mut self, now: Time, id: PeerId, error: &Error) {

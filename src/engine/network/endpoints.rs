@@ -3,12 +3,10 @@
 //! Controllers do not serve Metadata. The client learns them from DescribeCluster, and sends every request to the active
 //! controller that does not name another one. A node of the wrong type refuses the client.
 
-use super::Network;
-use super::peer::{Link, Peer, PeerId};
-use crate::api::{ErrorCode, describe_cluster, metadata};
+use crate::api::{ErrorCode, Info, describe_cluster, metadata};
 use crate::engine::call::AtLeast;
 use crate::engine::cluster::AskMetadata;
-use crate::engine::{Call, Error, ErrorKind, Reply, Target};
+use crate::engine::{Call, Error, ErrorKind, Reply};
 
 /// The type of the nodes of a bootstrap list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +73,18 @@ impl Endpoints {
         })
     }
 
+    /// Returns the error for a node of the wrong type. `newest` returns the newest version of an API that the node serves.
+    pub(super) fn wrong_type(self, newest: impl FnOnce(&Info) -> i16) -> Option<Error> {
+        let (api, oldest, what) = match self {
+            Self::Brokers => (&metadata::API, 0, "the address belongs to a controller"),
+            Self::Controllers => {
+                let what = "the address does not belong to a controller of Kafka 3.7 or later";
+                (&describe_cluster::API, HAS_CONTROLLERS, what)
+            }
+        };
+        (newest(api) < oldest).then(|| self.mismatch(what))
+    }
+
     fn mismatch(self, what: &str) -> Error {
         Error::new(ErrorKind::WrongEndpoint, what).with_hint(match self {
             Self::Brokers => {
@@ -84,38 +94,5 @@ impl Endpoints {
                 "bootstrap.controllers must name the listeners of controllers; use bootstrap.servers for brokers"
             }
         })
-    }
-}
-
-impl Network {
-    /// Returns the error for a node that does not serve the request for the nodes of the cluster.
-    pub(super) fn wrong_endpoint(&self, id: PeerId) -> Option<Error> {
-        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return None };
-        let endpoints = self.config.endpoints;
-        let (api, oldest, what) = match endpoints {
-            Endpoints::Brokers => (&metadata::API, 0, "the address belongs to a controller"),
-            Endpoints::Controllers => {
-                let what = "the address does not belong to a controller of Kafka 3.7 or later";
-                (&describe_cluster::API, HAS_CONTROLLERS, what)
-            }
-        };
-        (c.newest(api) < oldest).then(|| endpoints.mismatch(what))
-    }
-
-    /// Returns the node for a request: the active controller, unless the request names a known node or any broker will do.
-    pub(super) fn resolve(&self, target: Target) -> Target {
-        let is_known = |id: i32| self.cluster.brokers.contains_key(&id);
-        let takes_active = match target {
-            Target::Controller => true,
-            Target::Any => self.config.endpoints == Endpoints::Controllers,
-            // Controllers change the configurations of brokers.
-            Target::Node(id) => self.config.endpoints == Endpoints::Controllers && !is_known(id),
-            Target::Fetch(_) | Target::Group(_) => false,
-        };
-        match target {
-            _ if takes_active && is_known(self.cluster.controller) => Target::Node(self.cluster.controller),
-            _ if takes_active => Target::Any,
-            other => other,
-        }
     }
 }
