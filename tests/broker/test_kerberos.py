@@ -89,8 +89,8 @@ def refusal(config, kind=AuthenticationError):
 def test_an_error_has_the_message_of_the_library(realm):
     keytab = realm.keytab("alice")
     assert "No Kerberos credentials available" in refusal(config(realm))
-    message = refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_service_name="nobody"))
-    assert "GSSAPI for nobody@127.0.0.1" in message
+    message = refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_service_name="unknown"))
+    assert "GSSAPI for unknown@127.0.0.1" in message
     assert "klist" in message
     assert "GSSAPI" in refusal(config(realm, sasl_kerberos_keytab=keytab, sasl_kerberos_principal="bob"))
 

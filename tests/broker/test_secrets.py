@@ -193,7 +193,7 @@ def oauth(output):
     with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
         config = broker.client_config(mechanism="OAUTHBEARER")
         output.use({**config, "sasl.oauth.token.provider": lambda: (token, 4e9)})
-        output.use({**config, "sasl.oauth.token.provider": lambda: ("t0ken-of-nobody", 4e9)})
+        output.use({**config, "sasl.oauth.token.provider": lambda: ("t0ken-of-another", 4e9)})
         output.use({**config, "sasl.oauth.token.provider": lambda: (f"{token}\x01", 4e9)})
 
         def fail():
@@ -203,13 +203,13 @@ def oauth(output):
         answers = [
             good,
             lambda _: (401, {}, b'{"error": "invalid_client"}'),
-            lambda _: (200, {}, json.dumps({"access_token": "t0ken-of-nobody"}).encode()),
+            lambda _: (200, {}, json.dumps({"access_token": "t0ken-of-another"}).encode()),
         ]
         for answer in answers:
             with Endpoint(answer) as endpoint:
                 ids = {"sasl.oauthbearer.client.id": "id", "sasl.oauthbearer.client.secret": secret}
                 output.use({**config, **ids, "sasl.oauthbearer.token.endpoint.url": endpoint.url})
-    return [token, "t0ken-of-nobody", secret]
+    return [token, "t0ken-of-another", secret]
 
 
 def registry(output):
