@@ -1,5 +1,4 @@
-//! The cluster that the server drives: a modern [`Cluster`], or the [legacy brokers](super::legacy) of Kafka 0.6 and
-//! 0.7.
+//! The cluster that the server runs: a modern [`Cluster`], or the [legacy brokers](super::legacy) of Kafka 0.6 and 0.7.
 
 use super::legacy::Brokers;
 use super::request_log::LoggedRequest;

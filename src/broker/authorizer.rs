@@ -1,7 +1,7 @@
 //! Access control lists (KIP-11): the rules that CreateAcls adds, evaluated as in Kafka's StandardAuthorizer.
 //!
 //! ```text
-//! super user            allowed, whatever the rules are
+//! super user            allowed, without regard to the rules
 //! a rule denies         denied
 //! a rule allows         allowed; read, write, delete and alter each include describe
 //! other rules only      denied
@@ -133,6 +133,9 @@ pub(super) enum Resource<'a> {
     Group(&'a str),
     TransactionalId(&'a str),
     Cluster,
+    DelegationToken(&'a str),
+    /// A principal, with its type.
+    User(&'a str),
 }
 
 impl<'a> Resource<'a> {
@@ -151,12 +154,18 @@ impl<'a> Resource<'a> {
             Self::Group(_) => ResourceType::Group,
             Self::TransactionalId(_) => ResourceType::TransactionalId,
             Self::Cluster => ResourceType::Cluster,
+            Self::DelegationToken(_) => ResourceType::DelegationToken,
+            Self::User(_) => ResourceType::User,
         }
     }
 
     fn name(self) -> &'a str {
         match self {
-            Self::Topic(name) | Self::Group(name) | Self::TransactionalId(name) => name,
+            Self::Topic(name)
+            | Self::Group(name)
+            | Self::TransactionalId(name)
+            | Self::DelegationToken(name)
+            | Self::User(name) => name,
             Self::Cluster => CLUSTER,
         }
     }
@@ -168,18 +177,21 @@ impl<'a> Resource<'a> {
             Self::Group(_) => ErrorCode::GROUP_AUTHORIZATION_FAILED,
             Self::TransactionalId(_) => ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             Self::Cluster => ErrorCode::CLUSTER_AUTHORIZATION_FAILED,
+            Self::DelegationToken(_) | Self::User(_) => ErrorCode::DELEGATION_TOKEN_AUTHORIZATION_FAILED,
         }
     }
 
     /// Returns the operations that the resource has.
     pub fn operations(self) -> &'static [Operation] {
-        use Operation::{Alter, AlterConfigs, ClusterAction, Create, Delete, Describe, DescribeConfigs};
-        use Operation::{IdempotentWrite, Read, TwoPhaseCommit, Write};
+        use Operation::{Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs};
+        use Operation::{DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write};
         match self {
             Self::Topic(_) => &[Read, Write, Create, Describe, Delete, Alter, DescribeConfigs, AlterConfigs],
             Self::Group(_) => &[Read, Describe, Delete, DescribeConfigs, AlterConfigs],
             Self::TransactionalId(_) => &[Describe, Write, TwoPhaseCommit],
             Self::Cluster => &[Create, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite, Alter, Describe],
+            Self::DelegationToken(_) => &[Describe],
+            Self::User(_) => &[CreateTokens, DescribeTokens],
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Test certificates: a certificate authority and the certificates it signs. They are made on request and not stored.
+//! Test certificates: a certificate authority, and the certificates that it signs. Certificates are created on request
+//! and not stored.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,

@@ -3,10 +3,10 @@
 //! Retention deletes whole segments. As in Kafka, it deletes the last segment only by age, so with the default segment
 //! size of 1 GiB, `retention.bytes` has no effect on a small log.
 //!
-//! Compaction runs on request. It includes the last segment and stops at the first open transaction. It removes the
-//! records of aborted transactions and keeps transaction markers, which Kafka removes after `delete.retention.ms`. A
-//! batch keeps its offsets, producer and sequence. The last batch of a log stays even if it is empty, so that readers
-//! reach the end.
+//! Compaction runs on request. The cleaner compacts all segments, including the last one, and stops at the first open
+//! transaction. Compaction removes the records of aborted transactions and keeps transaction markers, which Kafka
+//! removes after `delete.retention.ms`. A batch keeps its offsets, producer and sequence. The last batch of a log stays
+//! even if it is empty, so that readers reach the end.
 
 use super::configs::Configs;
 use super::log::Log;

@@ -1,11 +1,16 @@
 //! The cluster's two clocks: the time since its start, and the wall clock.
 //!
-//! Only the server reads a system clock. It passes the time in, so that tests can simulate it.
+//! Only the server reads a system clock. The server passes the time in, so that tests can simulate it.
 
 use std::time::Duration;
 
 /// Time since the cluster started.
 pub type Time = Duration;
+
+/// Converts milliseconds of a request or configuration. A negative number counts as 0.
+pub(super) fn millis(ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
 
 /// The time at which a request is handled.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,10 @@
 //! test  kill  start_node  move_leader  move_coordinator  fault
 //! ```
 //!
-//! As in Kafka, requests on one connection are handled one at a time and answered in order. A request that has to wait
-//! (a long poll) blocks its connection: later requests stay queued until the reply is sent. A reply that a fault delays
-//! blocks the connection too. The server does not read from a blocked connection, so the queue holds at most one read.
+//! As in Kafka, the cluster handles the requests of a connection one at a time and answers them in order. A request
+//! that has to wait (a long poll) blocks its connection: later requests stay queued until the reply is sent. A reply
+//! that a fault delays blocks the connection too. The server does not read from a blocked connection, so the queue is
+//! limited to the bytes of one read.
 
 use super::clock::{Clock, Time};
 use super::fault::{self, Action, Fault, Faults};
@@ -232,8 +233,8 @@ impl Cluster {
     /// Repeats what a client recorded of its brokers. The error is a message.
     pub fn repeat(&mut self, now: Time, recording: Recording) -> Result<(), String> {
         self.state.restore_recording(Clock::new(now, self.start_ms), &recording)?;
-        for (api, outcome) in recording.outcomes {
-            self.faults.repeat(api, outcome);
+        for (api, result) in recording.results {
+            self.faults.repeat(api, result);
         }
         self.answer_woken(now);
         Ok(())

@@ -1,9 +1,9 @@
-//! Topic configurations: every name that a release of Kafka knows, with its type, its default and its valid values.
+//! Topic configurations: every key of every supported release, with its type, its default and its valid values.
 //!
 //! The broker enforces `max.message.bytes`, `message.timestamp.type`, `message.timestamp.before.max.ms`,
 //! `message.timestamp.after.max.ms`, `message.timestamp.difference.max.ms`, `min.insync.replicas`, `cleanup.policy`,
 //! `retention.ms`, `retention.bytes`, `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`.
-//! It stores and returns the others without effect.
+//! The broker stores and returns the other keys, but they have no effect.
 
 use super::log::Rolling;
 use crate::api::{Release, describe_configs};

@@ -1,4 +1,4 @@
-//! The file in which a cluster survives its process. The [`journal`](super::journal) defines its content.
+//! The file that lets a cluster survive a restart of its process. The [`journal`](super::journal) defines its content.
 
 use bytes::Bytes;
 use std::fs::{File, OpenOptions, TryLockError, create_dir_all};

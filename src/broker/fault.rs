@@ -1,7 +1,7 @@
-//! Fault injection: faults that tests ask for, which requests they hit, and how they change replies.
+//! Fault injection: the faults that tests request, the requests that they affect, and how they change replies.
 //!
-//! The first rule that matches a request applies. Probabilities are seeded, so that a run can be repeated. Only rules
-//! with a topic decode the request, generically by field name.
+//! The first rule that matches a request applies. Probabilities use a seed, so that a run can be repeated. Only rules
+//! with a topic decode the request; they find topics by field name in any API.
 
 use super::request::RawRequest;
 use super::state::State;
@@ -70,8 +70,8 @@ impl Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     rules: Vec<Rule>,
-    /// What a recorded broker did with the requests of each API, in order. `None` is a response without an error. The last
-    /// one repeats.
+    /// The recorded results of the requests of each API, in order. `None` is a response without an error. The last one
+    /// repeats.
     recorded: BTreeMap<i16, VecDeque<Option<Action>>>,
 }
 
@@ -92,15 +92,15 @@ impl Faults {
     }
 
     /// Repeats what a recorded broker did with the requests of an API.
-    pub fn repeat(&mut self, api: i16, outcome: Option<Action>) {
-        self.recorded.entry(api).or_default().push_back(outcome);
+    pub fn repeat(&mut self, api: i16, result: Option<Action>) {
+        self.recorded.entry(api).or_default().push_back(result);
     }
 
     /// Returns the fault that hits a request, and a random number for it.
     pub fn select(&mut self, state: &State, request: &RawRequest) -> Option<(Action, u64)> {
-        if let Some(outcomes) = self.recorded.get_mut(&request.api.key) {
-            let outcome = if outcomes.len() > 1 { outcomes.pop_front() } else { outcomes.front().copied() };
-            if let Some(action) = outcome.flatten() {
+        if let Some(results) = self.recorded.get_mut(&request.api.key) {
+            let result = if results.len() > 1 { results.pop_front() } else { results.front().copied() };
+            if let Some(action) = result.flatten() {
                 return Some((action, 0));
             }
         }

@@ -1,5 +1,5 @@
-//! Fetch sessions (KIP-227): a node remembers what a client fetches, so that later requests and responses only carry
-//! changes.
+//! Fetch sessions (KIP-227): a node remembers the partitions that a client fetches, so that later requests and
+//! responses only contain changes.
 //!
 //! ```text
 //! epoch 0    a full request; the response has the ID of a new session, or 0 if there is no room
@@ -7,10 +7,11 @@
 //! epoch -1   a full request without a session
 //! ```
 //!
-//! A full request ends the session that it names. A session without partitions ends too. A node has [`SLOTS`] sessions.
-//! When all are in use, a new session replaces the one that has been idle for longest, if that is at least [`UNUSED`].
-//! Otherwise it replaces the smallest session of that age, if that is smaller than the new one. Kafka splits the slots
-//! over eight caches and prefers its own followers, which do not exist here.
+//! A full request ends the session whose ID it contains. A session without partitions ends too. A node has room for
+//! [`SLOTS`] sessions. If all are in use, a new session replaces the session that has been idle for longest, provided
+//! that it has been idle for at least [`UNUSED`]. Otherwise the new session replaces the smallest session that is at
+//! least [`UNUSED`] old and smaller than the new one. Kafka splits the sessions over eight caches and prefers
+//! followers. The dev broker has one cache and no followers.
 
 use super::Time;
 use super::memory::Memory;

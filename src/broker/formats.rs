@@ -1,7 +1,8 @@
-//! Message formats 0 and 1, for old clients. Logs only contain format 2.
+//! Message formats 0 and 1, for old clients. Logs contain only format 2.
 //!
-//! As in Kafka, messages are converted when they arrive. A compressed wrapper becomes one batch, and consecutive plain
-//! messages become one batch. Records are converted back for each reader. Offsets that the client wrote are ignored.
+//! As in Kafka, the broker converts messages when they arrive. A compressed wrapper becomes one batch, and consecutive
+//! plain messages become one batch. The broker converts records back for each old reader. The broker ignores offsets in
+//! produced messages.
 
 use super::log::{Log, Slice};
 use crate::api::ErrorCode;

@@ -1,9 +1,9 @@
 //! Idempotent producers of a partition (KIP-98, KIP-360): for each producer ID the epoch, the last five batches, and
 //! the start of its open transaction.
 //!
-//! A repeated batch is answered with its existing offset, and a missing one is detected. As in Kafka, the first batch
-//! of an unknown ID may have any sequence, since the partition may have forgotten the producer. A higher epoch starts
-//! at sequence 0, including an epoch that came with a transaction marker.
+//! The response to a repeated batch has the offset of the first copy, and a missing batch is an error. As in Kafka, the
+//! first batch of an unknown producer ID may have any sequence number, because the partition may have removed the state
+//! of the producer. A higher epoch starts at sequence number 0, also if a transaction marker raised the epoch.
 
 use crate::api::ErrorCode;
 use crate::record::{Header, sequence_after};

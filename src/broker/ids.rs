@@ -1,4 +1,4 @@
-//! Identifiers that many files of the broker share. This file depends on none of them.
+//! Identifiers that many files of the broker use. This file does not depend on them.
 
 use crate::wire::Uuid;
 

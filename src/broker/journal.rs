@@ -1,4 +1,4 @@
-//! The journal of a cluster on disk: a log of all changes, from which the same state can be restored.
+//! The journal of a cluster on disk: a log of all changes, from which a cluster restores its state after a restart.
 //!
 //! ```text
 //! frame   length u32 | CRC-32C u32 | entries      the changes of one request or timeout, complete or not at all
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The journal contains topics, configurations, records, committed offsets, producer IDs and producer states,
-//! transactions, access rules, quotas, and SCRAM users added over the protocol. An open transaction continues after a
-//! restart until it times out, as if its coordinator had read it from its log. Members and share group states are not
-//! kept, so members join again. The journal only grows.
+//! transactions, access rules, quotas, delegation tokens, and SCRAM users added over the protocol. As with Kafka's
+//! transaction log, an open transaction continues after a restart until it times out. The journal does not contain
+//! members and share group states, so members join again. The journal only grows.
 
 use super::authorizer::{Operation, Pattern, Permission, ResourceType, Rule};
 use super::clock::Clock;
@@ -16,6 +16,7 @@ use super::group::offsets::Committed;
 use super::node_configs::Scope;
 use super::quotas;
 use super::sasl::Secret;
+use super::tokens;
 use super::transactions::Saved;
 use crate::record::crc32c;
 use crate::wire::{Error, Reader, Reason, Uuid, Wire, Writer};
@@ -111,6 +112,19 @@ message! {
         node: i32,
         configs: Vec<Config>,
     }
+    struct Token {
+        id: String,
+        owner: Principal,
+        requester: Principal,
+        renewers: Vec<Principal>,
+        issued_ms: i64,
+        expires_ms: i64,
+        max_ms: i64,
+    }
+    struct Principal {
+        kind: String,
+        name: String,
+    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -167,6 +181,9 @@ entries! {
     15 Quota(Quota),
     /// The values of a node, or of all nodes.
     16 NodeConfigs(NodeConfigs),
+    /// A delegation token was added or changed. Its HMAC follows from the key of the brokers.
+    17 Token(Token),
+    18 TokenGone(Name),
 }
 
 impl Acl {
@@ -181,6 +198,21 @@ impl Acl {
             operation: Operation::from_number(self.operation)?,
             permission: Permission::from_number(self.permission)?,
         })
+    }
+}
+
+impl From<Token> for tokens::Token {
+    fn from(token: Token) -> Self {
+        let principal = |p: Principal| tokens::Principal::new(p.kind, p.name);
+        Self {
+            id: token.id,
+            owner: principal(token.owner),
+            requester: principal(token.requester),
+            renewers: token.renewers.into_iter().map(principal).collect(),
+            issued_ms: token.issued_ms,
+            expires_ms: token.expires_ms,
+            max_ms: token.max_ms,
+        }
     }
 }
 
@@ -267,6 +299,23 @@ impl Entry {
             value: value.unwrap_or(0.0),
             is_there: value.is_some(),
         })
+    }
+
+    pub fn token(token: &tokens::Token) -> Self {
+        let principal = |p: &tokens::Principal| Principal { kind: p.kind.clone(), name: p.name.clone() };
+        Self::Token(Token {
+            id: token.id.clone(),
+            owner: principal(&token.owner),
+            requester: principal(&token.requester),
+            renewers: token.renewers.iter().map(principal).collect(),
+            issued_ms: token.issued_ms,
+            expires_ms: token.expires_ms,
+            max_ms: token.max_ms,
+        })
+    }
+
+    pub fn token_gone(id: &str) -> Self {
+        Self::TokenGone(Name { name: id.to_owned() })
     }
 
     pub fn ended(producer_id: i64, partitions: &BTreeSet<i32>, committed: bool) -> Self {

@@ -5,9 +5,10 @@
 //! open:   [===            ]  appended to; sealed by a read          segments: the unit of retention
 //! ```
 //!
-//! A batch is copied once, on append. The copy gets its base offset, leader epoch and, if the topic says so, the append
-//! time; only the last changes the checksum. A read returns whole batches unchanged. A read that spans slices ends with
-//! the first slice if that is large enough for a response, and is otherwise copied up to a limit.
+//! An append copies a batch once. The copy gets its base offset, its leader epoch and, if the topic uses log-append
+//! time, the time of the append. Only the append time changes the checksum. A read returns whole batches unchanged. If
+//! a read spans slices, it returns the first slice alone if that is large enough for a response. Otherwise the read
+//! copies the slices, up to a limit.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};

@@ -1,4 +1,4 @@
-//! The cluster's memory limit: everything that grows with requests is charged here.
+//! The cluster's memory limit: all state that grows with requests counts towards it.
 
 /// A limit in bytes, and how much of it is in use.
 #[derive(Debug)]

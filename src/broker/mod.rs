@@ -1,24 +1,25 @@
 //! The embedded dev broker: a small Kafka cluster within one process, for tests, demos and development.
 //!
-//! It keeps its data in memory and, on request, in a file. It is not for production: nothing is replicated. All nodes
-//! share one state, but each node answers only for what it leads or coordinates, so clients find leaders as in a real
-//! cluster.
+//! The dev broker keeps its data in memory and, on request, in a file. It is not for production, because it does not
+//! replicate data. All nodes share one state. Each node serves only the partitions that it leads and the groups that it
+//! coordinates, so clients have to find leaders as in a real cluster.
 //!
 //! ```text
 //! handle, server        start and control a cluster; its thread, sockets and clock
 //! any_cluster           a modern cluster, or legacy/ (Kafka 0.6 and 0.7)       version  which release
-//! cluster               frames and time in, replies out; waiting requests      request  what handlers get and return
+//! cluster               frames and time in, replies out; waiting requests      request  arguments and results of handlers
 //! handlers/             one file per API, named like its file in `api/`
-//! fault                 fault injection                                        recording  what a client recorded
-//! state/                everything the nodes share, and the operations on it
+//! fault                 fault injection                                        recording  replays a client's recording
+//! state/                the state that the nodes share, and the operations on it
 //! topics, log, cleaner, configs, formats, idempotence, transactions, group/, fetch_sessions     its parts
-//! authorizer, quotas, sasl, subject, certificates                                               security
-//! journal, disk         what survives a restart
-//! telemetry             what clients push (KIP-714)
+//! authorizer, quotas, sasl, tokens, subject, certificates                                       security
+//! journal, disk         the state that survives a restart
+//! telemetry             the metrics that clients push (KIP-714)
 //! clock, memory, ids, options, request_log, pattern                                             small parts
 //! ```
 //!
-//! Requests go from `server` through `cluster` and `handlers` to `state`. The parts of the state do not depend on it.
+//! Requests go from `server` through `cluster` and `handlers` to `state`. The parts of the state do not depend on the
+//! state.
 
 mod any_cluster;
 mod authorizer;
@@ -52,6 +53,7 @@ mod server;
 mod state;
 mod subject;
 mod telemetry;
+mod tokens;
 mod topics;
 mod transactions;
 mod version;

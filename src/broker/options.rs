@@ -1,4 +1,4 @@
-//! Settings of a cluster before it starts: its options and its nodes.
+//! The settings with which a cluster starts: its options and its nodes.
 
 use super::authorizer::Acls;
 use super::legacy;

@@ -1,10 +1,10 @@
 //! Client quotas (KIP-13, KIP-546): byte rates of produce and fetch requests by user, client ID or both, or their
 //! defaults.
 //!
-//! As in Kafka, each node measures the last ten seconds and has its own rates. A client over its quota gets its reply
-//! at once and is then not read until its rate is allowed again (KIP-219). A fetch gets an empty reply in that case. A
-//! single batch that exceeds ten seconds of quota is still delivered, where Kafka would throttle forever. Other quotas
-//! are stored without effect.
+//! As in Kafka, each node measures the rates of the last ten seconds by itself. If a client exceeds its quota, the
+//! broker responds at once and then stops reading from the client until its rate is below the quota (KIP-219). The
+//! response to a fetch is empty in that case. The broker still delivers a single batch that is larger than ten seconds
+//! of quota; Kafka would throttle that fetch for ever. Other quotas are stored, but have no effect.
 
 use super::{Connection, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,7 +1,7 @@
-//! What a client recorded of its brokers, and how a cluster repeats it.
+//! Replays a recording of a client's traffic with its brokers.
 //!
-//! `klamm.testing` reads the recording from the dump of a client's flight recorder. The cluster then has the recorded topics
-//! and records, serves the recorded versions, and fails the requests that failed.
+//! `klamm.testing` reads the recording from a dump of the client's flight recorder. The cluster then has the recorded
+//! topics and records, serves the recorded versions, and returns the recorded errors.
 
 use super::clock::Clock;
 use super::configs::Configs;
@@ -12,7 +12,7 @@ use crate::record::batches;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What a client recorded of its brokers.
+/// The recording of a client's traffic with its brokers.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Topics, with their numbers of partitions.
@@ -21,8 +21,8 @@ pub struct Recording {
     pub records: BTreeMap<(String, i32), Vec<Bytes>>,
     /// The newest version of each API that the client used.
     pub versions: BTreeMap<i16, i16>,
-    /// What happened to the requests of each API, in order. `None` is a response without an error.
-    pub outcomes: Vec<(i16, Option<Action>)>,
+    /// The results of the requests of each API, in order. `None` is a response without an error.
+    pub results: Vec<(i16, Option<Action>)>,
 }
 
 impl State {

@@ -1,6 +1,6 @@
-//! A request on its way through the broker: the context that handlers get, and what they return.
+//! The context of a request, which handlers get as an argument, and the types that handlers return.
 //!
-//! The handlers, the state and the cluster all depend on this file, and it depends on none of them.
+//! The handlers, the state and the cluster all depend on this file, but not the other way round.
 
 use super::clock::{Clock, Time};
 use super::ids::{Connection, ShareSessionKey, TopicIdPartition};
@@ -78,7 +78,7 @@ pub(super) struct RawRequest {
     pub body: Bytes,
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(super) enum HandlerResult<R> {
     Reply(R),
     NoReply,

@@ -1,8 +1,8 @@
 //! The subject of a client certificate, in the form that Kafka uses: the distinguished name as in RFC 2253,
 //! `CN=alice,O=Acme`.
 //!
-//! This parser reads only as far as the subject, because rustls has validated the certificate. Attribute names are
-//! those that Java writes; other attributes are shown by number.
+//! This parser reads a certificate only up to its subject, because rustls has validated the certificate. Attribute
+//! names are those that Java writes; other attributes appear as numbers.
 
 /// DER tags.
 const SEQUENCE: u8 = 0x30;

@@ -1,4 +1,4 @@
-//! Telemetry of clients (KIP-714): what the cluster wants to know, and what clients pushed.
+//! Telemetry of clients (KIP-714): the metrics that the cluster requests, and the metrics that clients have pushed.
 
 use crate::api::ErrorCode;
 use crate::api::push_telemetry::Request;
@@ -11,7 +11,7 @@ pub(super) const MAX_BYTES: i32 = 1 << 20;
 /// The number of pushes that are kept.
 const REMEMBERED: usize = 1_000;
 
-/// What a client pushed.
+/// A push of metrics by a client.
 #[derive(Clone, Debug)]
 pub struct TelemetryPush {
     /// The ID that the broker gave the client, as text.
@@ -24,7 +24,7 @@ pub struct TelemetryPush {
     pub metrics: MetricsData,
 }
 
-/// What the cluster wants of clients, and what it got.
+/// The metrics that the cluster requests from clients, and the received pushes.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     /// Prefixes of the names of metrics; an empty one wants all.
@@ -43,7 +43,7 @@ impl Default for Telemetry {
 }
 
 impl Telemetry {
-    /// Changes what clients are asked for.
+    /// Changes the metrics that clients have to push.
     pub fn want(&mut self, prefixes: Vec<String>, interval_ms: i32, is_delta: bool) {
         (self.prefixes, self.interval_ms, self.is_delta) = (prefixes, interval_ms, is_delta);
         self.id += 1;

@@ -1,4 +1,4 @@
-//! Transactions: the coordinators' state of every transactional ID (KIP-98, KIP-360, KIP-588, KIP-890).
+//! The state of every transactional ID at its coordinator (KIP-98, KIP-360, KIP-588, KIP-890).
 //!
 //! ```text
 //!  init              add                      end
@@ -7,9 +7,10 @@
 //!   '--------------------------'--------------------------------------'
 //! ```
 //!
-//! An end raises the epoch if the client uses transaction protocol v2 or if the coordinator ends the transaction
-//! itself. The markers carry the new epoch. They are in all logs before the reply is sent, so Kafka's phases in between
-//! (PrepareCommit, PrepareAbort, PrepareEpochFence) are never visible. Transactional IDs do not expire.
+//! The end of a transaction raises the epoch if the client uses transaction protocol v2 or if the coordinator ends the
+//! transaction itself. The markers contain the new epoch. All logs contain the markers before the broker sends the
+//! reply, so Kafka's intermediate states (PrepareCommit, PrepareAbort, PrepareEpochFence) are never visible.
+//! Transactional IDs do not expire.
 
 use super::Time;
 use super::clock::Clock;

@@ -3,7 +3,7 @@
 use crate::api::Release;
 use std::fmt;
 
-/// What clients see.
+/// The release, as clients see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// Every API and version that the dev broker supports.

@@ -1,7 +1,7 @@
 //! Server-side assignors of KIP-848 groups: `uniform` and `range`.
 //!
 //! Like Kafka's, `uniform` gives each member the same number of partitions, plus or minus one, and moves as few as
-//! possible. The member that gets an odd partition may differ from Kafka's choice.
+//! possible. If the partitions cannot be divided evenly, the members with one partition more may differ from Kafka's.
 
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};

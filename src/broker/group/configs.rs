@@ -1,13 +1,15 @@
 //! Group configurations (KIP-848, KIP-932, KIP-1071): session and lock durations, heartbeat intervals, limits of share
 //! groups, and where a share group starts.
 //!
-//! A member learns its assignment with a heartbeat, so the intervals are 0.5 s by default, and 5 s in Kafka.
+//! A member learns its assignment with a heartbeat. The default heartbeat interval is 0.5 s, so that tests do not wait as
+//! long as with Kafka's 5 s.
 //!
 //! Left out: Kafka's bounds for session timeouts and heartbeat intervals, which would slow tests down. Names of streams
 //! groups and dead letter queues have no effect.
 
 use crate::api::Release;
 use crate::api::describe_configs::{BOOLEAN, INT, LIST, STRING};
+use crate::broker::clock::millis;
 use crate::broker::node_configs::NodeConfigs;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -256,10 +258,6 @@ fn duration(text: &str) -> Option<Duration> {
         }
     }
     Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn millis(ms: i32) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 #[cfg(test)]

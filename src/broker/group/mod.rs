@@ -4,6 +4,7 @@
 //! classic    JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 //! consumer   ConsumerGroupHeartbeat (KIP-848), with its assignor
 //! share      ShareGroupHeartbeat, ShareFetch, ShareAcknowledge (KIP-932)
+//! migration  a group changes from one of the first two protocols to the other
 //! offsets    committed offsets         replies   replies to requests that wait for other members
 //! ```
 //!
@@ -15,6 +16,7 @@ pub(super) mod classic;
 mod client;
 mod configs;
 pub(super) mod consumer;
+mod migration;
 pub(super) mod offsets;
 mod replies;
 pub(super) mod share;
@@ -22,10 +24,12 @@ pub(super) mod share;
 pub(super) use assignor::Assignor;
 pub(super) use client::Committer;
 pub(super) use configs::{Configs, Listed, Settings, ShareStart};
+pub(super) use migration::{POLICY, Policy};
 pub(super) use replies::{GroupReply, PendingReplies};
 
 use super::ids::TopicIdPartition;
 use super::memory::Memory;
+use super::topics::Topics;
 use super::{Connection, Time};
 use crate::api::ErrorCode;
 use crate::wire::Uuid;
@@ -121,18 +125,24 @@ pub(super) struct Groups {
     /// What groups set, and what nodes set for all groups.
     settings: BTreeMap<String, Settings>,
     defaults: Settings,
+    migration: Policy,
     /// Share groups in which each connection has a session.
     sessions: HashMap<Connection, BTreeSet<String>>,
 }
 
 impl Groups {
-    pub fn new(initial_delay: Duration, defaults: Settings) -> Self {
-        Self { initial_delay, defaults, ..Self::default() }
+    pub fn new(initial_delay: Duration, defaults: Settings, migration: Policy) -> Self {
+        Self { initial_delay, defaults, migration, ..Self::default() }
     }
 
     /// Replaces what nodes set for all groups.
     pub fn set_defaults(&mut self, defaults: Settings) {
         self.defaults = defaults;
+    }
+
+    /// Returns whether a group may have members of both protocols.
+    pub fn mixes_protocols(&self) -> bool {
+        self.migration.mixes()
     }
 
     pub fn get(&self, id: &str) -> Option<&Group> {
@@ -182,19 +192,47 @@ impl Groups {
         Some(result)
     }
 
-    /// Changes a KIP-848 group. Returns `None` if it does not exist.
+    /// Changes a KIP-848 group. Returns `None` if it does not exist. A group in which only members of the classic protocol
+    /// are left becomes a classic group, if the policy allows that.
     pub fn with_consumer<T>(
         &mut self,
         memory: &mut Memory,
+        now: Time,
         id: &str,
         change: impl FnOnce(&mut consumer::Group) -> T,
     ) -> Option<T> {
-        let Group::Consumer(group) = &mut self.entries.get_mut(id)?.group else {
+        let entry = self.entries.get_mut(id)?;
+        let Group::Consumer(group) = &mut entry.group else {
             return None;
         };
         let result = change(group);
+        if self.migration.downgrades && group.is_classic() {
+            // The member that left has raised the epoch of the group, but no other member has heard of that epoch.
+            let (generation, migrants) = (group.assignment_epoch, group.migrants());
+            let group = classic::Group::from_consumer(now, generation, migrants, self.initial_delay, &mut self.replies);
+            entry.group = Group::Classic(group);
+        }
         self.refresh(memory, id);
         Some(result)
+    }
+
+    /// Converts a classic group with members into a KIP-848 group. Does nothing if there is no such group. The error is a
+    /// message.
+    pub fn upgrade(&mut self, memory: &mut Memory, now: Time, id: &str, topics: &Topics) -> Result<(), String> {
+        if let Some(entry) = self.entries.get_mut(id)
+            && let Group::Classic(group) = &mut entry.group
+            && self.migration.upgrades
+            && group.has_consumers()
+            && !group.is_empty()
+        {
+            let upgraded = consumer::Group::from_classic(now, group.generation, group.migrants(), topics)
+                .map_err(|why| format!("Cannot upgrade classic group {id} to consumer group because {why}."))?;
+            // The members have to join again.
+            group.refuse_all(&mut self.replies);
+            entry.group = Group::Consumer(upgraded);
+            self.refresh(memory, id);
+        }
+        Ok(())
     }
 
     /// Changes a share group. Returns `None` if it does not exist.
@@ -322,7 +360,7 @@ impl Groups {
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
         self.with_classic(memory, id, |group, replies| group.load(now, replies));
         let configs = self.configs(id);
-        self.with_consumer(memory, id, |group| group.load(now, configs.consumer_session()));
+        self.with_consumer(memory, now, id, |group| group.load(now, configs.consumer_session()));
         self.with_share(memory, id, |group| group.load(now, configs.share_session()));
     }
 
@@ -336,7 +374,7 @@ impl Groups {
         let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
         for id in &due {
             self.with_classic(memory, id, |group, replies| group.handle_timeout(now, replies));
-            self.with_consumer(memory, id, |group| group.handle_timeout(now));
+            self.with_consumer(memory, now, id, |group| group.handle_timeout(now));
             self.with_share(memory, id, |group| group.handle_timeout(now));
         }
         due

@@ -1,7 +1,7 @@
 //! Committed offsets of groups.
 //!
-//! Offsets are stored by topic name and deleted with the topic. Offsets of a transaction wait for its end. As in Kafka,
-//! the offset that was sent last then counts. Keys and metadata count towards the cluster's memory.
+//! Offsets are stored by topic name and deleted with the topic. Offsets of a transaction are pending until the transaction
+//! ends. If several requests sent an offset for the same partition, the last one counts, as in Kafka. Keys and metadata count towards the cluster's memory.
 
 use crate::broker::memory::Memory;
 use crate::broker::transactions::offsets_partition;

@@ -1,7 +1,7 @@
 //! Replies to JoinGroup and SyncGroup requests that wait for other members.
 //!
-//! A handler registers the connection before it changes the group. The change that completes the request leaves the
-//! reply here, and the cluster sends it.
+//! A handler registers the connection before it changes the group. When a later change completes the request, its reply
+//! is stored here, and the cluster sends it.
 
 use crate::api::{join_group, sync_group};
 use crate::broker::ids::Connection;

@@ -1,4 +1,4 @@
-//! AlterReplicaLogDirs v0 to v2: a node has one log directory, so a replica is already where it may go.
+//! AlterReplicaLogDirs v0 to v2: does not move replicas, because a node has only one log directory.
 
 use super::defaults::Refuse;
 use super::describe_log_dirs::LOG_DIR;

@@ -1,5 +1,5 @@
-//! AlterShareGroupOffsets v0: sets where a share group without members starts. Creates the group if necessary. As in
-//! Kafka, an offset need not exist in the log.
+//! AlterShareGroupOffsets v0: sets the start offsets of a share group without members, and creates the group if
+//! necessary. As in Kafka, an offset need not exist in the log.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

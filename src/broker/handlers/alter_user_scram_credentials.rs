@@ -1,5 +1,5 @@
 //! AlterUserScramCredentials v0: adds, changes and deletes SCRAM users. The changes take effect if the mechanism is
-//! enabled. All changes of a user are applied, or none.
+//! enabled. For each user, the handler applies all changes or none.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,9 +1,8 @@
 //! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a KIP-848 group.
 //!
-//! Kafka resolves the topics of a regular expression a little later; here they are available at once. Kafka computes
-//! assignments of a group at least a second apart (`group.consumer.assignment.interval.ms`); here each is computed at
-//! once. Left out: members in a non-empty group of the classic protocol (GROUP_ID_NOT_FOUND, as in Kafka without online
-//! migration), and `group.consumer.max.size`.
+//! In two ways the dev broker is faster than Kafka. The dev broker resolves the topics of a regular expression at once;
+//! Kafka does this a little later. The dev broker computes each assignment at once; Kafka waits at least a second
+//! between assignments of a group (`group.consumer.assignment.interval.ms`). Left out: `group.consumer.max.size`.
 
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response};
@@ -47,11 +46,15 @@ fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<
         request,
     };
     let State { groups, memory, topics, .. } = state;
-    let joins = request.member_epoch == JOIN;
+    let (now, joins) = (context.clock.now, request.member_epoch == JOIN);
     if !memory.has(heartbeat.cost()) || joins && !groups.create_consumer(memory, group_id) {
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
     }
-    let done = groups.with_consumer(memory, group_id, |group| match request.member_epoch {
+    if joins {
+        let upgraded = groups.upgrade(memory, now, group_id, topics);
+        upgraded.map_err(|why| ApiError::new(ErrorCode::GROUP_ID_NOT_FOUND, why))?;
+    }
+    let done = groups.with_consumer(memory, now, group_id, |group| match request.member_epoch {
         LEAVE | LEAVE_STATIC => group.leave(request),
         _ => group.heartbeat(topics, heartbeat),
     });

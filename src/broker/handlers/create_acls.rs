@@ -1,4 +1,5 @@
-//! CreateAcls v0 to v3: adds access rules, on any node, at once. SECURITY_DISABLED without an authorizer.
+//! CreateAcls v0 to v3: adds access rules at once. Any node accepts the request. Without an authorizer, the error is
+//! SECURITY_DISABLED.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

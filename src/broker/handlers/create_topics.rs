@@ -1,7 +1,7 @@
-//! CreateTopics v0 to v7: creates topics, on any node, at once.
+//! CreateTopics v0 to v7: creates topics at once. Any node accepts the request.
 //!
-//! The error messages follow Kafka's, because users search for them. The timeout is ignored. Quotas and policies are
-//! left out, except for a limit on the number of partitions.
+//! The error messages are Kafka's, because users search for these texts. The handler ignores the timeout. Left out:
+//! quotas and policies, except for a limit on the number of partitions.
 
 use super::describe_configs::source;
 use crate::api::ErrorCode;

@@ -1,4 +1,5 @@
-//! What handlers share: how an API reports an error for a whole request, and where a response has its throttle time.
+//! Common code of the handlers: which field of an API's response has the error of a whole request, and which has the
+//! throttle time.
 //!
 //! The tables name each API with the fields that carry its error code. Handlers whose responses have another shape
 //! implement [`Refuse`] themselves.
@@ -11,7 +12,7 @@ pub(super) trait Refuse: Request {
     fn refuse(self, error_code: ErrorCode) -> Self::Response;
 }
 
-/// A response that may tell the client for how long it is throttled.
+/// A response with the time for which the client is throttled.
 pub(super) trait ThrottleTime {
     /// Sets the time in milliseconds. Versions without the field do not send it.
     fn set_throttle_time(&mut self, ms: i32);
@@ -74,7 +75,7 @@ whole! {
     alter_share_group_offsets {}
     api_versions {}
     consumer_group_heartbeat {}
-    create_delegation_token {}
+    create_delegation_token { expiry_timestamp_ms: -1, issue_timestamp_ms: -1, max_timestamp_ms: -1 }
     delete_share_group_offsets {}
     describe_acls { error_message: None }
     describe_client_quotas { error_message: None, entries: None }
@@ -84,7 +85,7 @@ whole! {
     end_txn {}
     get_telemetry_subscriptions {}
     push_telemetry {}
-    expire_delegation_token {}
+    expire_delegation_token { expiry_timestamp_ms: -1 }
     heartbeat {}
     init_producer_id { producer_epoch: -1 }
     join_group |request| { member_id: request.member_id }
@@ -94,7 +95,7 @@ whole! {
     list_partition_reassignments { error_message: None }
     list_transactions {}
     offset_delete {}
-    renew_delegation_token {}
+    renew_delegation_token { expiry_timestamp_ms: -1 }
     sasl_authenticate { error_message: None }
     sasl_handshake {}
     share_acknowledge {}

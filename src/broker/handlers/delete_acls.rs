@@ -1,4 +1,5 @@
-//! DeleteAcls v0 to v3: deletes the access rules that match filters, at once. SECURITY_DISABLED without an authorizer.
+//! DeleteAcls v0 to v3: deletes the access rules that match filters, at once. Without an authorizer, the error is
+//! SECURITY_DISABLED.
 
 use super::defaults::Refuse;
 use super::describe_acls;

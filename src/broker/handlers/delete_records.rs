@@ -1,6 +1,6 @@
-//! DeleteRecords v0 to v2: moves the start of a log forward, at most to its end (-1). The leader does it at once.
+//! DeleteRecords v0 to v2: moves the start of a log forward at once, at most to its end (-1).
 //!
-//! As in Kafka, an offset before the start changes nothing, and a topic with compaction only is rejected.
+//! As in Kafka, an offset below the start has no effect, and the broker rejects a topic that only compacts.
 
 use crate::api::ErrorCode;
 use crate::api::delete_records::{Partition, PartitionResponse, Request, Response, TopicResponse};

@@ -1,4 +1,4 @@
-//! DeleteTopics v0 to v6: deletes topics by name, from v6 also by ID, on any node, at once.
+//! DeleteTopics v0 to v6: deletes topics at once, by name and from v6 also by ID. Any node accepts the request.
 //!
 //! Records, producer states and committed offsets are deleted with the topic. Waiting fetches are answered.
 

@@ -1,4 +1,5 @@
-//! DescribeAcls v0 to v3: returns the access rules that match a filter. SECURITY_DISABLED without an authorizer.
+//! DescribeAcls v0 to v3: returns the access rules that match a filter. Without an authorizer, the error is
+//! SECURITY_DISABLED.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,6 +1,7 @@
 //! DescribeGroups v0 to v6: describes classic groups and their members.
 //!
-//! An unknown group, or one of another protocol, is `Dead`; from v6 it is also GROUP_ID_NOT_FOUND.
+//! A group that does not exist, or that uses another protocol, has the state `Dead`. From v6 on it also has the error
+//! GROUP_ID_NOT_FOUND.
 
 use crate::api::ErrorCode;
 use crate::api::describe_groups::{Group, Request, Response};

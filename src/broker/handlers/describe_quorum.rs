@@ -1,4 +1,4 @@
-//! DescribeQuorum v0 to v2: the nodes are their own controllers, and the controller leads the metadata partition.
+//! DescribeQuorum v0 to v2: describes a quorum in which every node is a voter and the active controller is the leader.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

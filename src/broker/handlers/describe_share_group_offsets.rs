@@ -1,7 +1,8 @@
-//! DescribeShareGroupOffsets v0 and v1: returns the start offsets of share groups; -1 where empty was fetched yet.
+//! DescribeShareGroupOffsets v0 and v1: returns the start offsets of share groups. A partition that no member has
+//! fetched has the offset -1.
 //!
-//! As in Kafka, an unknown group has no partitions, which is not an error. Records after the start that are done do not
-//! count as lag.
+//! As in Kafka, an unknown group is not an error: it has no partitions. Acknowledged records above the start offset do
+//! not count as lag.
 
 use crate::api::ErrorCode;
 use crate::api::describe_share_group_offsets::{Group, GroupResponse, PartitionResponse, Request, Response};

@@ -1,7 +1,7 @@
 //! EndTxn v0 to v5: commits or aborts a transaction. The markers are in the logs before the reply is sent.
 //!
-//! v5 is transaction protocol v2 (KIP-890): each end raises the epoch, and the response has the producer's new ID and
-//! epoch.
+//! Version 5 implements transaction protocol v2 (KIP-890): the end of each transaction raises the epoch, and the
+//! response has the producer's new ID and epoch.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,10 +1,10 @@
 //! Fetch v0 to v18: returns whole batches from the leader, and waits up to `max_wait_ms` for `min_bytes` of them.
 //!
-//! As in Kafka, an error in one partition answers the request at once. With `read_committed`, a client gets records up
-//! to the last stable offset, and the aborted transactions among them. v0 to v3 get records in old formats. Up to v2, a
-//! message larger than the limit is cut off, as in Kafka before KIP-74. From v11, a client may read from any replica,
-//! and the leader sends a client with a rack to a replica there (KIP-392). Fetch sessions (v7) are in
-//! [`fetch_sessions`](crate::broker::fetch_sessions).
+//! As in Kafka, the broker responds at once if a partition has an error. With `read_committed`, a client gets records
+//! up to the last stable offset, and a list of the aborted transactions among them. Versions 0 to 3 get records in old
+//! formats. Up to v2, the broker cuts off a message that is larger than the limit, as Kafka did before KIP-74. From v11
+//! on, a client may read from any replica, and the leader refers a client with a rack to a replica in that rack
+//! (KIP-392). Fetch sessions (v7) are in [`fetch_sessions`](crate::broker::fetch_sessions).
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

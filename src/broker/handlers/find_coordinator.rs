@@ -1,7 +1,9 @@
-//! FindCoordinator v0 to v6: returns the coordinator of a group or transactional ID, which a hash selects.
+//! FindCoordinator v0 to v6: returns the coordinator of a group or transactional ID. A hash of the name selects the
+//! coordinator.
 //!
-//! As in Kafka, the first request creates the topic that the coordinator would keep its state in. v4 and later accept
-//! several keys. Left out: share groups (key type 2), INVALID_REQUEST.
+//! As in Kafka, the first request creates the internal topic of the coordinator (`__consumer_offsets` or
+//! `__transaction_state`). From v4 on, a request may have several keys. Left out: share groups (key type 2),
+//! INVALID_REQUEST.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,4 +1,4 @@
-//! GetTelemetrySubscriptions v0: tells a client which metrics to push, and gives it an ID (KIP-714).
+//! GetTelemetrySubscriptions v0: returns the metrics that a client has to push, and its ID (KIP-714).
 
 use crate::api::get_telemetry_subscriptions::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};

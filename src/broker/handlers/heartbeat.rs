@@ -1,4 +1,4 @@
-//! Heartbeat v0 to v4: keeps a member of a classic group alive, and tells it about a rebalance.
+//! Heartbeat v0 to v4: keeps a member of the classic protocol alive, and reports a rebalance to it.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
@@ -24,7 +24,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             generation: request.generation_id,
         };
         let State { groups, memory, .. } = state;
-        let alive = groups.with_classic(memory, group_id, |group, _| group.heartbeat(context.clock.now, committer));
+        let now = context.clock.now;
+        let alive = groups.with_classic(memory, group_id, |group, _| group.heartbeat(now, committer));
+        let alive = alive
+            .or_else(|| groups.with_consumer(memory, now, group_id, |group| group.classic_heartbeat(now, committer)));
         alive.unwrap_or(Err(ErrorCode::UNKNOWN_MEMBER_ID))
     };
     HandlerResult::Reply(request.refuse(alive.err().unwrap_or(ErrorCode::NONE)))

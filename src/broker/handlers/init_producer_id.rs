@@ -1,5 +1,6 @@
 //! InitProducerId v0 to v5: returns a new ID to an idempotent producer, and the same ID with the next epoch to a
-//! transactional one. An open transaction is aborted first (CONCURRENT_TRANSACTIONS: the client retries).
+//! transactional one. If a transaction is open, the coordinator aborts it and responds CONCURRENT_TRANSACTIONS, so that
+//! the client retries.
 //!
 //! As in Kafka, the previous ID of an idempotent producer is ignored. v6 is unstable in Kafka 4.4 and not served.
 

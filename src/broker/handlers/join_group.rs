@@ -1,7 +1,7 @@
 //! JoinGroup v0 to v9: joins a classic group or stays in it. The reply is sent when the next generation begins.
 //!
-//! In v0 the session timeout is also the rebalance timeout. Left out: `group.max.size`, and members of the classic
-//! protocol in a KIP-848 group (INCONSISTENT_GROUP_PROTOCOL, as in Kafka without online migration).
+//! A member of a consumer group (KIP-848) gets its response at once. In v0 the session timeout is also the rebalance
+//! timeout. Left out: `group.max.size`.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
@@ -32,10 +32,15 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         may_skip: context.version >= 9,
         request: &request,
     };
-    let State { groups, memory, .. } = state;
+    let State { groups, memory, topics, .. } = state;
     let is_new = request.member_id.is_empty();
     if !memory.has(joining.cost()) || is_new && !groups.create_classic(memory, &request.group_id) {
         return HandlerResult::Reply(in_form(context.version, request.refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE)));
+    }
+    let joined =
+        groups.with_consumer(memory, context.clock.now, &request.group_id, |group| group.join(topics, &joining));
+    if let Some(answer) = joined {
+        return HandlerResult::Reply(in_form(context.version, answer));
     }
     groups.replies.expect(context.connection);
     groups.with_classic(memory, &request.group_id, |group, replies| match is_new {
@@ -69,8 +74,12 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     }
     match state.groups.get(&request.group_id) {
         None if !request.member_id.is_empty() => Err(ErrorCode::UNKNOWN_MEMBER_ID),
-        Some(Group::Consumer(group)) if !group.is_empty() => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
-        Some(Group::Consumer(_)) if !request.member_id.is_empty() => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        Some(Group::Consumer(group)) if group.is_empty() && !request.member_id.is_empty() => {
+            Err(ErrorCode::UNKNOWN_MEMBER_ID)
+        }
+        Some(Group::Consumer(group)) if !group.is_empty() && !state.groups.mixes_protocols() => {
+            Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL)
+        }
         Some(Group::Share(_)) => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
         None | Some(_) => Ok(()),
     }

@@ -1,10 +1,11 @@
-//! LeaveGroup v0 to v5: removes members from a classic group. v3 and later accept several members, and instance IDs of
-//! static ones.
+//! LeaveGroup v0 to v5: removes members of the classic protocol from a group. From v3 on, a request may have several
+//! members, and may name static members by instance ID.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::leave_group::{Member, MemberResponse, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::group::consumer;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
@@ -30,6 +31,13 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
             group.left(context.clock.now, replies);
         }
         left
+    });
+    let left = left.or_else(|| {
+        let leave =
+            |group: &mut consumer::Group, m: &Member| group.classic_leave(&m.member_id, m.group_instance_id.as_deref());
+        groups.with_consumer(memory, context.clock.now, &request.group_id, |group| {
+            request.members.iter().map(|member| leave(group, member)).collect()
+        })
     });
     let left = left.unwrap_or_else(|| vec![Err(ErrorCode::UNKNOWN_MEMBER_ID); request.members.len()]);
     let members = request.members.into_iter().zip(left).map(|(member, left)| MemberResponse {

@@ -1,4 +1,4 @@
-//! ListGroups v0 to v5: lists the groups that a node coordinates, by state (v4) and type (v5), ignoring case.
+//! ListGroups v0 to v5: lists the groups that a node coordinates. Filters by state (v4) and type (v5) ignore case.
 
 use crate::api::list_groups::{Group, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};

@@ -1,8 +1,9 @@
 //! ListOffsets v0 to v11: returns the ends of the log, or the first record at or after a timestamp.
 //!
-//! v0 returns the end of the log, if it was reached before the timestamp, and the starts of segments, the newest first.
-//! There is no remote storage, so its special timestamps find nothing, and the earliest local record is the earliest
-//! one. With `read_committed` (v2), the log ends at the last stable offset.
+//! v0 returns the starts of the segments whose records are all before the timestamp, the newest first. If the timestamp
+//! is not in the past, the end of the log precedes them. The dev broker has no remote storage. The special timestamps
+//! for remote storage find no offset, and the earliest local offset is the start of the log. With `read_committed`
+//! (v2), the log ends at the last stable offset.
 
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};

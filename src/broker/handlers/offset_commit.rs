@@ -1,9 +1,10 @@
-//! OffsetCommit v0 to v10: commits offsets of members, and of clients outside the group (generation -1) for groups
-//! without members.
+//! OffsetCommit v0 to v10: commits offsets of members. If the group has no members, other clients may commit too
+//! (generation -1).
 //!
-//! Members of a KIP-848 group need v9 (UNSUPPORTED_VERSION) and their current epoch (STALE_MEMBER_EPOCH). A generation
-//! of an unknown group is ILLEGAL_GENERATION, from v9 GROUP_ID_NOT_FOUND. v0, whose offsets Kafka kept in ZooKeeper,
-//! shares the offsets of later versions. Offsets do not expire.
+//! A member of a KIP-848 group must use v9 or later (otherwise UNSUPPORTED_VERSION) and its current epoch (otherwise
+//! STALE_MEMBER_EPOCH). A generation of an unknown group is ILLEGAL_GENERATION, or GROUP_ID_NOT_FOUND from v9 on. Kafka
+//! stored the offsets of v0 in ZooKeeper; the dev broker stores them with those of later versions. Offsets do not
+//! expire.
 
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
@@ -51,7 +52,7 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     let State { groups, memory, .. } = state;
     if let Some(Group::Consumer(group)) = groups.get(&request.group_id)
         && context.version < 9
-        && group.has(&request.member_id)
+        && group.has_native(&request.member_id)
     {
         return Err(ErrorCode::UNSUPPORTED_VERSION);
     }

@@ -1,8 +1,10 @@
-//! OffsetFetch v0 to v10: returns committed offsets of a group, or -1 where there is none; from v8 of several groups.
+//! OffsetFetch v0 to v10: returns the committed offsets of a group, or from v8 on of several groups. A partition
+//! without a committed offset has -1.
 //!
-//! A null topic list (v2) means every partition with an offset. With `require_stable` (v7), a partition with an offset
-//! in an open transaction is UNSTABLE_OFFSET_COMMIT. A member of a KIP-848 group that names itself (v9) must be in its
-//! current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION where nothing was committed.
+//! A null topic list (v2) requests every partition with an offset. With `require_stable` (v7), a partition with an
+//! offset in an open transaction has the error UNSTABLE_OFFSET_COMMIT. If the request names a member of a KIP-848 group
+//! (v9), it must have the member's current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION for a partition
+//! without a committed offset.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

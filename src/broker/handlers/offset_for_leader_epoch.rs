@@ -1,5 +1,5 @@
-//! OffsetForLeaderEpoch v0 to v4: returns the end offset of a leader epoch. Epochs without records are not stored; the
-//! response then names the one before.
+//! OffsetForLeaderEpoch v0 to v4: returns the end offset of a leader epoch. The log does not store epochs without
+//! records. For such an epoch, the response has the previous epoch.
 
 use crate::api::ErrorCode;
 use crate::api::offset_for_leader_epoch::{EpochEndOffset, Partition, Request, Response, TopicResponse};

@@ -1,9 +1,11 @@
-//! Produce v0 to v13: appends a record batch to each partition, or the messages of formats 0 and 1 that v0 to v2 carry.
+//! Produce v0 to v13: appends a record batch to each partition. Requests of v0 to v2 contain messages of formats 0 and
+//! 1 instead.
 //!
-//! The header and checksum of a batch are checked. Records are decoded only to check keys in compacted topics and
-//! timestamps. Batches are stored as they arrive, so a topic's `compression.type` has no effect; old messages become
-//! batches. All replicas have a batch as soon as the leader has it, so acks -1 and 1 are answered at once. The
-//! coordinator checks the first batch of a transaction in a partition, and from v12 this adds the partition.
+//! The handler checks the header and the checksum of a batch. It decodes records only to check timestamps, and keys in
+//! compacted topics. It stores batches unchanged, so a topic's `compression.type` has no effect; it converts old
+//! messages to batches. All replicas have a batch as soon as the leader has it, so the broker responds to acks -1 and 1
+//! at once. The transaction coordinator verifies the first batch of a transaction in a partition. From v12 on, that
+//! batch adds the partition to the transaction.
 
 use super::defaults::Refuse;
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};

@@ -1,4 +1,4 @@
-//! PushTelemetry v0: takes in a client's metrics (KIP-714).
+//! PushTelemetry v0: stores the metrics that a client pushes (KIP-714).
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,5 +1,5 @@
-//! SaslAuthenticate v0 to v2: handles a token of the mechanism that SaslHandshake v1 chose. A failure is reported and
-//! closes the connection.
+//! SaslAuthenticate v0 to v2: handles a message of the SASL mechanism that SaslHandshake v1 chose. If authentication
+//! fails, the broker responds with an error and closes the connection.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,6 +1,7 @@
 //! SaslHandshake v0 and v1: chooses the mechanism, also for re-authentication (KIP-368).
 //!
-//! After v0, tokens arrive without a header. As in Kafka, an unsupported mechanism closes the connection.
+//! After v0, SASL messages arrive without a request header. As in Kafka, an unsupported mechanism closes the
+//! connection.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

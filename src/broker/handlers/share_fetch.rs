@@ -1,11 +1,12 @@
 //! ShareFetch v0 to v2: acquires records for a member of a share group, and acknowledges earlier ones (KIP-932).
 //!
 //! The first request of a session has epoch 0 and names its partitions; later requests name changes. As in Kafka, the
-//! session ends with its connection. How records are grouped into batches (`batch_size`) is left to the log. v0 has only
-//! a byte limit.
+//! session ends with its connection. The handler ignores `batch_size` and returns batches as they are in the log. v0
+//! has only a byte limit.
 //!
-//! Two things differ from Kafka. A record that a request releases can be acquired by the same request; Kafka must write
-//! the release to its log first. A group without members is GROUP_ID_NOT_FOUND; Kafka finds empty to read.
+//! The dev broker differs from Kafka in two ways. A request can acquire a record again that the same request releases;
+//! Kafka writes the release to its log first. For a group without members, the error is GROUP_ID_NOT_FOUND; Kafka
+//! returns an empty response.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;

@@ -1,6 +1,6 @@
 //! SyncGroup v0 to v5: distributes the assignments of a generation. Followers wait for the leader.
 //!
-//! From v5, protocol type and name are required (INCONSISTENT_GROUP_PROTOCOL).
+//! From v5 on, the request must have the group's protocol type and name (otherwise INCONSISTENT_GROUP_PROTOCOL).
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
@@ -23,14 +23,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if !state.is_coordinator(context.node, &request.group_id) {
         return HandlerResult::Reply(request.refuse(ErrorCode::NOT_COORDINATOR));
     }
-    let State { groups, memory, .. } = state;
+    let State { groups, memory, topics, .. } = state;
     if !memory.has(request.assignments.iter().map(|a| a.assignment.len()).sum()) {
         return HandlerResult::Reply(request.refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE));
     }
+    let (now, group_id) = (context.clock.now, request.group_id.clone());
+    if let Some(answer) = groups.with_consumer(memory, now, &group_id, |group| group.sync(now, topics, &request)) {
+        return HandlerResult::Reply(answer.unwrap_or_else(|code| request.refuse(code)));
+    }
     groups.replies.expect(context.connection);
-    let group_id = request.group_id.clone();
     let found = groups.with_classic(memory, &group_id, |group, replies| {
-        group.sync(context.clock.now, context.connection, request, replies);
+        group.sync(now, context.connection, request, replies);
     });
     match (found, groups.replies.take(context.connection)) {
         (None, _) => {

@@ -1,7 +1,8 @@
-//! What a legacy broker accepts from producers: valid topic names, and message sets whose messages are intact.
+//! Validates the requests of producers as a legacy broker does: topic names, and message sets whose messages are
+//! intact.
 //!
-//! The broker gives no reason when it rejects a set: it closes the connection and loses the set. From 0.7.2 a set with
-//! a payload above the limit is dropped, and the connection stays open.
+//! If the broker rejects a message set, it drops the set and closes the connection without an error. From 0.7.2 on, it
+//! drops a set with a payload above the limit and keeps the connection open.
 
 use super::super::version::LegacyVersion;
 use crate::compress::{Compression, DEFAULT_LIMIT, decompress};

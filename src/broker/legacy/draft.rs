@@ -1,9 +1,9 @@
-//! The draft protocol that was proposed after 0.7, served from the logs of [`super::Brokers`]. The codec is
+//! Serves the draft protocol that was proposed after 0.7, from the logs of [`super::Brokers`]. The codec is
 //! [`crate::legacy::draft`].
 //!
-//! Requests on a connection do not wait for each other; the client matches replies by correlation ID. A fetch waits for
-//! messages, and a produce request waits for replicas. There is one replica, so a request for more acknowledgements
-//! fails after its timeout.
+//! Requests on a connection do not wait for each other, and the client matches replies by correlation ID. A fetch waits
+//! for messages, and a produce request waits for replicas. There is only one replica, so a produce request for more
+//! acknowledgements fails after its timeout.
 
 use super::super::ids::Connection;
 use super::super::request::Output;

@@ -5,7 +5,8 @@
 //! |===============|===========|=====---|        a read ends at the end of its segment, or of its flushed part
 //! ```
 //!
-//! A message set is never split over segments. All segments but the last are flushed, since rolling flushes them.
+//! A message set is always in one segment. All segments except the last are flushed, because the log flushes a segment
+//! before it starts a new one.
 
 use super::super::version::LegacyVersion;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Brokers of Kafka 0.6 and 0.7, as a state machine without I/O. Its methods are those of [`super::Cluster`].
+//! Brokers of Kafka 0.6 and 0.7, as a state machine without I/O. The state machine has the methods of
+//! [`super::Cluster`].
 //!
 //! ```text
 //! accept   topic names and message sets that the broker accepts
@@ -11,8 +12,8 @@
 //! captures of the brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2 in `tests/vectors/legacy.jsonl.gz`, which `docs/legacy.md`
 //! describes. Most requests get no reply, or are rejected by closing the connection.
 //!
-//! Left out: the JVM of 0.7.0 that halts on a payload that is not gzip (here the connection closes), and ZooKeeper,
-//! where the Python package registers the nodes.
+//! Kafka 0.7.0 halts its JVM after a payload that is not gzip; this broker closes the connection instead. ZooKeeper is
+//! not part of this module: the Python package registers the nodes there.
 
 mod accept;
 mod draft;

@@ -1,7 +1,7 @@
-//! Faults of legacy brokers: requests that are dropped, and requests that the broker handles late, or never.
+//! Faults of legacy brokers: requests that the broker drops, handles late, or never handles.
 //!
-//! A request that is handled late holds up all later requests of its connection. The faults that change replies are left
-//! out, because most legacy requests get none.
+//! A late request delays all later requests of its connection. Faults that change replies are left out, because most
+//! legacy requests get no reply.
 
 use super::super::clock::Time;
 use super::super::fault::{Action, Fault};

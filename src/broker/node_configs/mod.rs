@@ -1,12 +1,14 @@
 //! Node configurations: what the cluster was started with, and what was changed since.
 //!
 //! These values have an effect: defaults of topics and groups, `num.partitions`, `default.replication.factor`,
-//! `auto.create.topics.enable` and `group.initial.rebalance.delay.ms`. The others are stored and described. All nodes
-//! share their logs and groups, so an effective value is that of the first node. Every release has the names of 4.4.
+//! `auto.create.topics.enable`, `group.initial.rebalance.delay.ms`, `group.consumer.migration.policy` and
+//! `delegation.token.*`. Other configurations are stored and described, without an effect. All nodes share their logs and
+//! groups, so the value of the first node is the effective one. Every release has the configurations of Kafka 4.4.
 
 mod known;
 
 use super::configs;
+use super::group::{POLICY, Policy};
 use super::request::ApiError;
 use crate::api::describe_configs::{
     BOOLEAN, DOUBLE, INT, LONG, PASSWORD, SHORT, SOURCE_ALL_NODES, SOURCE_DEFAULT, SOURCE_FILE, SOURCE_NODE,
@@ -72,6 +74,9 @@ fn find(name: &str) -> Option<&'static Known> {
 impl Known {
     fn check(&self, value: &str) -> Result<(), String> {
         let value = value.trim();
+        if self.name == POLICY {
+            return Policy::by_name(value).map(drop);
+        }
         let (is_valid, type_name) = match self.value_type {
             BOOLEAN => (["true", "false"].contains(&value.to_ascii_lowercase().as_str()), "BOOLEAN"),
             INT => (value.parse::<i32>().is_ok(), "INT"),
@@ -124,7 +129,16 @@ impl NodeConfigs {
     }
 
     fn default(&self, name: &str) -> Option<&'static str> {
+        if name == POLICY && self.release < Release::V4_0 {
+            return Some("disabled");
+        }
         configs::default_on_nodes(self.release, name).or_else(|| find(name)?.default)
+    }
+
+    /// Returns which groups may change their protocol while they have members.
+    pub fn migration_policy(&self) -> Policy {
+        let changed = self.changed(POLICY);
+        Policy::by_name(changed.as_deref().or_else(|| self.default(POLICY)).unwrap_or_default()).unwrap_or_default()
     }
 
     /// Returns the value on the first node, unless it is the default.
@@ -298,5 +312,13 @@ mod tests {
         assert_eq!(change(Scope::All, "listeners", "PLAINTEXT://:1"), Err(ErrorCode::INVALID_REQUEST));
         assert_eq!(change(Scope::Node(1), MIN_IN_SYNC, "2"), Err(ErrorCode::INVALID_CONFIG));
         assert_eq!(change(Scope::All, MIN_IN_SYNC, "2"), Ok(()));
+    }
+
+    #[test]
+    fn an_unknown_migration_policy_is_refused() {
+        assert_eq!(check(POLICY, "Upgrade"), Ok(()));
+        assert!(
+            check(POLICY, "upgrades").is_err_and(|why| why.contains("BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED"))
+        );
     }
 }

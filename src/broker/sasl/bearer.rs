@@ -1,5 +1,5 @@
-//! OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, `alg` none): the broker believes the token until its `exp`.
-//! It finds the claims on the token's top level by a text search for their names.
+//! OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, `alg` none): the broker accepts a token until its `exp`
+//! time. The broker finds the claims at the top level of the token by a text search for their names.
 
 use super::mechanism::MechanismResult;
 use base64::Engine;

@@ -1,7 +1,8 @@
-//! SCRAM users (KIP-554): those configured with passwords, and those added over the protocol, of which the broker only
-//! knows the salted password.
+//! SCRAM users (KIP-554): users that are configured with a password, and users that clients add with
+//! AlterUserScramCredentials. For the latter, the broker knows only the salted password.
 
 use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
+use crate::broker::tokens::Tokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -22,6 +23,13 @@ impl Secret {
             Self::Salted { iterations, .. } => *iterations,
         }
     }
+}
+
+/// What SCRAM clients log in with.
+#[derive(Clone, Copy)]
+pub(in crate::broker) struct Users<'a> {
+    pub credentials: &'a Credentials,
+    pub tokens: &'a Tokens,
 }
 
 /// All users, by the number of their mechanism.

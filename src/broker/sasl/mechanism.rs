@@ -1,4 +1,4 @@
-//! What a SASL mechanism returns for a message of the client.
+//! The result type of a SASL mechanism for a message of the client.
 
 /// The result of one step of a mechanism.
 pub(super) enum MechanismResult {

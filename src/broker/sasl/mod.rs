@@ -1,8 +1,9 @@
 //! SASL authentication: the users of each mechanism, and the login state of each connection.
 //!
-//! The client has its own code for these messages, so that both ends cannot share one mistake. The broker supports
-//! PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's default for development). It has
-//! no delegation tokens. The [`authorizer`](super::authorizer) decides what a user may do.
+//! The client has separate code for these messages, so that a mistake in one of the two shows in tests. The broker
+//! supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's default for development).
+//! Clients with a [delegation token](super::tokens) authenticate with SCRAM. The [`authorizer`](super::authorizer)
+//! decides which operations a user may do.
 
 mod bearer;
 mod credentials;
@@ -10,7 +11,7 @@ mod mechanism;
 mod plain;
 mod scram;
 
-pub(super) use credentials::{Credentials, Secret};
+pub(super) use credentials::{Credentials, Secret, Users};
 
 use super::Connection;
 use super::Time;
@@ -53,6 +54,8 @@ struct Login {
     /// Whether tokens arrive without a SaslAuthenticate header.
     is_bare: bool,
     user: Option<String>,
+    /// Whether the user logged in with a delegation token.
+    has_token: bool,
     until: Option<Time>,
     is_refused: bool,
 }
@@ -93,6 +96,11 @@ impl Authenticator {
         self.logins.get(&connection)?.user.as_deref()
     }
 
+    /// Returns whether a connection has logged in with a delegation token.
+    pub fn has_token(&self, connection: Connection) -> bool {
+        self.logins.get(&connection).is_some_and(|l| l.has_token)
+    }
+
     /// Returns whether the next frame of a connection is a token without a header.
     pub fn wants_bare_token(&self, connection: Connection) -> bool {
         self.logins.get(&connection).is_some_and(|l| l.is_bare && l.exchange.is_some())
@@ -130,13 +138,13 @@ impl Authenticator {
         clock: Clock,
         connection: Connection,
         token: &[u8],
-        credentials: &Credentials,
+        users: Users<'_>,
         random: impl FnMut() -> u64,
     ) -> Option<Result<SaslReply, String>> {
         let login = self.logins.get_mut(&connection)?;
         let said = match login.exchange.as_mut()? {
             Exchange::Plain => plain::authenticate(token, self.sasl.users.get("PLAIN")),
-            Exchange::Scram(server) => server.take(token, credentials, random),
+            Exchange::Scram(server) => server.take(token, users, random),
             Exchange::Bearer(server) => server.take(token, clock.wall_ms),
         };
         let (message, user, until_ms) = match said {
@@ -152,7 +160,8 @@ impl Authenticator {
             return Some(Err("Cannot change principals during re-authentication".to_owned()));
         }
         let left = until_ms.map(|ms| Duration::from_millis(u64::try_from(ms - clock.wall_ms).unwrap_or(0)));
-        let lasts = self.sasl.session.into_iter().chain(left.filter(|_| self.sasl.session.is_some())).min();
+        let lasts = self.sasl.session.into_iter().chain(left).min();
+        login.has_token = matches!(&login.exchange, Some(Exchange::Scram(server)) if server.has_token());
         login.exchange = None;
         login.user = Some(user);
         login.until = lasts.map(|lasts| clock.now.saturating_add(lasts));

@@ -1,4 +1,4 @@
-//! PLAIN (RFC 4616): one message with the user to act as, the user and the password.
+//! PLAIN (RFC 4616): one message with the authorization identity, the user and the password.
 
 use super::mechanism::MechanismResult;
 use std::collections::BTreeMap;

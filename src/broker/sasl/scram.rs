@@ -1,7 +1,7 @@
-//! The server side of SCRAM (RFC 5802): a challenge with salt and iterations, then a signature that answers the
-//! client's proof.
+//! The server side of SCRAM (RFC 5802): sends a challenge with salt and iterations, checks the client's proof, and
+//! responds with the server's signature. For a delegation token, the password is the token's HMAC in base64 (KIP-48).
 
-use super::credentials::{Credentials, ITERATIONS, Secret};
+use super::credentials::{ITERATIONS, Secret, Users};
 use super::mechanism::MechanismResult;
 use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
 use base64::Engine;
@@ -18,6 +18,8 @@ pub(super) struct Server {
 struct Challenge {
     user: String,
     secret: Option<Secret>,
+    /// When the delegation token that is the user expires.
+    expires_ms: Option<i64>,
     salt: Vec<u8>,
     nonce: String,
     /// The client's first message without its header, and the server's first message.
@@ -37,7 +39,12 @@ impl Server {
         if self.is_512 { "SCRAM-SHA-512" } else { "SCRAM-SHA-256" }
     }
 
-    pub fn take(&mut self, message: &[u8], credentials: &Credentials, random: impl FnMut() -> u64) -> MechanismResult {
+    /// Returns whether the client logs in with a delegation token.
+    pub fn has_token(&self) -> bool {
+        self.challenge.as_ref().is_some_and(|challenge| challenge.expires_ms.is_some())
+    }
+
+    pub fn take(&mut self, message: &[u8], users: Users<'_>, random: impl FnMut() -> u64) -> MechanismResult {
         let refused = || {
             let mechanism = self.mechanism();
             format!(
@@ -48,7 +55,7 @@ impl Server {
             return MechanismResult::Failure(refused());
         };
         let Some(challenge) = &self.challenge else {
-            return match challenge(message, |user| credentials.get(self.number(), user), random) {
+            return match challenge(message, users, self.number(), random) {
                 Some((challenge, message)) => {
                     self.challenge = Some(challenge);
                     MechanismResult::Challenge(message.into_bytes())
@@ -60,7 +67,7 @@ impl Server {
             Some(signature) => MechanismResult::Success {
                 message: format!("v={}", BASE64_STANDARD.encode(signature)).into_bytes(),
                 user: challenge.user.clone(),
-                until_ms: None,
+                until_ms: challenge.expires_ms,
             },
             None => MechanismResult::Failure(refused()),
         }
@@ -115,9 +122,10 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the challenge for a client's first message: `n,[a=...],n=user,r=nonce[,extension=...]`.
-fn challenge<'a>(
+fn challenge(
     message: &str,
-    find: impl FnOnce(&str) -> Option<&'a Secret>,
+    users: Users<'_>,
+    mechanism: i8,
     mut random: impl FnMut() -> u64,
 ) -> Option<(Challenge, String)> {
     let mut parts = message.splitn(3, ',');
@@ -126,18 +134,23 @@ fn challenge<'a>(
         return None;
     }
     let mut fields = bare.split(',');
-    let user = fields.next()?.strip_prefix("n=")?.replace("=2C", ",").replace("=3D", "=");
+    let name = fields.next()?.strip_prefix("n=")?.replace("=2C", ",").replace("=3D", "=");
     let theirs = fields.next()?.strip_prefix("r=").filter(|nonce| !nonce.is_empty())?;
-    if fields.any(|extension| extension == "tokenauth=true") {
-        return None; // there are no delegation tokens
-    }
+    let is_token = |value: &str| value.eq_ignore_ascii_case("true");
+    let is_token = fields.any(|extension| extension.strip_prefix("tokenauth=").is_some_and(is_token));
     let nonce = format!("{theirs}{:016x}{:016x}", random(), random());
     // An unknown user gets a challenge too, so that a client cannot probe for user names.
-    let secret = find(&user).cloned();
+    let (user, secret, expires_ms) = match users.tokens.credentials(&name).filter(|_| is_token) {
+        Some((token, password)) => (token.owner.name.clone(), Some(Secret::Password(password)), Some(token.expires_ms)),
+        None => {
+            let secret = users.credentials.get(mechanism, &name).filter(|_| !is_token);
+            (name, secret.cloned(), None)
+        }
+    };
     let (salt, iterations) = match &secret {
         Some(Secret::Salted { salt, iterations, .. }) => (salt.clone(), *iterations),
         _ => ([random().to_be_bytes(), random().to_be_bytes()].concat(), ITERATIONS),
     };
     let message = format!("r={nonce},s={},i={iterations}", BASE64_STANDARD.encode(&salt));
-    Some((Challenge { user, secret, salt, nonce, auth_message: format!("{bare},{message}") }, message))
+    Some((Challenge { user, secret, expires_ms, salt, nonce, auth_message: format!("{bare},{message}") }, message))
 }

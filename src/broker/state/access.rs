@@ -1,4 +1,4 @@
-//! Authorization of requests: the client of a connection, and what the rules allow it.
+//! Authorization of requests: the principal of a connection, and the operations that the rules allow.
 
 use super::State;
 use crate::api::{ErrorCode, Release};
@@ -7,6 +7,9 @@ use crate::broker::ids::Connection;
 use crate::broker::journal::Entry;
 use crate::broker::request::Context;
 use crate::wire::Uuid;
+
+/// The user that has not authenticated.
+pub(in crate::broker) const ANONYMOUS: &str = "ANONYMOUS";
 
 impl State {
     /// Adds a rule. Returns false if there is no memory.
@@ -46,10 +49,14 @@ impl State {
         }
     }
 
-    pub fn principal(&self, connection: Connection) -> String {
+    /// Returns the name that a client has authenticated with, or `None` if it has not.
+    pub fn user(&self, connection: Connection) -> Option<&str> {
         let login = self.authenticator.as_ref().and_then(|auth| auth.user(connection));
-        let name = login.or_else(|| self.certified.get(&connection).map(String::as_str));
-        format!("User:{}", name.unwrap_or("ANONYMOUS"))
+        login.or_else(|| self.certified.get(&connection).map(String::as_str))
+    }
+
+    pub fn principal(&self, connection: Connection) -> String {
+        format!("User:{}", self.user(connection).unwrap_or(ANONYMOUS))
     }
 
     /// Returns whether the client may perform an operation.

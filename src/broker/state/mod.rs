@@ -1,7 +1,7 @@
 //! The state of a cluster, which all its nodes share. Only handlers and the cluster's controls change it.
 //!
-//! The files beside this one hold the operations by topic. The parts of the state are in files of their own that do not
-//! depend on it.
+//! The other files in this directory have the operations on the state, one file for each topic. The types that the
+//! state consists of are outside of this directory, and do not depend on the state.
 
 mod access;
 mod journal;
@@ -9,7 +9,10 @@ mod logs;
 mod node_configs;
 mod nodes;
 mod quotas;
+mod tokens;
 mod transactions;
+
+pub(super) use access::ANONYMOUS;
 
 use super::authorizer::Authorizer;
 use super::clock::{Clock, Time};
@@ -23,12 +26,13 @@ use super::node_configs::NodeConfigs;
 use super::options::{Node, Options};
 use super::quotas::Quotas;
 use super::request::ServedApi;
-use super::sasl::{Authenticator, Credentials, SaslReply};
+use super::sasl::{Authenticator, Credentials, SaslReply, Users};
 use super::telemetry::Telemetry;
+use super::tokens::Tokens;
 use super::topics::Topics;
 use super::transactions::Transactions;
 
-use crate::api::{ErrorCode, Release};
+use crate::api::Release;
 use crate::random::Random;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -65,6 +69,7 @@ pub(super) struct State {
     pub authenticator: Option<Authenticator>,
     /// SCRAM users. They are stored even if authentication is disabled.
     pub credentials: Credentials,
+    pub tokens: Tokens,
     /// Access rules; `None` allows everything.
     pub authorizer: Option<Authorizer>,
     pub quotas: Quotas,
@@ -88,6 +93,10 @@ impl State {
         let newest = release.unwrap_or(Release::V4_4);
         let node_configs = NodeConfigs::new(newest, options.first_node, options.file());
         let delay = node_configs.number("group.initial.rebalance.delay.ms");
+        let tokens = Tokens::new(
+            node_configs.changed("delegation.token.secret.key"),
+            node_configs.number("delegation.token.expiry.check.interval.ms"),
+        );
         Self {
             release,
             served,
@@ -109,6 +118,7 @@ impl State {
             groups: Groups::new(
                 Duration::from_millis(u64::try_from(delay.unwrap_or(0)).unwrap_or(0)),
                 Settings::of_nodes(&node_configs),
+                node_configs.migration_policy(),
             ),
             node_configs,
             fetch_sessions: FetchSessions::new(Random::new(random.next_u64())),
@@ -116,6 +126,7 @@ impl State {
             producer_ids: ProducerIds(1000),
             journal: Journal::default(),
             credentials: options.sasl.as_ref().map_or_else(Credentials::default, |sasl| Credentials::new(&sasl.users)),
+            tokens,
             authenticator: options.sasl.clone().map(Authenticator::new),
             authorizer: options.acls.clone().map(Authorizer::new),
             quotas: Quotas::default(),
@@ -129,15 +140,6 @@ impl State {
     /// Returns whether the cluster is as this release, or as a later one.
     pub fn is_since(&self, release: Release) -> bool {
         self.topic_defaults.release >= release
-    }
-
-    /// Returns the error code of requests for delegation tokens, which do not exist. It differs for clients that have
-    /// not authenticated.
-    pub fn no_tokens(&self) -> ErrorCode {
-        match self.authenticator {
-            Some(_) => ErrorCode::DELEGATION_TOKEN_AUTH_DISABLED,
-            None => ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-        }
     }
 
     /// Returns a connection whose waiting request has something new.
@@ -176,7 +178,9 @@ impl State {
         connection: Connection,
         token: &[u8],
     ) -> Option<Result<SaslReply, String>> {
-        self.authenticator.as_mut()?.take(clock, connection, token, &self.credentials, || self.random.next_u64())
+        self.expire_tokens(clock);
+        let users = Users { credentials: &self.credentials, tokens: &self.tokens };
+        self.authenticator.as_mut()?.take(clock, connection, token, users, || self.random.next_u64())
     }
 
     pub fn disconnect(&mut self, connection: Connection) {

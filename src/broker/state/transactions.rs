@@ -1,4 +1,4 @@
-//! The end of transactions: markers in the logs, and offsets that count from then on.
+//! The end of transactions: writes markers into the logs, and makes the transaction's offsets visible.
 
 use super::State;
 use crate::broker::clock::Clock;

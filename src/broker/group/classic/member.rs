@@ -1,6 +1,8 @@
 //! A member of a classic group: its metadata, the request it waits with, and its session timeout.
 
 use crate::api::{ErrorCode, join_group, sync_group};
+use crate::broker::clock::millis;
+use crate::broker::group::migration::Migrant;
 use crate::broker::group::replies::{GroupReply, PendingReplies};
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
@@ -85,11 +87,26 @@ impl Joining<'_> {
     }
 }
 
-pub(super) fn millis(ms: i32) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
-}
-
 impl Member {
+    pub fn from_migrant(now: Time, migrant: Migrant) -> Self {
+        let Migrant { instance, client_id, session, rebalance, protocols, assignment, .. } = migrant;
+        let deadline = Some(now.saturating_add(session));
+        let waits = WaitsFor::No;
+        Self { instance, client_id, session, rebalance, protocols, assignment, waits, is_new: false, deadline }
+    }
+
+    pub fn migrant(&self, id: &str) -> Migrant {
+        Migrant {
+            id: id.to_owned(),
+            instance: self.instance.clone(),
+            client_id: self.client_id.clone(),
+            session: self.session,
+            rebalance: self.rebalance,
+            protocols: self.protocols.clone(),
+            assignment: self.assignment.clone(),
+        }
+    }
+
     /// Returns the approximate memory of the member under an ID.
     pub fn cost(&self, id: &str) -> usize {
         let protocols = self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64);

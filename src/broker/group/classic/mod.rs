@@ -12,20 +12,22 @@
 //! (member ID required) and KIP-814 (skip assignment). As in Kafka, a member whose connection breaks while it waits
 //! stays until its session ends.
 //!
-//! When the coordinator changes, Kafka's new one goes back to the last complete generation. Here the rebalance
-//! continues. Both forget members whose first JoinGroup was never answered.
+//! When the coordinator changes during a rebalance, Kafka's new coordinator continues with the last complete generation.
+//! The dev broker continues the rebalance. Both forget members whose first JoinGroup was never answered.
 
 mod member;
 
 pub(in crate::broker) use member::Joining;
 
 use super::client::{CLIENT_HOST, Committer};
+use super::migration::Migrant;
 use super::replies::{GroupReply, PendingReplies};
 use crate::api::data::consumer_protocol::{self, Subscription};
 use crate::api::{ErrorCode, describe_groups, join_group, sync_group};
+use crate::broker::clock::millis;
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
-use member::{Member, WaitsFor, millis, refuse_sync};
+use member::{Member, WaitsFor, refuse_sync};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -99,13 +101,50 @@ impl Group {
         }
     }
 
+    /// Creates a group from the members of a consumer group, which now have to join again.
+    pub fn from_consumer(
+        now: Time,
+        generation: i32,
+        migrants: Vec<Migrant>,
+        initial_delay: Duration,
+        replies: &mut PendingReplies,
+    ) -> Self {
+        let mut group = Self { phase: Phase::Stable, generation, ..Self::new(initial_delay) };
+        group.protocol_type = Some("consumer".to_owned());
+        for migrant in migrants {
+            group.statics.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
+            group.members.insert(migrant.id.clone(), Member::from_migrant(now, migrant));
+        }
+        group.leader = group.members.keys().next().cloned();
+        group.protocol = group.vote();
+        group.topics = group.subscribed();
+        group.prepare(now, replies);
+        group
+    }
+
+    /// Returns the members, for a consumer group.
+    pub fn migrants(&self) -> Vec<Migrant> {
+        self.members.iter().map(|(id, member)| member.migrant(id)).collect()
+    }
+
+    /// Returns whether the members are consumers.
+    pub fn has_consumers(&self) -> bool {
+        self.protocol_type.as_deref() == Some("consumer")
+    }
+
+    /// Rejects the requests that wait, so that their members join again.
+    pub fn refuse_all(&mut self, replies: &mut PendingReplies) {
+        for (id, member) in &mut self.members {
+            member.refuse(id, ErrorCode::REBALANCE_IN_PROGRESS, replies);
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.phase == Phase::Empty
     }
 
     pub fn is_subscribed(&self, topic: &str) -> bool {
-        let is_consumer = self.protocol_type.as_deref() == Some("consumer");
-        self.topics.as_ref().map_or(is_consumer, |topics| topics.contains(topic))
+        self.topics.as_ref().map_or(self.has_consumers(), |topics| topics.contains(topic))
     }
 
     pub fn cost(&self) -> usize {
@@ -588,7 +627,7 @@ impl Group {
     }
 
     fn subscribed(&self) -> Option<BTreeSet<String>> {
-        if self.protocol_type.as_deref() != Some("consumer") {
+        if !self.has_consumers() {
             return None;
         }
         let mut topics = BTreeSet::new();

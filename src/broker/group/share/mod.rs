@@ -3,9 +3,9 @@
 //! In Kafka, the coordinator keeps the members, and partition leaders keep the share sessions and the acquired records.
 //! All nodes share one state here, so this file has both, and the key of a session includes the node.
 //!
-//! A member gets its partitions with its first heartbeat; Kafka writes them to its log first, which takes another
-//! heartbeat and epoch. With more members than partitions, Kafka spreads the members a little wider. Left out:
-//! `group.share.max.size`.
+//! A member gets its partitions with its first heartbeat. Kafka writes the assignment to its log first, so a member gets
+//! it with the second heartbeat and in the next epoch. With more members than partitions, Kafka may assign other numbers
+//! of members to a partition. Left out: `group.share.max.size`.
 
 mod partition;
 

@@ -9,8 +9,11 @@
 //!     '----------------------all of it is free--------'
 //! ```
 //!
-//! A partition goes to its next owner only after the current owner has released it, left or was fenced. Left out:
-//! members of the classic protocol in such a group, and therefore online migration. Racks are stored but not used.
+//! A partition goes to its next owner only after the current owner has released it, left or was fenced. Members of the
+//! classic protocol can be in such a group, too: see `mixed`. Racks are stored but not used.
+
+mod classic;
+mod mixed;
 
 use super::Configs;
 use super::assignor::{AssignedPartitions, Assignor, Reader};
@@ -22,12 +25,17 @@ use crate::broker::Time;
 use crate::broker::pattern::Pattern;
 use crate::broker::topics::Topics;
 use crate::wire::Uuid;
+use classic::Classic;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 /// Approximate memory of a member without its metadata, and of a partition it owns.
 const MEMBER: usize = 384;
 const PARTITION: usize = 32;
+
+/// Member types of ConsumerGroupDescribe.
+const CLASSIC_MEMBER: i8 = 0;
+const NATIVE_MEMBER: i8 = 1;
 
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
@@ -67,6 +75,8 @@ struct Member {
     deadline: Time,
     /// When it must have released the partitions that are taken away.
     revoke_by: Option<Time>,
+    /// What a member of the classic protocol has besides.
+    classic: Option<Classic>,
 }
 
 /// A heartbeat whose fields were validated.
@@ -106,8 +116,9 @@ impl Group {
         self.members.is_empty()
     }
 
-    pub fn has(&self, member: &str) -> bool {
-        self.members.contains_key(member)
+    /// Returns whether a member uses the protocol of KIP-848.
+    pub fn has_native(&self, member: &str) -> bool {
+        self.members.get(member).is_some_and(|member| member.classic.is_none())
     }
 
     pub fn state(&self) -> &'static str {
@@ -133,7 +144,8 @@ impl Group {
             let instance = m.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
             let pattern = m.pattern.as_ref().map_or(0, Pattern::cost);
             let rack = m.rack.as_ref().map_or(0, String::len);
-            let named = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics;
+            let classic = m.classic.as_ref().map_or(0, Classic::cost);
+            let named = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics + classic;
             MEMBER + named + shares(&m.assigned) + shares(&m.revoking)
         });
         let topics = self.topics.keys().map(|name| name.len() + 96);
@@ -141,13 +153,13 @@ impl Group {
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        self.members.values().map(|member| member.deadline.min(member.revoke_by.unwrap_or(Time::MAX))).min()
+        self.members.values().map(Member::next_timeout).min()
     }
 
-    /// Fences members whose session has ended, or that did not release partitions in time.
+    /// Fences members whose session has ended, or that did not release partitions or join again in time.
     pub fn handle_timeout(&mut self, now: Time) {
-        let late = |member: &Member| member.deadline <= now || member.revoke_by.is_some_and(|at| at <= now);
-        let late: Vec<_> = self.members.iter().filter(|(_, m)| late(m)).map(|(id, _)| id.clone()).collect();
+        let late = self.members.iter().filter(|(_, member)| member.next_timeout() <= now);
+        let late: Vec<_> = late.map(|(id, _)| id.clone()).collect();
         for id in late {
             self.fence(&id);
         }
@@ -156,8 +168,12 @@ impl Group {
     /// Continues the group on a new coordinator: all sessions start again.
     pub fn load(&mut self, now: Time, session: Duration) {
         for member in self.members.values_mut() {
-            member.deadline = now.saturating_add(session);
-            member.revoke_by = member.revoke_by.map(|_| now.saturating_add(member.rebalance));
+            member.deadline = now.saturating_add(member.classic.as_ref().map_or(session, |classic| classic.session));
+            let again = now.saturating_add(member.rebalance);
+            member.revoke_by = member.revoke_by.map(|_| again);
+            if let Some(classic) = &mut member.classic {
+                classic.act_by = classic.act_by.map(|_| again);
+            }
         }
     }
 
@@ -172,14 +188,7 @@ impl Group {
         if let Some(instance) = &member.instance {
             self.statics.insert(instance.clone(), id.to_owned());
         }
-        let seen = self.look(topics);
-        if rereads || seen != self.topics {
-            self.topics = seen;
-            self.epoch = self.epoch.saturating_add(1);
-        }
-        if self.epoch > self.assignment_epoch {
-            self.assign();
-        }
+        self.retarget(topics, rereads);
         self.reconcile(heartbeat.now, id, request.topic_partitions.as_deref());
         let member = self.members.entry(id.to_owned()).or_default();
         let subscribes = request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
@@ -220,7 +229,9 @@ impl Group {
     /// Returns whether a member is in this epoch.
     pub fn admit(&self, member: &str, epoch: i32) -> Result<(), ErrorCode> {
         let member = self.members.get(member).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        (member.epoch == epoch).then_some(()).ok_or(ErrorCode::STALE_MEMBER_EPOCH)
+        let is_classic = member.classic.is_some();
+        let code = if is_classic { ErrorCode::ILLEGAL_GENERATION } else { ErrorCode::STALE_MEMBER_EPOCH };
+        (member.epoch == epoch).then_some(()).ok_or(code)
     }
 
     /// Returns the assignor that most members request.
@@ -255,7 +266,7 @@ impl Group {
             subscribed_topic_regex: Some(member.pattern.as_ref().map_or_else(String::new, |p| p.text().to_owned())),
             assignment: list(&member.assigned),
             target_assignment: self.target.get(id).map(list).unwrap_or_default(),
-            member_type: 1,
+            member_type: if member.classic.is_some() { CLASSIC_MEMBER } else { NATIVE_MEMBER },
         };
         self.members.iter().map(member).collect()
     }
@@ -276,25 +287,32 @@ impl Group {
         }
     }
 
+    /// Replaces a static member. Only one of the classic protocol may be replaced before it has left.
     fn replace(&mut self, old: &str, id: &str) -> Result<(), Rejection> {
-        let Some(mut member) = self.members.remove(old) else {
-            return Ok(());
-        };
-        if member.epoch != LEAVE_STATIC {
+        if let Some(member) = self.members.get(old)
+            && member.classic.is_none()
+            && member.epoch != LEAVE_STATIC
+        {
             let why = format!(
                 "Static member {id} with instance id {} cannot join the group because the instance id is owned by \
                  {old} member.",
                 member.instance.as_deref().unwrap_or_default()
             );
-            self.members.insert(old.to_owned(), member);
             return Err((ErrorCode::UNRELEASED_INSTANCE_ID, why));
         }
+        self.take_over(old, id);
+        Ok(())
+    }
+
+    /// Gives a static member that returned under another ID what its earlier incarnation had.
+    fn take_over(&mut self, old: &str, id: &str) {
+        let Some(mut member) = self.members.remove(old) else { return };
+        self.statics.extend(member.instance.clone().map(|instance| (instance, id.to_owned())));
         (member.epoch, member.previous_epoch) = (0, 0);
         self.members.insert(id.to_owned(), member);
         if let Some(shares) = self.target.remove(old) {
             self.target.insert(id.to_owned(), shares);
         }
-        Ok(())
     }
 
     fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), Rejection> {
@@ -332,6 +350,18 @@ impl Group {
         found.collect()
     }
 
+    /// Begins an epoch if members read other topics than before, or if topics changed.
+    fn retarget(&mut self, topics: &Topics, rereads: bool) {
+        let seen = self.look(topics);
+        if rereads || seen != self.topics {
+            self.topics = seen;
+            self.epoch = self.epoch.saturating_add(1);
+        }
+        if self.epoch > self.assignment_epoch {
+            self.assign();
+        }
+    }
+
     /// Computes the target assignment of this epoch.
     fn assign(&mut self) {
         let mut readers = BTreeMap::new();
@@ -344,15 +374,20 @@ impl Group {
         self.assignment_epoch = self.epoch;
     }
 
+    /// Returns the partitions that other members own or still have to release.
+    fn held_by_others(&self, id: &str) -> HashSet<(Uuid, i32)> {
+        let others = self.members.iter().filter(|(other, _)| *other != id).map(|(_, member)| member);
+        others.flat_map(|m| pairs(&m.assigned).chain(pairs(&m.revoking))).collect()
+    }
+
     /// Moves a member towards its target as far as other members allow. `owned` is the assignment that the member
     /// reports, if it does.
     fn reconcile(&mut self, now: Time, id: &str, owned: Option<&[TopicPartitions]>) {
         let (epoch, empty) = (self.assignment_epoch, AssignedPartitions::new());
         let target = self.target.get(id).unwrap_or(&empty);
-        let others = self.members.iter().filter(|(other, _)| *other != id).map(|(_, member)| member);
-        let held: HashSet<_> = match self.members.get(id) {
+        let held = match self.members.get(id) {
             Some(member) if member.is_settled(epoch) => return,
-            _ => others.flat_map(|m| pairs(&m.assigned).chain(pairs(&m.revoking))).collect(),
+            _ => self.held_by_others(id),
         };
         let Some(member) = self.members.get_mut(id) else {
             return;
@@ -401,6 +436,11 @@ impl Member {
         self.topics.contains(topic) || self.pattern.as_ref().is_some_and(|pattern| pattern.matches(topic))
     }
 
+    fn next_timeout(&self) -> Time {
+        let act_by = self.classic.as_ref().and_then(|classic| classic.act_by);
+        [self.revoke_by, act_by].into_iter().flatten().fold(self.deadline, Time::min)
+    }
+
     fn is_settled(&self, epoch: i32) -> bool {
         self.stage == Stage::Stable && self.epoch == epoch
     }
@@ -409,6 +449,7 @@ impl Member {
     fn update(&mut self, heartbeat: &Heartbeat<'_>) -> bool {
         let request = heartbeat.request;
         self.deadline = heartbeat.now.saturating_add(heartbeat.configs.consumer_session());
+        self.classic = None;
         self.client_id = heartbeat.client_id.to_owned();
         self.assignor = heartbeat.assignor.or(self.assignor);
         for (mine, said) in [(&mut self.instance, &request.instance_id), (&mut self.rack, &request.rack_id)] {

@@ -1,0 +1,56 @@
+//! Online migration of KIP-848: a group of the classic protocol becomes a consumer group when the first member of the new
+//! protocol joins, and a classic group again when the last one has left.
+//!
+//! `group.consumer.migration.policy` allows both directions, one or none. Left out: `group.consumer.max.size` and
+//! `group.max.size`, which Kafka checks before it converts a group.
+
+use bytes::Bytes;
+use std::time::Duration;
+
+/// The name of the node configuration.
+pub(in crate::broker) const POLICY: &str = "group.consumer.migration.policy";
+
+/// Which conversions are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::broker) struct Policy {
+    pub upgrades: bool,
+    pub downgrades: bool,
+}
+
+impl Policy {
+    /// Returns the policy of this name in any case. The error is a message.
+    pub fn by_name(name: &str) -> Result<Self, String> {
+        let (upgrades, downgrades) = match name.trim().to_ascii_lowercase().as_str() {
+            "bidirectional" => (true, true),
+            "upgrade" => (true, false),
+            "downgrade" => (false, true),
+            "disabled" => (false, false),
+            _ => {
+                return Err(format!(
+                    "Invalid value {name} for configuration {POLICY}: String must be one of (case insensitive): \
+                     BIDIRECTIONAL, UPGRADE, DOWNGRADE, DISABLED"
+                ));
+            }
+        };
+        Ok(Self { upgrades, downgrades })
+    }
+
+    /// Returns whether a group may have members of both protocols.
+    pub fn mixes(self) -> bool {
+        self.upgrades || self.downgrades
+    }
+}
+
+/// A member of the classic protocol, on its way from one kind of group to the other.
+#[derive(Debug)]
+pub(in crate::broker) struct Migrant {
+    pub id: String,
+    pub instance: Option<String>,
+    pub client_id: String,
+    pub session: Duration,
+    pub rebalance: Duration,
+    /// The protocols that the member supports, with its subscription.
+    pub protocols: Vec<(String, Bytes)>,
+    /// Its assignment, in the form of the embedded consumer protocol, or nothing.
+    pub assignment: Bytes,
+}
