@@ -1,4 +1,4 @@
-//! A request as the engine passes it on, and the broker's reply to it.
+//! A request as a role gives it to the network, and the broker's response.
 
 use super::{Error, ErrorKind};
 use crate::api::{self, Info, Release};
@@ -16,7 +16,7 @@ pub trait Call: Send {
     fn min_version(&self) -> i16 {
         self.api().min
     }
-    /// Returns the first release that has the feature, if the versions of the API do not tell.
+    /// Returns the first release that has the feature, if the versions of the API do not show it.
     fn since(&self) -> Option<Release> {
         None
     }

@@ -1,6 +1,6 @@
 //! The state of the cluster as metadata describes it: its brokers, topics and partition leaders.
 
-use super::{Call, Error, ErrorKind, Time, address};
+use super::{Call, Error, ErrorKind, Time, address, seconds};
 use crate::api::{ErrorCode, Info, metadata};
 use crate::logging::Component;
 use crate::wire::{Uuid, Wire, Writer};
@@ -26,7 +26,7 @@ pub struct Broker {
 pub struct Partition {
     /// The ID of the leader; -1 if there is none.
     pub leader: i32,
-    /// The leader's epoch; -1 if the broker is too old to tell.
+    /// The leader's epoch; -1 if the broker is too old to report it.
     pub leader_epoch: i32,
     /// The IDs of the brokers that have replicas.
     pub replicas: Vec<i32>,
@@ -52,7 +52,7 @@ impl Partition {
 /// A topic, or the error of asking for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// The topic's ID; zero if the broker is too old to tell.
+    /// The topic's ID; zero if the broker is too old to report it.
     pub id: Uuid,
     /// The error of the topic.
     pub error: ErrorCode,
@@ -92,7 +92,7 @@ pub struct Cluster {
     pub complete: bool,
     /// When the last metadata response arrived.
     pub updated_at: Time,
-    /// The finalized level of the feature `transaction.version`; 0 if the brokers did not tell.
+    /// The finalized level of the feature `transaction.version`; 0 if the brokers did not report it.
     pub transaction_version: i16,
 }
 
@@ -202,7 +202,7 @@ const LONG_THROTTLE: Duration = Duration::from_secs(1);
 /// Logs that a broker throttles the client for long.
 pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Duration) {
     if time > LONG_THROTTLE {
-        let message = format!("the broker throttles this client for {} s", time.as_secs_f64());
+        let message = format!("the broker throttles this client for {} s", seconds(time));
         let hint = "the client exceeds a quota of its user or client ID; reduce the load, or raise the quota";
         let error = Error::new(ErrorKind::Broker, message).with_hint(hint).from_broker(cluster.address(node));
         error.log_warning(component);

@@ -1,22 +1,23 @@
 //! One connection to a broker: negotiates versions, authenticates, matches responses to requests, and detects timeouts.
 //!
 //! The states are `Negotiating` (ApiVersions is in flight, and nothing else may be sent), `Authenticating` if there are
-//! credentials, `Ready` and `Failed`. If the last connection got no response to ApiVersions, this one starts as
-//! `Probing`, see [`super::version_probe`]. Before a session ends, the connection goes from `Ready` back to
-//! `Authenticating` (KIP-368); responses to earlier requests still arrive meanwhile.
+//! credentials, `Ready` and `Failed`. If the previous connection to the broker got no response to ApiVersions, the new
+//! one starts as `Probing`, see [`super::version_probe`]. Before a SASL session ends, the connection goes from `Ready`
+//! back to `Authenticating` (KIP-368). Responses to earlier requests still arrive in that state.
 //!
-//! Brokers respond in the order of the requests. So the requests in flight are a queue, and a response out of order
-//! means that the stream is damaged.
+//! Brokers respond in the order of the requests. The requests in flight are therefore a queue, and a response out of
+//! order means that the stream is damaged.
 
 mod cluster_id;
 mod errors;
 mod exchanges;
 mod idle;
+mod login;
 mod too_large;
 mod traces;
 
 use super::call::{Call, Reply, malformed};
-use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
+use super::sasl::{Credentials, Login, Nonces, gssapi};
 use super::timers::Timers;
 use super::version_probe::{LAST_WAIT, VersionProbe, next_release, probe_request};
 use super::{Error, ErrorKind, Time, earliest};
@@ -68,7 +69,7 @@ enum Owner<T> {
     ConnectionBare,
 }
 
-/// What a connection waits for, besides responses.
+/// The timers of a connection, besides those of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionTimer {
     /// How long the broker may be silent before it is probed as one without ApiVersions.
@@ -79,9 +80,9 @@ enum ConnectionTimer {
     Renewal,
 }
 
-/// How the connection authenticates.
+/// How a connection authenticates.
 #[derive(Clone, Debug)]
-pub struct Proof {
+pub struct LoginConfig {
     /// The client's credentials.
     pub credentials: Arc<Credentials>,
     /// The source of a nonce for each login of the connection.
@@ -93,10 +94,10 @@ pub struct Proof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     Negotiating,
-    /// The newest release that the broker has proved to be.
+    /// The newest release whose probe got a response.
     Probing(Option<Release>),
     Authenticating,
-    /// The broker has to show that it is of the client's cluster.
+    /// The broker has to show that it belongs to the client's cluster.
     Verifying,
     Ready,
     /// The connection was idle, and may be dead.
@@ -123,7 +124,7 @@ pub struct Connection<T> {
     outbox: VecDeque<Bytes>,
     responses: VecDeque<(T, Result<Reply, Error>)>,
     next_correlation_id: i32,
-    proof: Option<Proof>,
+    login_config: Option<LoginConfig>,
     login: Option<Login>,
     /// A call that the login needs from the Kerberos library.
     library_call: Option<gssapi::LibraryCall>,
@@ -132,17 +133,17 @@ pub struct Connection<T> {
     has_answered: bool,
     /// How long a broker may be silent before it is probed.
     patience: Duration,
-    /// When the broker was heard last, and the longest silence after which it was heard again.
-    heard_at: Time,
-    survived: Duration,
+    /// When the broker last sent data, and the longest silence after which it sent data again.
+    received_at: Time,
+    longest_silence: Duration,
     /// When the connection was used last, also for requests without a response.
     used_at: Time,
     /// Whether the connection was ready before.
-    is_proved: bool,
-    /// The ID of the client's cluster, if the broker has to show that it is of this cluster.
+    was_ready: bool,
+    /// The ID of the client's cluster, if the broker has to show that it belongs to this cluster.
     cluster: Option<String>,
     max_frame: usize,
-    /// What the network has not counted yet.
+    /// Exchanges that the network has not counted yet.
     exchanges: Vec<Exchange>,
 }
 
@@ -154,16 +155,16 @@ impl<T> Connection<T> {
         client_id: String,
         max_frame: usize,
         timeout: Duration,
-        proof: Option<Proof>,
+        login_config: Option<LoginConfig>,
     ) -> Self {
-        let mut this = Self::unasked(address, client_id, max_frame, proof);
-        (this.heard_at, this.used_at) = (now, now);
+        let mut this = Self::without_requests(address, client_id, max_frame, login_config);
+        (this.received_at, this.used_at) = (now, now);
         this.ask_versions(FIRST_API_VERSIONS, now + timeout);
         this
     }
 
-    /// Starts a connection without authentication to a broker that may have no ApiVersions. `probe` says what earlier
-    /// connections found out. A broker that may be probed next has `patience` to begin its response.
+    /// Starts a connection without authentication to a broker that may have no ApiVersions. `probe` has the result of
+    /// earlier connections. A broker that may be probed next has `patience` to begin its response.
     pub fn with_version_probe(
         now: Time,
         address: String,
@@ -173,15 +174,15 @@ impl<T> Connection<T> {
         probe: VersionProbe,
         patience: Duration,
     ) -> Self {
-        let mut this = Self::unasked(address, client_id, max_frame, None);
-        (this.heard_at, this.used_at) = (now, now);
+        let mut this = Self::without_requests(address, client_id, max_frame, None);
+        (this.received_at, this.used_at) = (now, now);
         match probe {
             VersionProbe::Known(release) => {
                 let of = |entry: &api::Entry| Some((entry.info.key, release.versions(entry.info)?));
                 this.versions = api::APIS.iter().filter_map(of).collect();
                 this.release = Some(release);
                 this.state = ConnectionState::Ready;
-                this.is_proved = true;
+                this.was_ready = true;
             }
             VersionProbe::Probe | VersionProbe::Confirm(..) => {
                 this.state = ConnectionState::Probing(None);
@@ -198,12 +199,17 @@ impl<T> Connection<T> {
         this
     }
 
-    fn unasked(address: String, client_id: String, max_frame: usize, proof: Option<Proof>) -> Self {
+    fn without_requests(
+        address: String,
+        client_id: String,
+        max_frame: usize,
+        login_config: Option<LoginConfig>,
+    ) -> Self {
         Self {
             state: ConnectionState::Negotiating,
             client_id,
             address: address.into(),
-            frames: Frames::new(if proof.is_some() { MAX_LOGIN_FRAME.min(max_frame) } else { max_frame }),
+            frames: Frames::new(if login_config.is_some() { MAX_LOGIN_FRAME.min(max_frame) } else { max_frame }),
             versions: BTreeMap::new(),
             release: None,
             transaction_version: None,
@@ -213,16 +219,16 @@ impl<T> Connection<T> {
             outbox: VecDeque::new(),
             responses: VecDeque::new(),
             next_correlation_id: 0,
-            proof,
+            login_config,
             login: None,
             library_call: None,
             timers: Timers::default(),
             has_answered: false,
             patience: Duration::MAX,
-            heard_at: Time(0),
+            received_at: Time(0),
             used_at: Time(0),
-            survived: Duration::ZERO,
-            is_proved: false,
+            longest_silence: Duration::ZERO,
+            was_ready: false,
             cluster: None,
             max_frame,
             exchanges: Vec::new(),
@@ -242,17 +248,19 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns how the next connection should start, if this one ended before the broker told its versions. Returns
-    /// `None` if the broker told them, or if the end of the connection says nothing about its release.
+    /// Returns how the next connection should start, if this one ended before the broker reported its versions. Returns
+    /// `None` if the broker reported them, or if the end of the connection says nothing about its release.
     pub fn next_version_probe(&mut self, closed: bool) -> Option<VersionProbe> {
-        let unheard = self.frames.buffer().is_empty() && self.proof.is_none();
+        let nothing_received = self.frames.buffer().is_empty() && self.login_config.is_none();
         match self.state {
             ConnectionState::Negotiating
-                if unheard && (closed || self.timers.get(ConnectionTimer::Silence).is_some()) =>
+                if nothing_received && (closed || self.timers.get(ConnectionTimer::Silence).is_some()) =>
             {
                 Some(VersionProbe::Probe)
             }
-            ConnectionState::Probing(Some(release)) if unheard && closed != next_release(Some(release)).is_none() => {
+            ConnectionState::Probing(Some(release))
+                if nothing_received && closed != next_release(Some(release)).is_none() =>
+            {
                 Some(VersionProbe::Known(release))
             }
             _ => None,
@@ -291,11 +299,11 @@ impl<T> Connection<T> {
     }
 
     /// Returns whether the connection was ready for requests at some time.
-    pub fn is_proved(&self) -> bool {
-        self.is_proved
+    pub fn was_ready(&self) -> bool {
+        self.was_ready
     }
 
-    /// Returns the epoch of the cluster's features and the level of `transaction.version`, if the broker told them.
+    /// Returns the epoch of the cluster's features and the level of `transaction.version`, if the broker reported them.
     pub fn transaction_version(&self) -> Option<(i64, i16)> {
         self.transaction_version
     }
@@ -387,9 +395,9 @@ impl<T> Connection<T> {
     /// Handles the received bytes. After an error, the caller has to close the connection.
     pub fn handle_received(&mut self, now: Time) -> Result<(), Error> {
         if self.state == ConnectionState::Checking {
-            self.survived = self.survived.max(now.since(self.heard_at));
+            self.longest_silence = self.longest_silence.max(now.since(self.received_at));
         }
-        (self.heard_at, self.used_at) = (now, now);
+        (self.received_at, self.used_at) = (now, now);
         loop {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => self.handle_frame(now, frame)?,
@@ -473,7 +481,7 @@ impl<T> Connection<T> {
         self.versions = response.api_keys.iter().map(|k| (k.api_key, (k.min_version, k.max_version))).collect();
         let feature = response.finalized_features.iter().find(|f| f.name == "transaction.version");
         self.transaction_version = feature.map(|f| (response.finalized_features_epoch, f.max_version_level));
-        if self.proof.is_some() {
+        if self.login_config.is_some() {
             return self.log_in(now, deadline);
         }
         self.be_ready(now, deadline, None);
@@ -483,7 +491,7 @@ impl<T> Connection<T> {
     fn be_ready(&mut self, now: Time, deadline: Time, session: Option<Duration>) {
         self.frames.allow(self.max_frame);
         if self.login.is_some() {
-            self.exchanges.push(Exchange::Login { again: self.is_proved });
+            self.exchanges.push(Exchange::Login { again: self.was_ready });
         }
         self.login = None;
         if let Some(lifetime) = session {
@@ -491,108 +499,8 @@ impl<T> Connection<T> {
         }
         if !self.verifies_cluster(deadline) {
             self.state = ConnectionState::Ready;
-            self.is_proved = true;
+            self.was_ready = true;
         }
-    }
-
-    /// Starts to authenticate, for the first time or again.
-    fn log_in(&mut self, now: Time, deadline: Time) -> Result<(), Error> {
-        let Some(Proof { credentials, nonces, .. }) = &mut self.proof else { return Ok(()) };
-        if !credentials.is_valid(now) {
-            return Err(Error::new(ErrorKind::NoToken, "the OAUTHBEARER token expired before the login"));
-        }
-        let (login, message) = Login::start(credentials, &nonces.next(), &self.versions)?;
-        self.login = Some(login);
-        self.timers.stop(ConnectionTimer::Renewal);
-        self.state = ConnectionState::Authenticating;
-        self.say(message, deadline)
-    }
-
-    fn say(&mut self, message: Message, deadline: Time) -> Result<(), Error> {
-        match message {
-            Message::Handshake(request, version) => self.ask(&request, version, deadline),
-            Message::Authenticate(request, version) => self.ask(&request, version, deadline),
-            Message::Bare(token) => {
-                let length = u32::try_from(token.len()).unwrap_or(u32::MAX).to_be_bytes();
-                self.outbox.extend([Bytes::copy_from_slice(&length), token]);
-                let (api, owner) = (&sasl_authenticate::API, Owner::ConnectionBare);
-                let (version, sent_at) = (0, self.used_at);
-                self.in_flight.push_back(InFlight {
-                    correlation_id: 0,
-                    api,
-                    version,
-                    sent_at,
-                    deadline,
-                    size: 0,
-                    owner,
-                });
-                Ok(())
-            }
-            Message::Ask(call) => {
-                self.library_call = Some(call);
-                self.timers.set(ConnectionTimer::Kerberos, deadline);
-                Ok(())
-            }
-        }
-    }
-
-    fn login(&mut self) -> Result<&mut Login, Error> {
-        self.login.as_mut().ok_or_else(|| {
-            Error::new(ErrorKind::Network, "unexpected SASL response: authentication has already completed")
-        })
-    }
-
-    fn handle_handshake(&mut self, deadline: Time, reply: Reply) -> Result<(), Error> {
-        let message = self.login()?.handle_handshake(reply.decode()?)?;
-        self.say(message, deadline)
-    }
-
-    fn handle_authenticate(&mut self, now: Time, deadline: Time, reply: Reply) -> Result<(), Error> {
-        match self.login()?.handle_authenticate(reply.decode()?)? {
-            Ok(message) => self.say(message, deadline),
-            Err(session) => {
-                self.be_ready(now, deadline, session);
-                Ok(())
-            }
-        }
-    }
-
-    fn handle_bare(&mut self, now: Time, deadline: Time, token: &[u8]) -> Result<(), Error> {
-        match self.login()?.handle_token(token)? {
-            Some(message) => self.say(message, deadline),
-            None => {
-                self.be_ready(now, deadline, None);
-                Ok(())
-            }
-        }
-    }
-
-    /// Returns a call to the Kerberos library, for [`Connection::handle_library_result`].
-    pub fn poll_library_call(&mut self) -> Option<gssapi::LibraryCall> {
-        self.library_call.take()
-    }
-
-    /// Handles the result of a call to the Kerberos library. After an error, the caller has to close the connection.
-    pub fn handle_library_result(&mut self, result: Result<gssapi::LibraryResult, Error>) -> Result<(), Error> {
-        let Some(deadline) = self.timers.get(ConnectionTimer::Kerberos) else { return Ok(()) };
-        self.timers.stop(ConnectionTimer::Kerberos);
-        let message = self.login()?.handle_library_result(result?)?;
-        self.say(message, deadline)
-    }
-
-    /// Replaces the credentials for the next login, and starts a renewal that waited for them.
-    pub fn set_credentials(&mut self, now: Time, credentials: &Arc<Credentials>) {
-        let Some(proof) = &mut self.proof else { return };
-        proof.credentials = credentials.clone();
-        if self.timers.get(ConnectionTimer::Renewal) == Some(Time::NEVER) && credentials.is_valid(now) {
-            self.timers.set(ConnectionTimer::Renewal, now);
-        }
-    }
-
-    /// Returns the credentials of a login that is in progress.
-    pub fn logs_in_with(&self) -> Option<&Arc<Credentials>> {
-        let proof = self.proof.as_ref().filter(|_| self.state == ConnectionState::Authenticating);
-        proof.map(|proof| &proof.credentials)
     }
 
     /// Ends the connection: every request in flight fails with `error`.
@@ -638,11 +546,11 @@ impl<T> Connection<T> {
     /// Handles the deadlines that have passed. Renews a session that is about to end. Returns an error if a response is
     /// late: the caller has to close the connection, because later responses would wait behind it.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        if let Some(proof) = &self.proof
+        if let Some(login_config) = &self.login_config
             && self.timers.has_passed(ConnectionTimer::Renewal, now)
         {
-            if proof.credentials.is_valid(now) {
-                let deadline = now + proof.renewal_timeout;
+            if login_config.credentials.is_valid(now) {
+                let deadline = now + login_config.renewal_timeout;
                 self.log_in(now, deadline)?;
             } else {
                 // The session has not ended yet, and the next token may come in time.

@@ -1,4 +1,4 @@
-//! FindCoordinator: finds the broker that coordinates a group or a transactional ID.
+//! Finds the broker that coordinates a group or a transactional ID, with FindCoordinator.
 
 use super::{Call, Error, Reply};
 use crate::api::{ErrorCode, Info, Release, find_coordinator};

@@ -1,4 +1,4 @@
-//! The error of the engine and the client: what was tried, what happened, and a hint what to do.
+//! The error type of the engine and the client: what klamm tried, what happened, and a hint for the user.
 
 use crate::api::ErrorCode;
 use crate::logging::{self, Component, Place};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kind of an error, which tells where its cause lies.
+/// The kind of an error, which shows where its cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// A broker responded with an error code.
@@ -99,7 +99,7 @@ impl Error {
     pub fn in_vain(tried: impl fmt::Display, time: Duration, why: &Self, hint: &str) -> Self {
         // If no broker was ever reached, the user has to know that and not that the time has passed.
         let kind = if why.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { why.kind() };
-        let tried = format!("{tried} did not succeed in {} s", time.as_secs_f64());
+        let tried = format!("{tried} did not succeed in {} s", seconds(time));
         Self::because(kind, tried, why).with_hint(why.hint().unwrap_or(hint))
     }
 
@@ -273,6 +273,11 @@ impl Error {
     }
 }
 
+/// Returns a time in seconds, to the millisecond, as texts show it. `as_secs_f64` would make 1.801 s 1.8010000000000002 s.
+pub fn seconds(time: Duration) -> f64 {
+    time.as_millis() as f64 / 1000.0
+}
+
 fn hint_of(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
@@ -312,7 +317,9 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::INVALID_REPLICATION_FACTOR => "the replication factor must not be larger than the number of brokers",
         ErrorCode::NON_EMPTY_GROUP => "the group has members; stop them first",
         ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => "members of the group subscribe to the topic; stop them first",
-        ErrorCode::GROUP_ID_NOT_FOUND => "a group exists while it has members or offsets; check its name",
+        ErrorCode::GROUP_ID_NOT_FOUND => {
+            "check the name of the group; a group exists only while it has members or committed offsets"
+        }
         ErrorCode::INCONSISTENT_GROUP_PROTOCOL => {
             "the group's members have no assignor of partition.assignment.strategy in common with this one, or they use \
              group.protocol=consumer, and the brokers do not allow both protocols in one group"
@@ -349,3 +356,16 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_to_the_millisecond() {
+        let shown = |nanoseconds| seconds(Duration::from_nanos(nanoseconds)).to_string();
+        assert_eq!(shown(1_801_000_000), "1.801");
+        assert_eq!(shown(15_000_000_000), "15");
+        assert_eq!(shown(300_500_000), "0.3");
+    }
+}

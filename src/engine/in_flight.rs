@@ -1,4 +1,4 @@
-//! Remembers the tokens of a role's requests while the requests are in flight.
+//! Maps the network's IDs of requests in flight to the state that the role keeps for each request.
 
 use super::{ClientResponse, Outgoing};
 

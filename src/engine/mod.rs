@@ -4,12 +4,13 @@
 //! of scenarios a second under a simulated clock. The parts, from the wire up:
 //!
 //! * [`Connection`]: one connection, with version negotiation, authentication and timeouts.
-//! * [`version_probe`]: finds out the release of brokers that have no ApiVersions.
+//! * [`version_probe`]: detects the release of a broker that has no ApiVersions.
 //! * [`sasl`]: the authentication of a client.
 //! * [`Network`]: all connections of a client, bootstrap and metadata.
 //! * [`group`]: membership of a group.
-//! * [`Role`]: what the client does: [`producer`], [`consumer`], [`share`], or single operations ([`ops`]).
-//! * [`metrics`]: what the client counts and measures.
+//! * [`Role`]: the part of a client above the network: [`producer`], [`consumer`], [`share`], or single operations
+//!   ([`ops`]).
+//! * [`metrics`]: the metrics of the client.
 //! * [`telemetry`]: pushes metrics to brokers (KIP-714).
 //! * [`timers`]: the deadlines of a state machine.
 //! * [`legacy`]: state machines for Kafka before 0.8.
@@ -42,8 +43,8 @@ pub mod version_probe;
 pub use backoff::{Backoff, wait_after};
 pub use call::{Call, Reply};
 pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic, log_throttle};
-pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, Proof};
-pub use error::{Error, ErrorKind};
+pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, LoginConfig};
+pub use error::{Error, ErrorKind, seconds};
 pub use in_flight::RequestsInFlight;
 pub use network::{Action, Endpoints, LinkState, Network, NetworkConfig, NetworkMetrics};
 pub use role::{ClientResponse, Deadline, MetadataDemand, Outgoing, Role, Target};

@@ -1,13 +1,14 @@
-//! All connections of a client: bootstrap, metadata, and the connection that each request takes.
+//! All connections of a client: bootstrap, metadata, and the choice of the connection for each request.
 //!
-//! A peer is a broker of the cluster or an address of the bootstrap list. Each has at most one connection for each use:
-//! `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until the next attempt. A request for one broker waits
-//! for that broker's connection and fails with it. A request for any broker waits until some broker can be reached, or
-//! until its deadline. If no broker of the cluster responds, the network tries the bootstrap list again (KIP-899); the
-//! cluster may also ask for that (KIP-1102).
+//! A peer is a broker of the cluster or an address of the bootstrap list. A peer has at most one connection for each
+//! use: `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until the next attempt. A request for one broker
+//! waits for that broker's connection and fails with it. A request for any broker waits until the client reaches a
+//! broker, or until the deadline of the request. If no broker of the cluster responds, or a broker returns
+//! REBOOTSTRAP_REQUIRED (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
-//! A broker that refuses the client, by TLS or SASL, will refuse it again. So requests fail at once when no other
-//! broker is left to try, and for [`REFUSED_WAIT`] after that. Then the next request starts a new attempt.
+//! A broker that rejects the client's TLS or SASL authentication will probably reject it again. If no other broker is
+//! left to try, requests therefore fail at once, and new requests fail for another [`REFUSED_WAIT`]. The next request
+//! after that time starts a new attempt.
 
 mod attempts;
 mod brokers;
@@ -29,8 +30,8 @@ use super::reminder::Reminder;
 use super::sasl::{Credentials, Nonces};
 use super::version_probe::VersionProbe;
 use super::{
-    Backoff, Call, ClientResponse, Cluster, Connection, ConnectionId, Deadline, Error, ErrorKind, MetadataDemand,
-    Outgoing, Proof, Reply, Target, Time,
+    Backoff, Call, ClientResponse, Cluster, Connection, ConnectionId, Deadline, Error, ErrorKind, LoginConfig,
+    MetadataDemand, Outgoing, Reply, Target, Time,
 };
 use crate::api::Release;
 use crate::frame::Frames;
@@ -74,7 +75,7 @@ pub struct NetworkConfig {
     pub seed: u64,
     /// How long a broker may take to begin its response to ApiVersions before it is probed as one before 0.10.
     pub versions_timeout: Duration,
-    /// The release of brokers that do not tell their versions; `None` to probe them.
+    /// The release of brokers that do not report their versions; `None` to probe them.
     pub version_fallback: Option<Release>,
     /// The client's credentials, if brokers require authentication.
     pub credentials: Option<Arc<Credentials>>,
@@ -82,7 +83,7 @@ pub struct NetworkConfig {
     pub nonces: Nonces,
 }
 
-/// What the driver has to do to a socket.
+/// An action that the driver has to perform on a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Connect, then call [`Network::handle_connected`] or [`Network::handle_closed`].
@@ -98,9 +99,9 @@ pub struct Network {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer>,
     connections: BTreeMap<ConnectionId, PeerId>,
-    /// How to start connections to addresses that did not tell their versions at the first attempt.
+    /// How to start connections to addresses that did not report their versions at the first attempt.
     version_probes: HashMap<(String, u16), VersionProbe>,
-    /// Addresses that have told their versions, so their brokers are 0.10 or newer.
+    /// Addresses that have reported their versions, so their brokers are 0.10 or newer.
     said_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,
@@ -131,7 +132,7 @@ pub struct Network {
     /// Whether the token provider has to be asked again.
     demands_token: bool,
     metrics: NetworkMetrics,
-    /// What was logged of topics with an error, and of brokers that cannot be reached.
+    /// The logged topics with an error, and the logged brokers that cannot be reached.
     missing: BTreeMap<Arc<str>, Reminder>,
     unreachable_log: Reminder,
 }
@@ -341,15 +342,15 @@ impl Network {
         };
         let timeout = deadline.since(now).max(Duration::from_millis(1));
         let (client_id, nonces) = (self.config.client_id.clone(), self.config.nonces.of(connection.0));
-        let proof = self.config.credentials.clone().map(|credentials| Proof {
+        let login_config = self.config.credentials.clone().map(|credentials| LoginConfig {
             credentials,
             nonces,
             renewal_timeout: self.config.request_timeout,
         });
         let (address, max_frame) = (peer.address(), self.config.max_frame);
         let key = (peer.host.clone(), peer.port);
-        let mut c = if proof.is_some() {
-            Connection::new(now, address, client_id, max_frame, timeout, proof)
+        let mut c = if login_config.is_some() {
+            Connection::new(now, address, client_id, max_frame, timeout, login_config)
         } else {
             let probe = self.version_probes.get(&key).copied().unwrap_or_default();
             let probe = if self.said_versions.contains(&key) { VersionProbe::Wait } else { probe };

@@ -1,4 +1,4 @@
-//! Notices that no broker responds any more, so that the application learns of it although its client keeps retrying.
+//! Detects that no broker responds any more. The client reports this to the application while it keeps retrying.
 
 use super::{Error, ErrorKind, Time};
 use std::time::Duration;

@@ -72,14 +72,14 @@ pub struct ClientResponse<T> {
     pub result: Result<Reply, Error>,
 }
 
-/// What a role has to know of the cluster.
+/// The metadata that a role needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataDemand {
-    /// Topics to keep informed about, in addition to those demanded before.
+    /// Topics whose metadata the role needs from now on, in addition to the topics that it demanded before.
     pub topics: BTreeSet<Arc<str>>,
-    /// Whether the role needs some of those demanded before no longer.
-    pub lets_go: bool,
-    /// All topics that the role still needs, if it needs some no longer. [`Role::next_demand`] adds them.
+    /// Whether the role no longer needs some topics that it demanded before.
+    pub drops_topics: bool,
+    /// All topics that the role still needs, if it dropped some. [`Role::next_demand`] adds them.
     pub wanted: Option<BTreeSet<Arc<str>>>,
     /// Topic IDs whose names are needed, once.
     pub ids: BTreeSet<Uuid>,
@@ -89,7 +89,7 @@ pub struct MetadataDemand {
     pub watch_all: Option<bool>,
     /// Whether the known metadata is stale.
     pub refresh: bool,
-    /// The leader changes that brokers told the role.
+    /// The leader changes in responses to the role.
     pub leader_changes: Vec<LeaderChange>,
 }
 
@@ -121,7 +121,7 @@ pub trait Role: Send {
     /// Returns the complete demand, for the network.
     fn next_demand(&mut self) -> Option<MetadataDemand> {
         let mut demand = self.poll_demand()?;
-        demand.wanted = demand.lets_go.then(|| self.wanted_topics());
+        demand.wanted = demand.drops_topics.then(|| self.wanted_topics());
         Some(demand)
     }
     /// Returns when [`Role::handle_timeout`] and [`Role::poll_send`] have to be called again.
@@ -135,7 +135,7 @@ impl MetadataDemand {
     pub fn merge(demands: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         demands.into_iter().flatten().reduce(|mut all, other| {
             all.topics.extend(other.topics);
-            all.lets_go |= other.lets_go;
+            all.drops_topics |= other.drops_topics;
             all.ids.extend(other.ids);
             all.all |= other.all;
             all.watch_all = other.watch_all.or(all.watch_all);
@@ -177,11 +177,11 @@ mod tests {
             leader_changes: moved(1),
             ..MetadataDemand::default()
         };
-        let c = MetadataDemand { watch_all: Some(false), lets_go: true, ..MetadataDemand::default() };
+        let c = MetadataDemand { watch_all: Some(false), drops_topics: true, ..MetadataDemand::default() };
         let all = MetadataDemand {
             topics: BTreeSet::from([Arc::from("a"), Arc::from("b")]),
             ids: BTreeSet::from([Uuid([1; 16]), Uuid([2; 16])]),
-            lets_go: true,
+            drops_topics: true,
             wanted: None,
             all: true,
             watch_all: Some(false),

@@ -1,4 +1,4 @@
-//! Telemetry (KIP-714): asks a broker which metrics its operators want of the client, and pushes these.
+//! Telemetry (KIP-714): asks a broker which metrics its operators want, and pushes them.
 //!
 //! ```text
 //! Asking → Subscribed ──interval──► push ──► Subscribed
@@ -6,8 +6,8 @@
 //!    └──────────┘
 //! ```
 //!
-//! Brokers offer this only if an operator has configured a receiver. The metrics come from [`Family`]; the driver passes
-//! them in when a push is due. What the application registers itself (KIP-1076) comes the same way.
+//! Brokers support this only if an operator has configured a metrics plugin. When a push is due, the driver passes in
+//! the metrics as [`Family`] values, including the metrics that the application registered (KIP-1076).
 
 use super::metrics::{Family, Number};
 use super::{Call, ClientResponse, Deadline, Error, Outgoing, Reply, Target, Time};
@@ -31,7 +31,7 @@ const PREFIX: &str = "org.apache.kafka.";
 /// The groups of metrics that the application registered: values, and totals. Their names stay as they are.
 pub const APPLICATION: [&str; 2] = ["application", "application-totals"];
 
-/// What a request of the telemetry is for.
+/// The purpose of a request of the telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// GetTelemetrySubscriptions.
@@ -43,7 +43,7 @@ pub enum Step {
     },
 }
 
-/// What the brokers want.
+/// The subscription of the brokers.
 #[derive(Clone, Debug)]
 struct Subscription {
     id: i32,
@@ -256,7 +256,7 @@ impl Telemetry {
             }
             (Step::Push { .. }, result) => match result.and_then(Reply::decode::<push_telemetry::Response>) {
                 Ok(response) => self.pushed(now, response.error_code),
-                // The next push tells more recent values.
+                // The next push has more recent values.
                 Err(_) => self.at = now + self.interval(),
             },
         }

@@ -1,7 +1,7 @@
 //! Deadlines of a state machine, in one table from which `next_timeout` follows.
 //!
-//! A machine names its deadlines in an enum. Before it does something that has to wait, it asks [`Timers::is_due`]. If
-//! the deadline is ahead, that same call arms the timer. So no timer can be forgotten:
+//! A state machine names its deadlines in an enum. Before an action that may have to wait, it calls [`Timers::is_due`].
+//! If the deadline has not passed, the same call arms the timer. No timer can therefore be forgotten:
 //!
 //! ```text
 //! fn step(&mut self, now: Time) {
@@ -13,8 +13,8 @@
 //! fn next_timeout(&self) -> Option<Time> { self.timers.next_timeout() }
 //! ```
 //!
-//! `step` has to run after each input and before `next_timeout`; the drivers guarantee this, because they call
-//! `poll_send` until it returns `None`. Machines that have no such `step` keep the deadline in the table itself:
+//! `step` has to run after each input and before `next_timeout`. The drivers guarantee this, because they call
+//! `poll_send` until it returns `None`. State machines without a `step` function keep the deadline in the table itself:
 //! [`Timers::set`] when the wait begins, [`Timers::stop`] when it ends, and [`Timers::has_passed`] in `handle_timeout`.
 
 use super::Time;

@@ -1,15 +1,16 @@
-//! Finds out the release of a broker without ApiVersions, which is one before Kafka 0.10.
+//! Detects the release of a broker without ApiVersions, which is a broker before Kafka 0.10.
 //!
-//! Kafka 0.8 closes the connection at an ApiVersions request, and 0.9 never responds. So a second connection sends a
-//! probe for each of 0.8.0, 0.8.1, 0.8.2 and 0.9.0: a request that this release was the first to know. Then it sends
-//! ApiVersions again. The release is that of the last probe with a response.
+//! Kafka 0.8 closes the connection after an ApiVersions request, and 0.9 never responds to one. The client therefore
+//! opens a second connection and sends one probe for each of 0.8.0, 0.8.1, 0.8.2 and 0.9.0. A probe is a request that
+//! its release was the first to support. Then the client sends ApiVersions again. The release is that of the last probe
+//! with a response.
 //!
-//! * A broker counts as 0.8 only if it closes the connection at a probe after it has responded to another one.
+//! * A broker counts as 0.8 only if it has responded to one probe and closes the connection after a later one.
 //! * A broker counts as 0.9 only if it responds to all probes but not to ApiVersions.
-//! * Another connection has to end the same way, and two more if the broker closed it, because a network may cut
-//!   anywhere.
-//! * A broker that dies while it is probed, or is slow, is negotiated with again.
-//! * A broker that has ever told its versions is never probed.
+//! * Another connection has to end the same way, because a network failure can close a connection at any time. If the
+//!   broker closed the connection, two more connections have to end the same way.
+//! * If the broker stops or is slow during the probes, the client tries ApiVersions again.
+//! * A broker that has ever responded to ApiVersions is never probed.
 
 use super::Call;
 use crate::api::{Release, find_coordinator, list_groups, list_offsets, offset_fetch};

@@ -1,9 +1,9 @@
-//! Sockets, TLS, readiness and wake-ups. Moves bytes and knows nothing about Kafka.
+//! Sockets, TLS, polling and wake-ups. The module moves bytes and does not depend on Kafka's protocol.
 //!
-//! One thread waits in a [`Poller`]. Meanwhile other threads may use its sockets, and wake that thread through a [`Wake`].
-//! A wake-up costs a system call only if the thread sleeps or is about to. On Linux, a second thread may wait in the same
-//! poller, and the kernel then wakes the second one. Other pollers may also poll it. Host names are resolved on separate
-//! threads, because the system's resolver blocks.
+//! One thread waits in a [`Poller`]. In the meantime other threads may use the poller's sockets, and wake the waiting
+//! thread through a [`Wake`]. A wake-up costs a system call only if the thread sleeps or is about to sleep. On Linux, a
+//! second thread may wait in the same poller; the kernel then wakes the second thread. A poller can also be polled by
+//! another poller. Host names are resolved on separate threads, because the system's resolver blocks.
 
 mod resolve;
 mod stream;
@@ -27,7 +27,7 @@ pub type Descriptor = std::convert::Infallible;
 
 const WAKE: Token = Token(usize::MAX);
 
-/// What happened to a socket.
+/// The events of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     /// The token that the socket was registered with.

@@ -16,6 +16,9 @@ const READ_SIZE: usize = 64 << 10;
 const MAX_DIRECT: usize = 256 << 10;
 /// The memory reserved at once for the rest of a frame. More is reserved as bytes arrive.
 const MAX_RESERVED: usize = 4 << 20;
+/// Whether a stream is drained when a read returns fewer bytes than it asked for. On Windows, mio reports the next event
+/// only after a read would have blocked.
+const SHORT_READ_DRAINS: bool = cfg!(not(windows));
 /// The number of pieces in one vectored write.
 const MAX_PIECES: usize = 64;
 
@@ -180,7 +183,7 @@ impl Stream {
                         (Some(arrived), None) => buf.extend_from_slice(arrived),
                         (None, _) => {}
                     }
-                    if n < asked && !to_end {
+                    if SHORT_READ_DRAINS && n < asked && !to_end {
                         return Ok(Received::Drained);
                     }
                 }

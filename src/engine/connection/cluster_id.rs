@@ -1,12 +1,13 @@
-//! Verifies that a broker still is of the client's cluster. Another cluster may have taken over its address while there was
-//! no connection. A metadata request without topics tells the ID of the cluster, from Kafka 0.10.1 on.
+//! Verifies that a broker still belongs to the client's cluster. Another cluster may have taken over the broker's
+//! address while the client had no connection to it. The response to a Metadata request without topics contains the
+//! cluster ID (Kafka 0.10.1).
 
 use super::{Connection, ConnectionState};
 use crate::api::metadata;
 use crate::engine::call::Reply;
 use crate::engine::{Error, Time};
 
-/// The first version of Metadata that tells the ID of the cluster.
+/// The first version of Metadata with the ID of the cluster.
 const TELLS_CLUSTER: i16 = 2;
 
 impl<T> Connection<T> {
@@ -18,7 +19,7 @@ impl<T> Connection<T> {
     /// Starts to verify the cluster once. Returns whether requests have to wait for that.
     pub(super) fn verifies_cluster(&mut self, deadline: Time) -> bool {
         let newest = self.newest(&metadata::API).min(metadata::API.max_stable);
-        if self.is_proved || self.cluster.is_none() || newest < TELLS_CLUSTER {
+        if self.was_ready || self.cluster.is_none() || newest < TELLS_CLUSTER {
             return false;
         }
         let request = metadata::Request { topics: Some(Vec::new()), ..Default::default() };
@@ -39,7 +40,7 @@ impl<T> Connection<T> {
             return Err(Error::other_cluster(found, expected));
         }
         self.state = ConnectionState::Ready;
-        self.is_proved = true;
+        self.was_ready = true;
         Ok(())
     }
 }

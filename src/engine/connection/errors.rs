@@ -1,4 +1,4 @@
-//! Errors of a connection that say what the peer may be.
+//! Errors of a connection whose peer may not be a Kafka broker, or not speak the expected protocol.
 
 use super::{Connection, ConnectionState};
 use crate::engine::{Error, ErrorKind};
@@ -16,7 +16,7 @@ impl<T> Connection<T> {
             [b'H', b'T', b'T', b'P'] => error.with_hint("this is an HTTP server; check the port"),
             [0x15 | 0x16, 3, ..] => error
                 .with_hint("this port speaks TLS: set security.protocol to SSL or SASL_SSL, or use the plaintext port"),
-            _ => error.with_hint("check host and port"),
+            _ => error.with_hint("check that host and port are those of a Kafka broker"),
         }
     }
 
@@ -25,7 +25,7 @@ impl<T> Connection<T> {
         match (&self.state, &self.login) {
             (ConnectionState::Negotiating | ConnectionState::Probing(_), _) => {
                 Error::new(ErrorKind::Network, "connection closed during ApiVersions negotiation").with_hint(
-                    if self.proof.is_some() {
+                    if self.login_config.is_some() {
                         "is this a TLS listener (security.protocol=SASL_SSL), or a broker before 0.10?"
                     } else {
                         "is this a TLS listener (security.protocol=SSL or SASL_SSL)?"
@@ -33,7 +33,7 @@ impl<T> Connection<T> {
                 )
             }
             (ConnectionState::Authenticating, Some(login)) => login.closed_by_peer(),
-            (ConnectionState::Ready, _) if self.proof.is_none() && !self.has_answered => {
+            (ConnectionState::Ready, _) if self.login_config.is_none() && !self.has_answered => {
                 Error::new(ErrorKind::Network, "connection closed by the broker at the first request")
                     .with_hint("does this listener require SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?")
             }

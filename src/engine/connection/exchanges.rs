@@ -1,4 +1,4 @@
-//! What a connection reports for the metrics.
+//! The numbers that a connection reports to the metrics.
 
 use crate::api::Info;
 use std::time::Duration;

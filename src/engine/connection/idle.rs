@@ -1,4 +1,4 @@
-//! Idle connections: a sign of life before the next request, and when to close them.
+//! Idle connections: decides when to close them, and whether to check them with a small request before the next one.
 
 use super::{Connection, ConnectionState, ConnectionTimer};
 use crate::api::Release;
@@ -6,9 +6,9 @@ use crate::engine::Time;
 use crate::engine::version_probe::probe_request;
 use std::time::Duration;
 
-/// How long a connection is idle before it is checked, unless it survived more.
+/// How long a connection is idle before it is checked, unless it has survived a longer silence.
 const IDLE_CHECK: Duration = Duration::from_secs(2);
-/// How much longer than it survived before a connection may be idle without a check.
+/// How much longer than its longest silence a connection may be idle without a check.
 const CHECK_SLACK: Duration = Duration::from_millis(500);
 /// How long the broker may take to respond to the check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ impl<T> Connection<T> {
     /// Asks the broker for a sign of life if the connection was idle for longer than it is known to survive: routers and load
     /// balancers drop idle connections without a word. Returns whether requests have to wait for the response.
     pub fn check_if_idle(&mut self, now: Time) -> bool {
-        let is_due = now.since(self.heard_at) > IDLE_CHECK.max(self.survived + CHECK_SLACK);
+        let is_due = now.since(self.received_at) > IDLE_CHECK.max(self.longest_silence + CHECK_SLACK);
         let ends = |timer| self.timers.get(timer).is_some_and(|at| at <= now + CHECK_TIMEOUT);
         if !self.is_ready() || !is_due || !self.is_unused() || ends(ConnectionTimer::Renewal) {
             return false;

@@ -7,7 +7,7 @@ use crate::frame::BadLength;
 
 impl<T> Connection<T> {
     /// Completes the first request in flight with an error, if its response is larger than the limit. Other requests fail
-    /// with the connection. Returns whether the bytes that tell have not arrived yet.
+    /// with the connection. Returns whether the bytes with that information have not arrived yet.
     pub(super) fn handle_oversized(&mut self, bad: BadLength) -> bool {
         let (Ok(size), Some(asked)) = (u32::try_from(i32::from_be_bytes(bad.found)), self.in_flight.front()) else {
             return false;

@@ -1,6 +1,7 @@
-//! Which partitions the consumer reads: assigned by the application, all of some topics, or assigned by its group.
+//! The partitions that the consumer reads: partitions that the application assigned, all partitions of given topics, or
+//! the assignment of its group.
 //!
-//! It applies changes of the assignment and adds and removes partitions. The membership itself is in `engine/group`.
+//! This file applies changes of the assignment: it adds and removes partitions. `engine/group` handles the membership.
 
 use super::partition::{Partition, Position};
 use super::{Assigned, Consumer};
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the application asked to read.
+/// The topics or partitions that the application wants to read.
 #[derive(Debug, Default)]
 pub(super) enum Wanted {
     /// Assigned partitions only.
@@ -34,7 +35,7 @@ pub(super) enum Wanted {
 pub(super) struct FirstKnown {
     /// The ID and the number of partitions of each topic.
     topics: BTreeMap<Arc<str>, (Uuid, usize)>,
-    /// Whether the cluster has told all of its topics.
+    /// Whether the metadata has all topics of the cluster.
     is_complete: bool,
 }
 
@@ -134,7 +135,7 @@ impl<T: Send> Consumer<T> {
         }
         self.wanted = wanted;
         self.closing_since = None;
-        self.demand.lets_go = true;
+        self.demand.drops_topics = true;
         self.subscribed_at = now;
         self.first_known = FirstKnown::default();
         self.error = None;
@@ -188,7 +189,7 @@ impl<T: Send> Consumer<T> {
         self.closing_since = None;
         self.changing = None;
         self.wanted = Wanted::Assigned;
-        self.demand.lets_go = true;
+        self.demand.drops_topics = true;
         self.demand.watch_all = Some(false);
         self.partitions.clear();
         self.slots.clear();
@@ -218,7 +219,7 @@ impl<T: Send> Consumer<T> {
             return;
         };
         self.partitions.remove(&slot);
-        self.demand.lets_go = true;
+        self.demand.drops_topics = true;
         let error = Error::new(ErrorKind::Config, format!("{place} is no longer assigned"));
         let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;

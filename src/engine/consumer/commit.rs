@@ -1,7 +1,7 @@
 //! Commits offsets: on request, at every auto-commit interval, and before partitions are revoked.
 //!
-//! One commit is in flight at a time; later requests are merged into the next one. Otherwise the retry of an old commit
-//! could arrive after a newer one.
+//! One commit is in flight at a time, and later commits are merged into the next one. Otherwise the broker could
+//! receive the retry of an old commit after a newer commit.
 
 use super::partition::{Partition, Position};
 use super::{Consumer, Group, OpPurpose};
@@ -66,7 +66,7 @@ pub struct CommitResult {
     pub error: Option<Error>,
 }
 
-/// What caused a commit.
+/// The cause of a commit.
 #[derive(Debug)]
 enum Origin<T> {
     User(T),

@@ -1,4 +1,4 @@
-//! The consumer's metrics as families: of all topics, of each topic, of each partition, and of the group.
+//! Groups the consumer's metrics into families: all topics, each topic, each partition, and the group.
 
 use super::partition::Position;
 use super::{Consumer, Slice};
@@ -20,10 +20,12 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Notes whether a rebalance has begun or ended.
+    /// Notes whether a rebalance has begun or ended, and logs its end.
     pub(super) fn watch_rebalance(&mut self, now: Time) {
-        if let Some(group) = self.group.as_ref().filter(|_| self.is_member) {
-            self.measured.note_rebalancing(now, group.is_rebalancing());
+        if let Some(group) = self.group.as_ref().filter(|_| self.is_member)
+            && let Some(took) = self.measured.note_rebalancing(now, group.is_rebalancing())
+        {
+            group.log_rebalanced(took);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Builds fetch requests and handles their responses.
 //!
-//! With a fetch session (KIP-227), a request contains only what changed since the previous one. Requests name the
-//! partitions that waited longest first, because a broker fills a response in the requested order. `fetched.rs` reads
-//! the records.
+//! With a fetch session (KIP-227), a request contains only the changes since the previous request. The partitions that
+//! have waited longest come first in a request, because a broker fills a response in the requested order. `fetched.rs`
+//! reads the records.
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
 use super::partition::{Doubt, Partition};
@@ -432,7 +432,7 @@ impl<T: Send> Consumer<T> {
                         let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                         let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what);
                         let hint = format!(
-                            "the next message is larger than fetch.max.bytes ({max}); raise it, or seek past it"
+                            "the next message is larger than fetch.max.bytes ({max}); raise fetch.max.bytes, or seek past the message"
                         );
                         p.set_error(error.with_hint(hint).at(&p.topic, p.partition));
                     }

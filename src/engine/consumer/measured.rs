@@ -1,4 +1,4 @@
-//! What the consumer measures: lag, rebalances, and what it has in common with share consumers.
+//! The measurements of a consumer: lag, rebalances, and those that share consumers have too.
 
 use super::fetched::{Chunk, FetchedAll};
 use crate::engine::Time;
@@ -7,7 +7,7 @@ use crate::engine::metrics::reading::Reading;
 use crate::engine::metrics::{Family, Stat, Timing};
 use std::time::Duration;
 
-/// What the consumer measures.
+/// The measurements of a consumer.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub reading: Reading,
@@ -55,15 +55,18 @@ impl Measured {
         }
     }
 
-    pub fn note_rebalancing(&mut self, now: Time, is_rebalancing: bool) {
-        match (self.rebalancing_since, is_rebalancing) {
-            (None, true) => self.rebalancing_since = Some(now),
-            (Some(since), false) => {
-                self.rebalances.note(now, now.since(since));
-                (self.rebalancing_since, self.rebalanced_at) = (None, Some(now));
-            }
-            _ => {}
-        }
+    /// Notes whether the member is in a rebalance. Returns how long one took that has ended.
+    pub fn note_rebalancing(&mut self, now: Time, is_rebalancing: bool) -> Option<Duration> {
+        let Some(since) = self.rebalancing_since else {
+            self.rebalancing_since = is_rebalancing.then_some(now);
+            return None;
+        };
+        (!is_rebalancing).then(|| {
+            let took = now.since(since);
+            self.rebalances.note(now, took);
+            (self.rebalancing_since, self.rebalanced_at) = (None, Some(now));
+            took
+        })
     }
 }
 

@@ -7,9 +7,9 @@
 //! density      sizes of bounded reads
 //! ```
 //!
-//! One fetch per broker is in flight at a time. While some partitions of a broker have full buffers, the fetch for the
-//! others waits only briefly at the broker. A connection's requests are answered one after the other, so a long wait
-//! would delay the busy partitions.
+//! One fetch per broker is in flight at a time. If some partitions of a broker have full buffers, the consumer fetches
+//! the other partitions with a short `max_wait_ms`. A broker answers the requests of a connection one after the other,
+//! so a long wait would delay the next fetch of the busy partitions.
 
 mod assignment;
 mod commit;
@@ -130,7 +130,7 @@ pub struct Slice {
     pub delivery_count: i16,
 }
 
-/// What an operation is for.
+/// The purpose of an operation.
 enum OpPurpose<T> {
     User(T),
     Start(Vec<(usize, u64)>, Position),
@@ -138,7 +138,7 @@ enum OpPurpose<T> {
     Commit(PendingCommit<T>),
 }
 
-/// Tells what a response belongs to.
+/// Identifies the request of a response.
 pub enum ConsumerToken {
     /// A fetch.
     Fetch(Vec<Asked>, Checks, Leftover),
@@ -158,7 +158,7 @@ pub enum Prepared {
     Group(ClientResponse<group::GroupToken>),
 }
 
-/// What the consumer waits for.
+/// The timers of a consumer.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// The next request for a partition: a fetch, its position, or the metadata of a missing one.

@@ -1,7 +1,7 @@
 //! Finds the offset at which a partition starts: the committed offset, the offset of a timestamp, or an end of the log.
 //!
-//! It starts the OffsetFetch and ListOffsets operations and applies their results. `auto.offset.reset` decides when
-//! there is no committed offset. It also reports assigned partitions that do not exist.
+//! This file starts the OffsetFetch and ListOffsets operations and applies their results. If there is no committed
+//! offset, the consumer follows `auto.offset.reset`. This file also reports assigned partitions that do not exist.
 
 use super::fetch::is_gone;
 use super::partition::{Partition, Position};

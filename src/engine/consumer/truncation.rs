@@ -1,11 +1,11 @@
 //! Detects logs that lost records that the consumer has already read.
 //!
-//! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start at 0.
-//!   Continuing at the old position would skip records. The ID is compared with the ID in the last fetch, not with older
-//!   metadata, which may be older than the position.
-//! * Truncated logs (KIP-320): when a partition has a new leader, the consumer asks it where the epoch of the last
-//!   record ends in its log. An end below the position means that records were lost, and that other records may have
-//!   their offsets.
+//! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start
+//!   at 0. Continuing at the old position would skip records. The consumer compares the new ID with the ID in its last
+//!   fetch. Earlier metadata would be wrong for the comparison, because it may be older than the position.
+//! * Truncated logs (KIP-320): if a partition has a new leader, the consumer asks that leader for the end offset of the
+//!   last record's epoch. If that offset is below the consumer's position, records were lost, and new records may have
+//!   the same offsets.
 
 use super::fetch::is_gone;
 use super::partition::{Partition, Position};

@@ -1,4 +1,4 @@
-//! The changes of an assignment, one at a time: the consumer takes a change, handles it, and reports that it is done.
+//! A queue of assignment changes. The consumer takes one change at a time, handles it, and reports that it is done.
 
 use crate::engine::TopicPartition;
 use std::collections::{BTreeSet, VecDeque};

@@ -6,9 +6,9 @@
 //!         ↑  a member came or left, a topic got partitions, the subscription changed: from any of them
 //! ```
 //!
-//! Under the eager protocol a member gives up all partitions before it joins. Under the cooperative protocol (KIP-429)
-//! it gives up only those that the new assignment takes away. The member joins when the application has given up what
-//! it has to; it sends heartbeats meanwhile.
+//! Under the eager protocol a member revokes all partitions before it joins. Under the cooperative protocol (KIP-429)
+//! it revokes only the partitions that the new assignment does not contain. The member joins after the application has
+//! finished the revocation, and sends heartbeats until then.
 
 mod requests;
 
@@ -137,14 +137,14 @@ impl ClassicMember {
         self.work = None;
         self.next_round();
         self.coordinator.forget_trouble();
-        let tells = self.config.instance.is_none() && !self.member.is_empty() && !self.has_left();
+        let notifies = self.config.instance.is_none() && !self.member.is_empty() && !self.has_left();
         reason.clone_into(&mut self.reason);
-        self.state = if tells {
+        self.state = if notifies {
             ClassicState::Leaving { asked: false, deadline: now + LEAVE_WITHIN }
         } else {
             ClassicState::Out
         };
-        if !tells {
+        if !notifies {
             self.forget_generation();
         }
     }
@@ -194,7 +194,7 @@ impl ClassicMember {
 
     fn forget_generation(&mut self) {
         self.generation = -1;
-        self.coordinator.demand.lets_go |= self.watched.take().is_some();
+        self.coordinator.demand.drops_topics |= self.watched.take().is_some();
     }
 
     /// Ends the membership with an error. The member leaves: otherwise the others, and the next membership of this
@@ -517,7 +517,7 @@ impl ClassicMember {
         self.heartbeat_at = now + self.heartbeat_every;
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
-        self.coordinator.demand.lets_go |= self.watched.take().is_some();
+        self.coordinator.demand.drops_topics |= self.watched.take().is_some();
         if self.assignor.is_none() {
             let message =
                 format!("group {:?} chose assignor {name:?}, which this member did not offer", self.config.group);

@@ -1,7 +1,8 @@
 //! A member of a consumer group (KIP-848, `group.protocol=consumer`): the coordinator assigns the partitions.
 //!
-//! When the assignment changes, the member first gives up what it lost, then takes what is new, then reports what it
-//! owns. The coordinator assigns a partition to another member only after that. [`super::heartbeat`] does the rest.
+//! If the assignment changes, the member first revokes the partitions that it lost, then adds the new ones, then
+//! reports the partitions that it owns. The coordinator assigns a lost partition to another member only after that
+//! report. [`super::heartbeat`] has the code that all heartbeat protocols share.
 
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};
@@ -20,7 +21,7 @@ const OTHER_PROTOCOL: &str = "the group has members with group.protocol=classic,
 /// A member of a consumer group.
 pub(super) type ConsumerMember = HeartbeatMember<ConsumerProtocol>;
 
-/// What the coordinator knows of the member. A heartbeat repeats nothing of it.
+/// The fields that the coordinator knows of the member. A heartbeat does not repeat them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
     subscription: Option<Subscription>,
@@ -32,7 +33,7 @@ pub(super) struct ConsumerProtocol {
     config: Arc<GroupConfig>,
     subscription: Subscription,
     known: Known,
-    /// What the coordinator will know once it accepts the heartbeat in flight.
+    /// The fields that the coordinator will know when it accepts the heartbeat in flight.
     sent: Known,
     /// The assignment that the member has not followed in full yet.
     target: Option<PartitionsById>,

@@ -1,6 +1,6 @@
 //! Finds a group's coordinator, sends it a member's requests, and decides when to retry.
 //!
-//! All group protocols use it. It knows nothing of joining or of assignments.
+//! All group protocols use this client. The client has no code for joining or for assignments.
 
 use crate::api::{self, Info, find_coordinator};
 use crate::engine::call::MAX_MALFORMED;
@@ -20,7 +20,7 @@ pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(12);
 /// How long a member that leaves waits for one response.
 const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
 
-/// What a member of a group waits for.
+/// The timers of a group member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupTimer {
     /// The next request after a failure.

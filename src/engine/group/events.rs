@@ -28,6 +28,12 @@ impl Group {
         );
     }
 
+    /// Logs the end of a rebalance: the application has taken all changes of its assignment.
+    pub fn log_rebalanced(&self, took: Duration) {
+        let (group, seconds) = (&self.config.group, took.as_secs_f64());
+        event!(Info, Group, Place::default(), "the rebalance of group {group:?} took {seconds:.3} s");
+    }
+
     /// Logs that the application has not polled for most of `max.poll.interval.ms`, or for all of it.
     pub(super) fn log_idle(&self, idle: Duration) {
         let (seconds, limit) = (idle.as_secs_f64(), self.config.max_poll_interval.as_millis());
@@ -63,7 +69,7 @@ impl CoordinatorClient {
         event!(Info, Group, place, "the client joins group {group:?}{why}");
     }
 
-    /// Logs the end of a rebalance.
+    /// Logs that the client has joined.
     pub(super) fn log_joined(&self, now: Time, since: Time, what: std::fmt::Arguments<'_>) {
         let (group, seconds) = (&self.group, now.since(since).as_secs_f64());
         let broker = self.shown(&self.cluster);

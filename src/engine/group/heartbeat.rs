@@ -38,7 +38,7 @@ enum MemberState {
     Leaving { deadline: Time },
 }
 
-/// What both protocols have in their responses to heartbeats.
+/// The fields that the heartbeat responses of both protocols have.
 pub(super) struct Heartbeat {
     pub error_code: ErrorCode,
     pub error_message: Option<String>,
@@ -57,7 +57,7 @@ pub(super) enum Reaction {
     Retry,
 }
 
-/// What differs between the protocols.
+/// The parts of a protocol that differ from the other one.
 pub(super) trait HeartbeatProtocol {
     /// The heartbeat's request.
     type Request: api::Request;
@@ -187,11 +187,11 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 
     /// Leaves the group, with a request if the coordinator may know the member.
     pub(super) fn leave_group(&mut self, now: Time) {
-        let tells = self.state != MemberState::Out && self.may_be_known;
+        let notifies = self.state != MemberState::Out && self.may_be_known;
         self.next_round();
         self.coordinator.forget_trouble();
         self.protocol.unassign();
-        self.state = if tells { MemberState::Leaving { deadline: now + LEAVE_WITHIN } } else { MemberState::Out };
+        self.state = if notifies { MemberState::Leaving { deadline: now + LEAVE_WITHIN } } else { MemberState::Out };
     }
 
     /// Returns whether the member is out and has nothing left to send.

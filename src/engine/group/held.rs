@@ -1,5 +1,5 @@
-//! JoinGroup and SyncGroup: the coordinator holds back their responses until all members have sent their requests. Each
-//! request carries how long that may take.
+//! Timeouts of JoinGroup and SyncGroup. The coordinator responds to them only after all members have sent their
+//! requests, so they may wait for as long as the rebalance timeout in the request.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;

@@ -1,13 +1,14 @@
-//! Membership of a group: which partitions a consumer reads.
+//! Membership of a group, which determines the partitions that a consumer reads.
 //!
-//! * `classic`: the members assign the partitions (Kafka 0.9, KIP-345, KIP-429).
-//! * `consumer`: the coordinator assigns them (KIP-848).
-//! * `share`: the coordinator assigns them, and members may read the same ones (KIP-932).
-//! * `heartbeat` is what the last two have in common, `coordinator_client` what all three have.
+//! * `classic`: a member, the group leader, assigns the partitions (Kafka 0.9, KIP-345, KIP-429).
+//! * `consumer`: the coordinator assigns the partitions (KIP-848).
+//! * `share`: the coordinator assigns the partitions, and several members may read the same partition (KIP-932).
+//! * `heartbeat` has the common code of `consumer` and `share`, and `coordinator_client` that of all three.
 //! * [`assignor`]: the assignors of classic groups.
 //!
-//! A consumer learns of its partitions through [`Change`]s, one at a time. It takes one, does what it has to (such as
-//! commit), and reports that it is done. Only then may other members get the partitions.
+//! A membership reports assignments to the consumer as [`Change`]s, one at a time. The consumer takes a change, handles
+//! it (for example with a commit), and reports that it is done. Only after that can other members get the revoked
+//! partitions.
 
 pub mod assignor;
 mod changes;

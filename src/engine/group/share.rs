@@ -1,6 +1,7 @@
 //! A member of a share group (KIP-932): the coordinator assigns partitions that other members may read as well.
 //!
-//! So no member waits for another, and none reports that it lost a partition. [`super::heartbeat`] does the rest.
+//! No member therefore waits for another member, and a member does not report that it lost a partition.
+//! [`super::heartbeat`] has the code that all heartbeat protocols share.
 
 use super::coordinator_client::CoordinatorClient;
 use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
@@ -70,7 +71,7 @@ impl ShareMember {
     /// Joins the group, or changes the topics that the member reads.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
         self.coordinator.demand.topics.extend(topics.iter().cloned());
-        self.coordinator.demand.lets_go = true;
+        self.coordinator.demand.drops_topics = true;
         self.protocol.topics = topics;
         self.take_error();
         self.join(now);
@@ -84,7 +85,7 @@ impl ShareMember {
     /// Leaves the group.
     pub fn leave(&mut self, now: Time) {
         self.leave_group(now);
-        self.coordinator.demand.lets_go = true;
+        self.coordinator.demand.drops_topics = true;
         self.protocol.topics.clear();
     }
 

@@ -1,4 +1,5 @@
-//! The assignor of a classic group, which is klamm's or the application's, and its run outside of all locks.
+//! The assignor of a classic group: one of klamm's, or one that the application provides. The assignor runs outside of
+//! all locks.
 
 use super::assignor::{self, Assignment, Assignor, Member, Topics};
 use crate::api::data::consumer_protocol;
@@ -14,7 +15,7 @@ pub trait CustomAssignor: Send + Sync {
     fn name(&self) -> &str;
     /// Returns how members give up partitions in a rebalance.
     fn protocol(&self) -> assignor::Protocol;
-    /// Returns what a member tells the leader besides its subscription.
+    /// Returns the data that a member sends the leader besides its subscription.
     fn user_data(&self) -> Option<Bytes>;
     /// Assigns partitions to members.
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error>;

@@ -1,4 +1,4 @@
-//! State machines for Kafka before 0.8, kept apart so that the rest of the engine reads without them.
+//! State machines for Kafka before 0.8. The rest of the engine does not use them.
 //!
 //! The crate's `legacy` module has the requests and messages of those releases; its connections are in
 //! `client::legacy`.

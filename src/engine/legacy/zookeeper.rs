@@ -1,5 +1,5 @@
-//! A member of a consumer group of Kafka 0.7: without a coordinator, all members read one ZooKeeper tree and compute
-//! the same assignment.
+//! A member of a consumer group of Kafka 0.7. These groups have no coordinator: all members read the same ZooKeeper
+//! tree and compute the same assignment.
 //!
 //! ```text
 //! Away -> Registering -> Looking -> Stopping -> Releasing -> Claiming -> Steady      any change leads back to Looking
@@ -8,12 +8,12 @@
 //!   +-- the session ended: other members may own all partitions
 //! ```
 //!
-//! The member asks its driver for one [`Operation`] on the tree at a time. Paths and data are byte for byte those of
-//! the Java consumer, so both may be in one group. A member creates a partition's owner node before it reads the
-//! partition. It deletes the node after its reader has stopped and its offset is written. So two members never read the
-//! same partition, and offsets never go back. Unlike the Java consumer, a member keeps the partitions that stay its own
-//! in a rebalance, and waits for slower members instead of giving up what it has. The driver knows the brokers, reads
-//! the partitions and decides when to commit.
+//! The member gives its driver one [`Operation`] on the tree at a time. Paths and data are byte for byte those of the
+//! Java consumer, so both may be in one group. A member creates a partition's owner node before it reads the partition.
+//! The member deletes the node after its reader has stopped and the offset is written. Two members therefore never read
+//! the same partition, and offsets never go back. In two ways the member differs from the Java consumer: in a rebalance
+//! it keeps the partitions that are assigned to it again, and it waits for slower members instead of releasing its
+//! partitions. The driver knows the brokers, reads the partitions and decides when to commit.
 
 use crate::engine::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -182,7 +182,7 @@ pub enum Problem {
     Unreadable {
         /// The member's ID.
         member: String,
-        /// What it registered.
+        /// The registration of the member.
         data: String,
         /// The reason.
         why: String,
@@ -215,7 +215,7 @@ struct View {
     topics: BTreeSet<String>,
     matches: Matches,
     problem: Option<Problem>,
-    /// What each member registered.
+    /// The registration of each member.
     data: BTreeMap<String, String>,
     partitions: BTreeMap<String, Vec<BrokerPartition>>,
 }

@@ -1,11 +1,12 @@
-//! What a client counts and measures, under the names of Java's client.
+//! The metrics of a client, under the names of the Java client.
 //!
-//! * [`stat`]: numbers that were recorded over time, with totals, and with rates, averages and percentiles of late.
-//! * [`reading`]: what both types of consumers measure.
+//! * [`stat`]: numbers that are recorded over time, with totals, and with rates, averages and percentiles of the last
+//!   seconds.
+//! * [`reading`]: the metrics that consumers and share consumers have in common.
 //! * [`Family`]: a snapshot of all metrics about one client, broker, topic or partition.
 //!
-//! The state machines own their numbers and record them once for each request, response or batch, never for each record.
-//! Where the numbers go is left to the callers of [`Family`].
+//! The state machines own their numbers and record them once for each request, response or batch, never for each
+//! record. The callers of [`Family`] export the numbers.
 
 mod number;
 pub mod reading;
@@ -22,7 +23,7 @@ use std::borrow::Cow;
 pub struct Family {
     /// Java's name of the group of metrics, such as `producer-topic-metrics`.
     pub group: Cow<'static, str>,
-    /// What the metrics are about: `node-id`, `topic`, `partition`.
+    /// The object that the metrics describe: `node-id`, `topic`, `partition`.
     pub tags: Vec<(Cow<'static, str>, String)>,
     /// The names and values.
     pub values: Vec<(Cow<'static, str>, Number)>,

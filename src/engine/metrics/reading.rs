@@ -1,4 +1,4 @@
-//! What consumers and share consumers measure while they read.
+//! The metrics of fetching that consumers and share consumers have in common.
 
 use super::{Family, Sizes, Stat, Timing};
 use crate::engine::Time;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is measured for each topic, and for all of them.
+/// The measurements of a topic, or of all topics.
 #[derive(Clone, Debug, Default)]
 struct Reads {
     /// Delivered records, by batch.
@@ -28,7 +28,7 @@ impl Reads {
     }
 }
 
-/// What a consumer measures.
+/// The measurements of a consumer.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     all: Reads,

@@ -1,7 +1,7 @@
-//! Numbers that were recorded over time.
+//! Numbers that are recorded over time.
 //!
-//! As in Java's client, totals are for ever, and everything else looks back over two samples of 30 seconds each. The older
-//! sample is dropped when the newer one is full, so rates and averages are those of the last 30 to 60 seconds.
+//! As in the Java client, totals count from the start of the client. Rates, averages and percentiles use two samples of
+//! 30 seconds each. A new sample replaces the older one, so these values cover the last 30 to 60 seconds.
 
 use super::number::Number;
 use crate::engine::Time;
@@ -51,7 +51,7 @@ pub struct Stat {
     samples: Option<[Sample; 2]>,
 }
 
-/// What was recorded of late.
+/// The values recorded in the last two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recent {
     /// The number of events.

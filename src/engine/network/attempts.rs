@@ -1,7 +1,8 @@
-//! Attempts to reach a broker: the other addresses of its host, and connections that may have died while they were idle.
+//! Attempts to reach a broker: tries the other addresses of its host, and checks connections that may have died while
+//! they were idle.
 //!
-//! The driver resolves host names, so it also remembers which addresses failed. A connection is checked with a small request
-//! if it was idle for longer than it is known to survive.
+//! The driver resolves host names, so it also remembers which addresses failed. The network checks a connection with a
+//! small request if the connection was idle for longer than idle connections to this broker are known to survive.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};
@@ -18,9 +19,9 @@ impl Network {
     }
 
     /// Returns whether the connection is ready for requests, or is in the middle of a later login or check.
-    pub fn is_proved(&self, connection: ConnectionId) -> bool {
+    pub fn was_ready(&self, connection: ConnectionId) -> bool {
         let peer = self.connections.get(&connection).and_then(|id| self.peers.get(id));
-        matches!(peer.map(|peer| &peer.link), Some(Link::Up(_, c)) if c.is_proved())
+        matches!(peer.map(|peer| &peer.link), Some(Link::Up(_, c)) if c.was_ready())
     }
 
     /// Connects again, without failing a request, if the connection died while it was idle, or if the host has another
@@ -28,7 +29,7 @@ impl Network {
     pub(super) fn tries_again(&mut self, now: Time, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(&id) else { return false };
         let Link::Up(connection, c) = &peer.link else { return false };
-        if !c.is_checking() && (c.is_proved() || !peer.attempt.has_other) {
+        if !c.is_checking() && (c.was_ready() || !peer.attempt.has_other) {
             return false;
         }
         self.connections.remove(connection);

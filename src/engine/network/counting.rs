@@ -1,4 +1,4 @@
-//! Counts what the connections do, and tells their state.
+//! Counts connections, logins, requests and responses, and returns the state of each connection.
 
 use super::Network;
 use super::metrics::{LinkState, NetworkMetrics};

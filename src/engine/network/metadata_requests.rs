@@ -1,4 +1,4 @@
-//! Builds metadata requests from what the role demands, and sends them one at a time, to the nearest broker.
+//! Builds metadata requests for the topics that the role needs, and sends them one at a time, to the nearest broker.
 
 use super::Network;
 use super::events::log_leaders;

@@ -1,4 +1,4 @@
-//! What the network counts: connections, logins, and the requests and responses of each broker and each API.
+//! Metrics of the network: connections, logins, and the requests and responses of each broker and each API.
 
 use crate::api::Info;
 use crate::engine::Time;
@@ -6,7 +6,7 @@ use crate::engine::connection::Exchange;
 use crate::engine::metrics::{Family, Stat, Timing};
 use std::collections::BTreeMap;
 
-/// What was sent to and received from one broker, or all of them.
+/// The requests to and the responses from one broker, or all brokers.
 #[derive(Clone, Debug, Default)]
 struct Traffic {
     /// Sizes of requests.

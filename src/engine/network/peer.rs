@@ -35,7 +35,7 @@ impl PeerId {
     }
 }
 
-/// What a request of the network was sent for.
+/// The purpose of a request of the network.
 pub enum PeerToken {
     /// Metadata of all topics, of the topics with these IDs, or else of the topics demanded by name. A response about
     /// all topics answers the IDs too.

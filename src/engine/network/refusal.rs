@@ -1,4 +1,4 @@
-//! Handles authentication that fails or lacks a token: requests that wait for a connection fail at once.
+//! Handles failed authentication and missing OAuth tokens: requests that wait for a connection fail at once.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network, NetworkConfig};

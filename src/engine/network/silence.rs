@@ -1,5 +1,5 @@
-//! Notices that a connection is not ready after a second. An address that drops packets, or a process that does not answer,
-//! would otherwise be reported only when the connection times out.
+//! Reports a connection that is not ready after a second. The usual causes are a firewall that drops packets and a
+//! process that does not respond. Without this report, the log would show them only after the connection timeout.
 
 use super::Network;
 use super::peer::{Link, Peer, PeerId};
@@ -26,8 +26,8 @@ impl Network {
         if let PeerId::Broker(_) = id {
             error = error.with_message("no broker has responded yet".to_owned());
         }
-        let is_proved = |p: &Peer| matches!(&p.link, Link::Up(_, c) if c.is_proved());
-        if is_due && !id.is_apart() && !self.peers.values().any(is_proved) {
+        let was_ready = |p: &Peer| matches!(&p.link, Link::Up(_, c) if c.was_ready());
+        if is_due && !id.is_apart() && !self.peers.values().any(was_ready) {
             let message = format!("{}: {stage}", error.message());
             let error = error.as_kind(ErrorKind::Network).with_message(message);
             self.unreachable = Some(error.from_broker(address).of_node(id.node()));
@@ -45,7 +45,7 @@ impl Peer {
     fn stage(&self) -> Option<&'static str> {
         match &self.link {
             Link::Connecting(..) => Some("the connection is not made yet"),
-            Link::Up(_, c) if !c.is_proved() => Some("the connection is made, but the broker does not answer"),
+            Link::Up(_, c) if !c.was_ready() => Some("the connection is made, but the broker does not answer"),
             Link::Up(..) | Link::Idle | Link::Waiting(_) => None,
         }
     }

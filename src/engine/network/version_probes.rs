@@ -6,7 +6,7 @@ use crate::engine::Time;
 use crate::engine::version_probe::VersionProbe;
 
 impl Network {
-    /// Connects again, without failing a request, if the end of the connection tells how to probe the broker.
+    /// Connects again, without failing a request, if the end of the connection shows how to probe the broker.
     pub(super) fn reconnects(&mut self, now: Time, id: PeerId, closed: bool) -> bool {
         let Some(Peer { link: Link::Up(connection, c), host, port, .. }) = self.peers.get_mut(&id) else {
             return false;

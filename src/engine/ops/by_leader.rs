@@ -1,4 +1,4 @@
-//! Asks the leaders of many partitions, with one request for each leader, until there is a result for every partition.
+//! Sends one request to the leader of each given partition, grouped by leader, until every partition has a result.
 
 use super::OpContext;
 use crate::api::ErrorCode;

@@ -1,7 +1,8 @@
-//! One request by the name of its API, for calls that need no more than one response.
+//! Operations that need only one response: the caller passes the name of the API.
 //!
-//! The fields of the request and of the response are values by name. The operation finds the broker, and repeats the
-//! request while brokers respond that another one is responsible. All other errors in a response are left to the caller.
+//! The caller accesses the fields of the request and the response by name. The operation finds the broker, and repeats
+//! the request while a broker responds that another broker is responsible. The caller handles all other errors in the
+//! response.
 
 use super::{Op, OpContext, Output};
 use crate::api::{self, Entry, ErrorCode, Info};

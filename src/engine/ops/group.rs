@@ -1,6 +1,6 @@
 //! Commits and fetches a group's offsets, for its members and for other clients (generation -1).
 //!
-//! The operations find the coordinator first, and again when the group has another one.
+//! The operations find the coordinator first, and again after the group has moved to another coordinator.
 
 use super::{Op, OpContext, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
@@ -266,7 +266,7 @@ impl Op for Committed {
             code = group.error_code;
             topics.extend(group.topics.into_iter().map(|t| (t.name, t.partitions)));
         }
-        // ZooKeeper does not tell an unknown topic from a partition without a commit.
+        // ZooKeeper does not distinguish an unknown topic from a partition without a commit.
         let is_missing = |c: &ErrorCode| in_zookeeper && *c == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
         let codes = topics.iter().flat_map(|(_, ps)| ps).map(|p| p.error_code);
         let failed = codes.filter(|c| !is_missing(c)).find(|c| c.is_error());

@@ -1,8 +1,8 @@
 //! Single operations with one result: offsets, commits, topics, groups, configurations.
 //!
-//! An operation may need several requests to several brokers. Each is an [`Op`]: `step` sends the missing requests,
-//! `take` reads one response, and `output` returns the result when nothing is missing. This file does retries, backoff,
-//! deadlines and metadata for all of them.
+//! An operation may need several requests to several brokers. Each operation is an [`Op`]: `step` sends the missing
+//! requests, `take` reads one response, and `output` returns the result when no request is missing. This file handles
+//! retries, backoff, deadlines and metadata for all operations.
 
 mod by_leader;
 mod by_name;
@@ -31,8 +31,8 @@ use std::time::Duration;
 /// How long brokers may not know a topic before that is an error. All of them know a new topic well within a second.
 pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
-/// How many times in a row brokers must deny a topic before that is an error. A single denial may be all that a client hears
-/// within [`UNKNOWN_TOPIC_GRACE`] if a connection fell silent, and it may come from a broker that has just restarted.
+/// How many times in a row brokers must deny a topic before that is an error. A single denial may be the
+/// only response within [`UNKNOWN_TOPIC_GRACE`] if a connection stopped responding, and the broker may have just restarted.
 pub const UNKNOWN_TOPIC_DENIALS: u32 = 3;
 
 const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
@@ -61,7 +61,7 @@ pub enum Output {
 /// Called once with the result of an operation.
 pub type Completion = Box<dyn FnOnce(Result<Output, Error>) + Send>;
 
-/// What an operation may use while it runs.
+/// The context of a running operation.
 pub struct OpContext<'a> {
     /// The time.
     pub now: Time,
@@ -140,7 +140,7 @@ pub trait Op: Send {
 struct Running<T> {
     op: Box<dyn Op>,
     topics: BTreeSet<Arc<str>>,
-    ticket: T,
+    completion: T,
     started: Time,
     /// When the caller asked for it, for messages.
     wanted_at: Time,
@@ -210,7 +210,7 @@ impl<T> Ops<T> {
     }
 
     /// Starts an operation that ends within `timeout`. Returns its number, for [`Ops::why`].
-    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, ticket: T) -> u64 {
+    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: T) -> u64 {
         let id = self.next;
         self.next += 1;
         let backoff = Backoff::new(self.backoff.0, self.backoff.1, now.0 ^ id.rotate_left(32));
@@ -218,7 +218,7 @@ impl<T> Ops<T> {
         let running = Running {
             op,
             topics: BTreeSet::new(),
-            ticket,
+            completion,
             started: now,
             wanted_at: now,
             deadline,
@@ -250,9 +250,9 @@ impl<T> Ops<T> {
         self.running.get(&op).map(|running| self.explain(now, running))
     }
 
-    /// Returns the same for the first operation whose ticket fits.
+    /// Returns the same for the first operation whose completion matches.
     pub fn why_of(&self, now: Time, is_it: impl Fn(&T) -> bool) -> Option<Error> {
-        self.running.values().find(|r| is_it(&r.ticket)).map(|running| self.explain(now, running))
+        self.running.values().find(|r| is_it(&r.completion)).map(|running| self.explain(now, running))
     }
 
     fn explain(&self, now: Time, running: &Running<T>) -> Error {
@@ -319,10 +319,10 @@ impl<T> Ops<T> {
 
     fn step(&mut self, now: Time, id: u64) {
         let result = self.with(now, id, |op, cx| op.step(cx));
-        self.settle(now, id, result);
+        self.apply_result(now, id, result);
     }
 
-    fn settle(&mut self, now: Time, id: u64, result: Option<Result<(), Error>>) {
+    fn apply_result(&mut self, now: Time, id: u64, result: Option<Result<(), Error>>) {
         let (Some(result), Some(running)) = (result, self.running.get_mut(&id)) else {
             return;
         };
@@ -360,8 +360,8 @@ impl<T> Ops<T> {
 
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {
         if let Some(running) = self.running.remove(&id) {
-            self.demand.lets_go |= !running.topics.is_empty();
-            self.done.push_back((running.ticket, result));
+            self.demand.drops_topics |= !running.topics.is_empty();
+            self.done.push_back((running.completion, result));
         }
     }
 }
@@ -394,7 +394,7 @@ impl<T: Send> Role for Ops<T> {
             }
             Err(error) => self.with(now, id, |op, cx| op.fail(cx, part, error)),
         };
-        self.settle(now, id, result);
+        self.apply_result(now, id, result);
     }
 
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {

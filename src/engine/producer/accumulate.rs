@@ -195,7 +195,7 @@ impl<D> Producer<D> {
                 continue;
             }
             self.demand.topics.remove(&t.name);
-            self.demand.lets_go = true;
+            self.demand.drops_topics = true;
             t.state = TopicState::Forgotten;
             if t.partitions.is_empty() {
                 self.by_name.remove(&t.name);

@@ -1,7 +1,7 @@
-//! Backpressure for bulk appends: how far they may run ahead of the network.
+//! Backpressure for bulk appends: limits the bytes that they buffer before the network sends them.
 //!
-//! More buffered bytes do not make sending faster. They take fresh memory, where each page costs a page fault, and they
-//! delay the records of other threads.
+//! A larger buffer would not make sending faster. A larger buffer would use new memory, where each page costs a page
+//! fault, and it would delay the records of other threads.
 
 /// Buffered bytes at which a bulk append pauses.
 const STEP: usize = 16 << 20;

@@ -1,7 +1,7 @@
 //! Completes batches: handles produce responses and timeouts, and decides which batches succeed, retry or fail.
 //!
 //! A retried batch returns to its partition's queue (`batch.rs`). A batch that fails for good after it got a sequence
-//! number leaves a gap. Then the producer needs a new epoch (`producer_id.rs`), or the transaction must be aborted
+//! number leaves a gap. After a gap, the producer needs a new epoch (`producer_id.rs`), or must abort the transaction
 //! (`transaction`).
 
 use super::batch::{Batch, Partition};
@@ -36,7 +36,7 @@ fn by_partition(response: &produce::Response) -> ByPartition<'_> {
 /// How often in a row a broker may close the connection at a large batch before the batch fails.
 const MAX_CLOSINGS: u32 = 3;
 
-/// What a producer needs on the cluster, or else does without.
+/// The hint for a missing permission for idempotence.
 const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEMPOTENT_WRITE on the cluster, or WRITE on any topic from \
                                 Kafka 2.8 on; or set enable.idempotence=false";
 
@@ -405,7 +405,7 @@ impl<D> Producer<D> {
     pub(super) fn expire(&mut self, now: Time) {
         let limit = self.config.delivery_timeout;
         while let Some(first) = self.unreported.first_entry().filter(|e| e.key().0 <= now) {
-            // The response still tells whether the broker wrote it. Until then the batch keeps its sequence number and
+            // The response still shows whether the broker wrote it. Until then the batch keeps its sequence number and
             // memory.
             let ((_, topic, partition, _), reports) = first.remove_entry();
             let error = self.timed_out(now, topic, Some(partition), limit, reports.error);

@@ -1,4 +1,4 @@
-//! Measures what the producer sends, and returns its metrics as families.
+//! Measures the sent batches, and groups the producer's metrics into families.
 
 use super::batch::Batch;
 use super::{Flight, Metrics, Producer};

@@ -1,10 +1,10 @@
-//! What the producer measures besides its counters: sizes, times and rates, under the names of Java's client.
+//! The producer's metrics besides its counters: sizes, times and rates, under the names of the Java client.
 
 use crate::engine::Time;
 use crate::engine::metrics::{Family, Sizes, Stat, Timing};
 use std::time::Duration;
 
-/// What is measured for each topic, and for all of them.
+/// The measurements of a topic, or of all topics.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
     /// Records by batch.
@@ -35,7 +35,7 @@ impl Sending {
     }
 }
 
-/// What is measured for the producer.
+/// The measurements of a producer.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub all: Sending,

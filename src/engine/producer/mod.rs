@@ -12,8 +12,8 @@
 //! batch         batches of a partition           pending        records that a flush waits for
 //! ```
 //!
-//! With `linger` 0 a single record is sent at once. While two requests to the same broker are in flight, further records
-//! collect in the open batch. So a busy producer sends large batches without a configured delay.
+//! With `linger` 0 the producer sends a single record at once. While two requests to the same broker are in flight,
+//! further records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
 
 mod accumulate;
 mod backpressure;
@@ -143,7 +143,7 @@ pub struct Sent<D> {
     bytes: u64,
 }
 
-/// Tells what a response belongs to.
+/// Identifies the request of a response.
 pub enum ProducerToken<D> {
     /// A produce request.
     Produce(Sent<D>),
@@ -155,7 +155,7 @@ pub enum ProducerToken<D> {
     Op(OpToken),
 }
 
-/// What the producer waits for.
+/// The timers of a producer.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// The delivery timeout of a batch in flight.

@@ -1,4 +1,4 @@
-//! Counts records that were neither acknowledged nor failed yet, by flush epoch.
+//! Counts the records without a result, by flush epoch.
 
 use std::collections::VecDeque;
 

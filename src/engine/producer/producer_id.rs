@@ -5,9 +5,10 @@
 //!    ▲────────────────error────────────┘                                               └──last epoch used──► Unknown
 //! ```
 //!
-//! A batch that fails for good leaves a gap in the sequence numbers. Then no new batch is sent until nothing is in
-//! flight. The next epoch starts every partition at sequence number 0. Partitions with batches of unknown result first
-//! complete them under the old epoch. A transactional producer gets its ID and epoch from `transaction` instead.
+//! A batch that fails for good leaves a gap in the sequence numbers. After a gap, the producer sends no new batch until
+//! all requests in flight are complete. The next epoch starts every partition at sequence number 0. Partitions with
+//! batches of unknown result first complete them under the old epoch. A transactional producer gets its ID and epoch
+//! from `transaction` instead.
 
 use crate::engine::{Backoff, Time};
 use crate::record::Producer;

@@ -1,4 +1,4 @@
-//! The error of records that expired, with what is known of the cause, and the log lines of records that fail.
+//! The error of expired records, with the known cause, and the log lines about failed records.
 
 use super::Producer;
 use crate::engine::{Error, ErrorKind, Time};

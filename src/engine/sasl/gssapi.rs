@@ -1,8 +1,8 @@
 //! GSSAPI (RFC 4752), which is Kerberos: the steps of an exchange whose tokens come from the system's Kerberos library.
 //!
-//! The exchange issues [`LibraryCall`]s, and a thread that may block on the KDC answers them with calls to the library.
-//! The two sides establish a context, token by token. Then the broker offers layers that protect the messages, and the
-//! client chooses none, because TLS protects them.
+//! The exchange issues [`LibraryCall`]s. A separate thread makes these calls, because the library may block on the KDC.
+//! The client and the broker exchange tokens until they have established a context. Then the broker offers security
+//! layers, and the client chooses none, because TLS protects the connection.
 
 use crate::engine::{Error, ErrorKind};
 

@@ -1,8 +1,9 @@
-//! The login on a connection: SaslHandshake names the mechanism, then client and broker exchange tokens.
+//! The SASL authentication of a connection: SaslHandshake names the mechanism, then client and broker exchange SASL
+//! messages.
 //!
-//! After SaslHandshake v0 (Kafka 0.10) each token is sent with its length and no header, and a broker that rejects one
-//! closes the connection. After v1 (Kafka 1.0, KIP-152) tokens are sent in SaslAuthenticate. Its response has an error
-//! message and, from v1 on, the lifetime of the session (KIP-368).
+//! After SaslHandshake v0 (Kafka 0.10), each message is sent with its length and no header. A broker that rejects a
+//! message closes the connection. After SaslHandshake v1 (Kafka 1.0, KIP-152), messages are sent in SaslAuthenticate.
+//! Its response has an error message and, from SaslAuthenticate v1 on, the lifetime of the session (KIP-368).
 
 use super::{Credentials, Exchange, Next, gssapi, words};
 use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the connection does next.
+/// The next step of the connection.
 #[derive(Debug, PartialEq)]
 pub enum Message {
     Handshake(sasl_handshake::Request, i16),
@@ -111,7 +112,7 @@ impl Login {
             // Without SaslAuthenticate, a closed connection is the only sign of failed authentication.
             return self.advise(Error::new(ErrorKind::Authentication, message));
         }
-        Error::new(ErrorKind::Network, message).with_hint("the broker's log says why")
+        Error::new(ErrorKind::Network, message).with_hint("check the broker's log for the reason")
     }
 
     fn message(&self, next: Next) -> Message {

@@ -1,8 +1,8 @@
 //! SASL authentication: the credentials of a client, and the messages of each mechanism.
 //!
-//! [`Credentials`] start an exchange with the client's first message. Each message of the broker then yields the next
-//! message or the end. `login` puts the messages into requests, and the connection sends them. `Debug` shows the
-//! mechanism and the user, never a secret.
+//! [`Credentials`] start an exchange with the client's first message. Each message of the broker then produces the
+//! client's next message, or ends the exchange. `login` puts the messages into requests, and the connection sends them.
+//! `Debug` shows the mechanism and the user, never a secret.
 
 pub mod gssapi;
 mod login;

@@ -1,9 +1,9 @@
-//! SCRAM (RFC 5802, and with SHA-512 as in Kafka): the client proves that it knows the password, and the broker proves
-//! that it knows a key derived from it. Neither sends the password.
+//! SCRAM (RFC 5802, also with SHA-512 as in Kafka). The client proves that it knows the password, and the broker proves
+//! that it knows a key derived from the password. Neither side sends the password.
 //!
 //! The messages: [`Client::first`] → the broker's challenge → [`Client::answer`] → the broker's signature →
 //! [`Expected::check`]. As in Kafka's Java client, user names are escaped, and passwords are UTF-8 bytes without
-//! normalization. There is no channel binding. A delegation token (KIP-48) is a user with the extension
+//! normalization. Channel binding is not supported. For a delegation token (KIP-48), the client adds the extension
 //! `tokenauth=true`.
 
 use crate::engine::{Error, ErrorKind};

@@ -1,6 +1,6 @@
 //! Reads the responses of share group requests: checks and decompresses batches, and keeps only acquired records.
 //!
-//! This happens outside of any lock. `mod.rs` buffers the records and handles the results of acknowledgements.
+//! This code runs outside of any lock. `mod.rs` buffers the records and handles the results of acknowledgements.
 
 use crate::api::share_acknowledge::{GAP, REJECT, RELEASE};
 use crate::api::share_fetch::{self, AcquiredRecords};

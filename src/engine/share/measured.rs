@@ -1,4 +1,4 @@
-//! What the share consumer measures: acknowledgements, and what it has in common with consumers.
+//! The metrics of a share consumer: acknowledgements, and those that consumers have too.
 
 use super::acquired::LeaderResponse;
 use crate::engine::Time;
@@ -6,7 +6,7 @@ use crate::engine::consumer::Slice;
 use crate::engine::metrics::reading::Reading;
 use crate::engine::metrics::{Stat, Timing};
 
-/// What the share consumer measures.
+/// The measurements of a share consumer.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub reading: Reading,

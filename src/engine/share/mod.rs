@@ -94,7 +94,7 @@ impl Acknowledgement {
 /// Results of acknowledgements, by partition.
 pub type AckResults = Vec<(TopicPartition, Option<Error>)>;
 
-/// What an answer is matched with.
+/// Identifies the request of a response.
 pub enum ShareToken {
     /// A fetch.
     Fetch(i32, Names, Checks),

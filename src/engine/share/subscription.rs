@@ -1,4 +1,4 @@
-//! The topics that a share consumer subscribes to, and those of them that do not exist.
+//! The topics that a share consumer subscribes to, and which of them do not exist.
 
 use super::ShareConsumer;
 use crate::api::ErrorCode;

@@ -1,7 +1,7 @@
-//! Reads from a certificate what an error about it has to say: version, names, key size, purpose.
+//! Reads the parts of a certificate that an error message shows: version, names, key size, purpose.
 //!
-//! rustls checks certificates and says little about why it rejects one. Nothing here decides whether a certificate is
-//! valid, except `is_for_servers`, which rustls does not reach for the certificates that it rejects first.
+//! rustls checks certificates, but gives few details when it rejects one. This file only describes certificates. The
+//! one exception is `is_for_servers`, for certificates that rustls rejects before it checks their purpose.
 
 /// The facts of a certificate.
 pub(super) struct Facts<'a> {

@@ -1,4 +1,4 @@
-//! Stands in for the sessions in a build without TLS: types without values.
+//! The types of TLS sessions in a build without TLS. The types have no values, so no session can exist.
 
 use super::{Failure, Settings};
 use bytes::{Bytes, BytesMut};

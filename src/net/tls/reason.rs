@@ -1,6 +1,7 @@
-//! Says why a certificate or a handshake was rejected, and what to do, in words of TLS instead of rustls' debug output.
+//! Error messages and hints for rejected certificates and failed handshakes, in the terms of TLS instead of rustls'
+//! debug output.
 //!
-//! The verifier of `trust` sees the certificates and puts a `Reason` into its error. `session` shows it.
+//! The verifier in `trust` sees the certificates and puts a `Reason` into its error. `session` shows that reason.
 
 use super::certificate::{Facts, broken_algorithm, rsa_bits};
 use rustls::pki_types::CertificateDer;

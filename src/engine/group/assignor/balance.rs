@@ -1,18 +1,18 @@
-//! The balance of the sticky assignors: the best one, with as few moved partitions as possible.
+//! Computes the assignment of the sticky assignors: the best balance, with as few moved partitions as possible.
 //!
-//! 1. Members start with the partitions that they have a valid claim to.
-//! 2. Each free partition goes to the member with the fewest.
-//! 3. Partitions move from members with many to members with at least two fewer, until no path is left. A path may lead
-//!    through members that take one partition and give another. The path that costs the fewest kept partitions is
-//!    taken.
-//! 4. Moved partitions return to their members where the balance stays the same.
+//! 1. Members start with the partitions that they validly own.
+//! 2. Each free partition goes to the member with the fewest partitions.
+//! 3. Partitions move from a member to a member that has at least two fewer, until no path of moves is left. On a path,
+//!    a member between the two gets one partition and loses another. The algorithm chooses the path on which the fewest
+//!    members lose a partition that they owned before.
+//! 4. Moved partitions return to their former members if the balance stays the same.
 //!
 //! The result is the best balance by every measure that prefers even counts (an optimal semi-matching:
 //! Harvey, Ladner, Lovász and Tamir, 2003).
 //!
-//! Topics with the same subscribers form a class. Within a class all partitions are alike, so only counts matter until
-//! the end. Then members keep the partitions that they had, and new ones go first to members in the rack of a replica
-//! (KIP-881). Unlike in Java, racks move no partition that could stay.
+//! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search works with
+//! counts only. At the end, members keep the partitions that they had. New partitions go first to members in the rack
+//! of a replica (KIP-881). In contrast to the Java client, a partition never moves only to match a rack.
 
 use super::interface::Group;
 use crate::api::data::consumer_protocol::TopicPartitions;

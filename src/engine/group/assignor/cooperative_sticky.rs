@@ -1,8 +1,8 @@
 //! `cooperative-sticky`: as `sticky`, but members keep reading while they join (KIP-429). In the first round, a
-//! partition that has to move is assigned to no member. When its member has given it up, all members join again.
+//! partition that has to move is assigned to no member. After its former member has revoked it, all members join again.
 //!
-//! A member's partitions are in its subscription, from v2 on with the generation (KIP-792). Before v2 the generation is
-//! in the user data, and nothing else.
+//! A member lists its partitions in its subscription. From v2 on, the subscription also has the generation (KIP-792).
+//! Before v2 the user data has the generation.
 
 use super::balance::{Claim, balance};
 use super::interface::{Assignment, Assignor, Group, Member, Protocol, Topics};

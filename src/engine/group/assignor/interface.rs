@@ -74,7 +74,7 @@ pub trait Assignor: Send + Sync {
         Protocol::Eager
     }
 
-    /// Returns what a member tells the leader besides its subscription, from its partitions and the generation that
+    /// Returns the data that a member sends the leader besides its subscription, from its partitions and the generation that
     /// assigned them. The generation is `None` before the first assignment.
     fn user_data(&self, _owned: &[TopicPartition], _generation: Option<i32>) -> Option<Bytes> {
         None

@@ -1,21 +1,22 @@
 //! Assignors of classic groups: they decide which member reads which partition.
 //!
-//! The leader of a group computes the assignment for all members, and may be any client. So each assignor has the name,
-//! the inputs and the user data of Java's.
+//! The leader of a group computes the assignment for all members, and any client can be the leader. Each assignor
+//! therefore has the name, the inputs and the user data of the Java client's assignor.
 //!
 //! | name | protocol | rule |
 //! | --- | --- | --- |
 //! | [`range`](Range) | eager | cuts each topic into ranges for the members in order; prefers the member's rack (KIP-881) |
-//! | [`roundrobin`](RoundRobin) | eager | deals out all partitions, one at a time |
-//! | [`sticky`](Sticky) | eager | balances, and lets members keep their partitions (KIP-54, KIP-341) |
-//! | [`cooperative-sticky`](CooperativeSticky) | cooperative | as `sticky`, in two rounds, so that members read on what they keep (KIP-429, KIP-792) |
+//! | [`roundrobin`](RoundRobin) | eager | gives each member in turn one partition |
+//! | [`sticky`](Sticky) | eager | balances, and moves few partitions (KIP-54, KIP-341) |
+//! | [`cooperative-sticky`](CooperativeSticky) | cooperative | as `sticky`, in two rounds: members keep reading the partitions that they keep (KIP-429, KIP-792) |
 //!
-//! Static members (KIP-345) come first, by instance ID, so that a restart changes nothing. `range` and `roundrobin`
-//! return the same assignments as Java's. The sticky ones have no prescribed result: these return the best balance, and
-//! move next to nothing without need.
+//! Static members (KIP-345) come first in the order of members, sorted by instance ID, so that a restart changes
+//! nothing. `range` and `roundrobin` return the same assignments as the Java client. For the sticky assignors, Kafka
+//! does not prescribe a result: klamm returns the best balance with as few moves as possible.
 //!
-//! Subscriptions come from peers. So the time is at most about members times partitions, and the search for a better
-//! balance ends after a number of steps.
+//! Subscriptions come from other clients, so the time of a computation is limited. The time is at most about the number
+//! of members times the number of partitions, and the search for a better balance stops after a maximum number of
+//! steps.
 
 mod balance;
 mod cooperative_sticky;

@@ -1,9 +1,11 @@
-//! `range`: cuts each topic into one range of partitions for each subscriber. If they do not divide evenly, the first
-//! subscribers get one more. So a member has the same partitions of topics with equal numbers of partitions.
+//! `range`: cuts each topic into one range of partitions for each subscriber. If the partitions do not divide evenly,
+//! the first subscribers get one more. A member therefore gets the same partition numbers in all topics with the same
+//! number of partitions.
 //!
-//! Racks (KIP-881) matter if members and replicas have them and not every rack has all partitions. Then a first pass
-//! assigns partitions to members in the same rack, up to the length of the ranges. Topics with the same subscribers and
-//! numbers of partitions are assigned together. The rest is cut into ranges.
+//! The assignor uses racks (KIP-881) if members and replicas have racks, and not every rack has all partitions. In that
+//! case a first pass assigns partitions to members in the same rack, up to the length of the ranges. The assignor
+//! treats topics with the same subscribers and the same number of partitions together. The remaining partitions are cut
+//! into ranges.
 
 use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};

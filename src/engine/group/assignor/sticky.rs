@@ -1,5 +1,5 @@
-//! `sticky`: balances the partitions, and lets members keep theirs (KIP-54). Under the eager protocol, members give up
-//! their partitions before they join. So they tell the leader in their user data which they had.
+//! `sticky`: balances the partitions, and moves as few as possible (KIP-54). Under the eager protocol, members revoke
+//! all partitions before they join. Their user data therefore tells the leader which partitions they had.
 //!
 //! The user data has no version number: data that is too short for the generation (KIP-341) is version 0.
 

@@ -77,7 +77,7 @@ impl ClassicMember {
     }
 }
 
-/// Returns the user data that tells the leader of the member's last assignment and its generation.
+/// Returns the user data with the member's last assignment and its generation, for the leader.
 fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition>, i32)) -> Option<Bytes> {
     match strategy {
         Strategy::Known(a) => a.user_data(partitions, Some(*generation).filter(|g| *g >= 0)),

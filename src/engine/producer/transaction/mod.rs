@@ -9,10 +9,10 @@
 //! ```
 //!
 //! One request to a coordinator is in flight at a time. Under version 1 of the protocol, the producer adds partitions
-//! to the transaction before it sends batches to them. Under version 2 (`transaction.version` 2 is finalized) the
-//! partition leaders do that, and every transaction ends with a new epoch. A transaction that the coordinator does not
-//! know ends without a request. `steps.rs` builds the requests and reads the responses; batches and retries belong to
-//! the rest of the producer.
+//! to the transaction before it sends batches to them. Under version 2 (the cluster has finalized `transaction.version`
+//! 2) the partition leaders add the partitions, and every transaction ends with a new epoch. A transaction without
+//! partitions and groups ends without a request, because the coordinator does not know it. `steps.rs` builds the
+//! requests and reads the responses; batches and retries belong to the rest of the producer.
 
 mod steps;
 
@@ -73,7 +73,7 @@ struct Commit {
     coordinator: Option<i32>,
 }
 
-/// What the producer must do after a change of the transaction.
+/// An action of the producer after a change of the transaction.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Use this producer ID and epoch, and restart the sequence numbers at 0.
@@ -480,7 +480,9 @@ impl Transactions {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
                 let error = aborted(&format!(": {}", why.placed())).caused_by(&why);
-                Err(error.with_hint(why.hint().unwrap_or("retry it; read_committed consumers do not see its records")))
+                Err(error.with_hint(
+                    why.hint().unwrap_or("retry the transaction; read_committed consumers do not see its records"),
+                ))
             }
             _ => Ok(()),
         };
