@@ -1,7 +1,7 @@
 //! Decodes Avro's binary encoding into columns.
 //!
-//! A [`Op`] reads what a writer's schema says and appends it to the column of the reader's schema. The resolution of the two
-//! schemas is done before, in Python (`klamm/registry/columns/avro.py`), once for each pair of schemas.
+//! An [`Op`] reads a value of the writer's schema and appends it to the column of the reader's schema. Python resolves
+//! the two schemas before (`klamm/registry/columns/avro.py`), once for each pair of schemas.
 
 use super::column::{Column, Data};
 use super::fault::{Fault, Result};
@@ -293,7 +293,7 @@ fn read(op: &Op, input: &mut Input<'_>, column: &mut Column) -> Result<()> {
                     index += 1;
                 }
             }
-            offsets.push(items.len() as i32);
+            offsets.push(items.end()?);
             column.push_valid();
             Ok(())
         }
@@ -350,7 +350,7 @@ fn read_map(item: &Op, input: &mut Input<'_>, column: &mut Column) -> Result<()>
             nulls.append_non_null();
         }
     }
-    offsets.push(keys.len() as i32);
+    offsets.push(keys.end()?);
     column.push_valid();
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Builds an Arrow column value by value, and can take values back.
+//! Builds an Arrow column value by value, and can remove the last values again.
 //!
-//! The decoders append to these columns directly. If a record turns out to be damaged, `truncate` removes what it appended,
-//! so that one bad record does not cost the others. All fields are nullable: a tombstone or a failed record is null.
+//! The decoders append to these columns directly. If a record is damaged, `truncate` removes its partial values, so
+//! that the other records of the batch stay readable. All fields are nullable: a tombstone or a failed record is null.
 
 use super::fault::{Fault, Result};
 use arrow_array::types::{Decimal128Type, Decimal256Type};
@@ -79,7 +79,7 @@ impl Bytes {
 
 #[cold]
 fn too_large() -> Box<Fault> {
-    Fault::new("the values of the column have 2 GiB or more, which one Arrow batch cannot hold")
+    Fault::new("the column has 2 GiB or 2^31 values, which one Arrow batch cannot hold")
 }
 
 impl Column {
@@ -137,28 +137,36 @@ impl Column {
         self.nulls.len()
     }
 
+    /// Returns the number of values as the end of a list.
+    #[inline]
+    pub(super) fn end(&self) -> Result<i32> {
+        i32::try_from(self.len()).map_err(|_| too_large())
+    }
+
     /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the memory of the values in bytes, without that of null bitmaps.
+    /// Returns the memory of the values in bytes.
     pub fn size(&self) -> usize {
-        match &self.data {
-            Data::Null => 0,
-            Data::Bool(values) => values.len() / 8,
-            Data::I8(_) | Data::U8(_) => self.len(),
-            Data::I16(_) | Data::U16(_) => self.len() * 2,
-            Data::I32(_) | Data::U32(_) | Data::F32(_) => self.len() * 4,
-            Data::I64(_) | Data::U64(_) | Data::F64(_) => self.len() * 8,
-            Data::I128(_) => self.len() * 16,
-            Data::I256(_) => self.len() * 32,
-            Data::Binary(values) | Data::Text(values) => values.bytes.len() + self.len() * 4,
-            Data::Fixed { bytes, .. } => bytes.len(),
-            Data::List { items, .. } => items.size() + self.len() * 4,
-            Data::Map { entries, .. } => entries.size() + self.len() * 4,
-            Data::Struct(children) => children.iter().map(Self::size).sum(),
-        }
+        let nulls = self.len() / 8;
+        nulls
+            + match &self.data {
+                Data::Null => 0,
+                Data::Bool(values) => values.len() / 8,
+                Data::I8(_) | Data::U8(_) => self.len(),
+                Data::I16(_) | Data::U16(_) => self.len() * 2,
+                Data::I32(_) | Data::U32(_) | Data::F32(_) => self.len() * 4,
+                Data::I64(_) | Data::U64(_) | Data::F64(_) => self.len() * 8,
+                Data::I128(_) => self.len() * 16,
+                Data::I256(_) => self.len() * 32,
+                Data::Binary(values) | Data::Text(values) => values.bytes.len() + self.len() * 4,
+                Data::Fixed { bytes, .. } => bytes.len(),
+                Data::List { items, .. } => items.size() + self.len() * 4,
+                Data::Map { entries, .. } => entries.size() + self.len() * 4,
+                Data::Struct(children) => children.iter().map(Self::size).sum(),
+            }
     }
 
     /// Keeps the first `length` values.

@@ -1,6 +1,6 @@
 //! Decodes the keys or values of records into one column, with the plan of each record's schema.
 //!
-//! The caller asks for the framings that the decoder does not know (`unknown`), adds a plan for each of them, and decodes.
+//! The caller asks for the framings without a plan (`unknown`), adds a plan for each of them, and then decodes.
 
 use super::avro;
 use super::column::Column;
@@ -115,9 +115,13 @@ impl Decoder {
         let mut column = Column::new(&self.field)?;
         let mut failures = Vec::new();
         let mut known: Option<(&[u8], &Plan)> = None;
+        let mut unchecked = 0;
         for (row, (part, record)) in records(rows).enumerate().skip(start) {
-            if row % SIZE_CHECK == 0 && column.size() > LARGEST_COLUMN {
-                break;
+            if unchecked >= SIZE_CHECK {
+                if column.size() > LARGEST_COLUMN {
+                    break;
+                }
+                unchecked = 0;
             }
             let length = column.len();
             let framed = match self.framing.of(record, part.data) {
@@ -135,6 +139,7 @@ impl Decoder {
                 };
                 let plan = plan.map_err(|fault| (prefix, fault))?;
                 known = Some((prefix, plan));
+                unchecked += EACH_RECORD + payload.len();
                 plan.decode(payload, &mut column).map_err(|fault| (prefix, fault))
             });
             if let Err((prefix, fault)) = decoded {
@@ -169,8 +174,11 @@ fn records<'a>(rows: &'a [Rows<'a>]) -> impl Iterator<Item = (&'a Rows<'a>, &'a 
     rows.iter().flat_map(|part| part.records.iter().map(move |record| (part, record)))
 }
 
-/// How often the size of the column is checked, in rows.
-const SIZE_CHECK: usize = 256;
+/// How often the size of the column is checked, in bytes of records.
+const SIZE_CHECK: usize = 1 << 20;
+
+/// A record counts as so many bytes more, because it can have items without bytes.
+const EACH_RECORD: usize = 4096;
 
 /// Size of a column at which a batch ends, in bytes. Arrow's offsets allow 2 GiB.
 const LARGEST_COLUMN: usize = 256 << 20;

@@ -1,7 +1,7 @@
-//! Encodes a typed column as the values of records: Avro, JSON or Protobuf, with the framing of their schema before each.
+//! Encodes a typed column as the values of records: Avro, JSON or Protobuf, each preceded by the framing of the schema.
 //!
 //! Python chooses the schema, casts the column to the types that the plan expects, and compiles the plan
-//! (`klamm/registry/columns/writing.py`). A null of the whole column stays a null: a tombstone.
+//! (`klamm/registry/columns/writing.py`). A null in the column becomes a tombstone.
 
 use super::fault::{Fault, Result};
 use arrow_array::builder::BinaryBuilder;

@@ -1,4 +1,4 @@
-//! Why a value cannot be decoded or encoded, and the path of its field.
+//! The error of a value that cannot be decoded or encoded, with the path of the field.
 
 use std::fmt::{self, Write as _};
 

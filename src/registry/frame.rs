@@ -1,7 +1,7 @@
 //! Finds the schema of a key or value: the bytes before the payload, or a record header.
 //!
-//! `klamm/registry/framing.py` describes the framings. This file only separates them from the payload: Python reads what they
-//! say, once for each schema.
+//! `klamm/registry/framing.py` describes the framings. This file only separates the framing from the payload. Python
+//! interprets each framing once.
 
 use super::fault::{Fault, Result};
 use crate::record::Record;

@@ -1,7 +1,7 @@
 //! Decodes JSON text into columns.
 //!
-//! serde_json parses, with its limit on nesting. Fields of a struct that are missing are null, and unknown ones are skipped.
-//! Strings become dates, times and bytes where the column asks for them.
+//! serde_json parses the text and limits its nesting. Missing fields of a struct are null, and unknown fields are
+//! skipped. A string becomes a date, a time or bytes if the column has that type.
 
 use super::column::{Column, Data, nanoseconds_per_unit};
 use super::fault::{Fault, Result};
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 Err(error) => return Err(place.step(error, Step::Index(index))),
             }
         }
-        offsets.push(items.len() as i32);
+        offsets.push(items.end().map_err(|fault| place.fail(fault))?);
         column.push_valid();
         Ok(())
     }
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     }
                     nulls.append_non_null();
                 }
-                offsets.push(keys.len() as i32);
+                offsets.push(keys.end().map_err(|fault| place.fail(fault))?);
             }
             _ => return Err(place.fail(column.unfit("an object"))),
         }

@@ -1,8 +1,9 @@
 //! Decodes the values of schema registries into Arrow columns.
 //!
-//! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). This module runs the plans over records:
-//! `frame` finds the schema of a record, `avro`, `json` and `protobuf` decode its payload, and `column` collects the values.
-//! `encode` goes the other way. The module has no network: the caller looks up the schemas that `unknown` names.
+//! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). This module runs the plans over
+//! records: `frame` finds the schema of a record, `avro`, `json` and `protobuf` decode its payload, and `column`
+//! collects the values. `encode` encodes a column into values. The module does not use the network: the caller looks up
+//! the schemas that `unknown` returns.
 
 mod avro;
 mod column;

@@ -1,11 +1,13 @@
 //! Decodes Protobuf's wire format into columns.
 //!
-//! Python turns the descriptor of a message into a [`Message`] (`klamm/registry/columns/protobuf.py`). As in all parsers of
-//! Protobuf, the last value of a field counts, embedded messages that appear twice are merged, and unknown fields are skipped.
+//! Python turns the descriptor of a message into a [`Message`] (`klamm/registry/columns/protobuf.py`). As in all
+//! parsers of Protobuf, the last value of a field wins, embedded messages that appear twice are merged, and unknown
+//! fields are skipped.
 
 use super::column::{Column, Data, nanoseconds_per_unit};
 use super::fault::{Fault, Result};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A message and its fields. Field `i` is child `i` of the column.
 #[derive(Debug)]
@@ -156,7 +158,8 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
         return Err(Fault::new("the plan does not fit the column"));
     }
     let mut input = Input(data);
-    let mut is_split = false;
+    // Embedded messages are decoded once, at the end: decoding each part and then the whole doubles the work of each level.
+    let mut embedded: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
     while !input.0.is_empty() {
         let (number, wire) = input.tag()?;
         let found = message.find(number).and_then(|at| Some((message.fields.get(at)?, at)));
@@ -169,11 +172,18 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
             others
                 .filter(|(other, (of, _))| *other != at && of.oneof == field.oneof)
                 .for_each(|(_, (_, child))| child.truncate(length));
+            let is_other = |of: usize| message.fields.get(of).is_some_and(|other| other.oneof == field.oneof);
+            embedded.retain(|(of, _)| *of == at || !is_other(*of));
         }
         let Some(child) = children.get_mut(at) else { continue };
         let read = match field.shape {
+            Shape::Optional | Shape::Implicit if wire == LENGTH && field.kind.merges() => {
+                input.bytes().map(|bytes| match embedded.iter_mut().find(|(of, _)| *of == at) {
+                    Some((_, parts)) => parts.to_mut().extend_from_slice(bytes),
+                    None => embedded.push((at, Cow::Borrowed(bytes))),
+                })
+            }
             Shape::Optional | Shape::Implicit if wire == field.kind.wire() => {
-                is_split |= child.len() > length && field.kind.merges();
                 child.truncate(length);
                 value(&field.kind, &mut input, child)
             }
@@ -183,8 +193,9 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
         };
         read.map_err(|fault| fault.in_field(&field.name))?;
     }
-    if is_split {
-        merge(message, data, children, length)?;
+    for (at, bytes) in embedded {
+        let (Some(field), Some(child)) = (message.fields.get(at), children.get_mut(at)) else { continue };
+        payload(&field.kind, &bytes, child).map_err(|fault| fault.in_field(&field.name))?;
     }
     for (field, child) in message.fields.iter().zip(children.iter_mut()) {
         close(field, child, length).map_err(|fault| fault.in_field(&field.name))?;
@@ -198,7 +209,7 @@ fn close(field: &Field, child: &mut Column, length: usize) -> Result<()> {
     match (field.shape, &mut child.data) {
         (Shape::Repeated, Data::List { offsets, items: inner })
         | (Shape::Map, Data::Map { offsets, entries: inner }) => {
-            offsets.push(inner.len() as i32);
+            offsets.push(inner.end()?);
             child.push_valid();
             return Ok(());
         }
@@ -210,28 +221,6 @@ fn close(field: &Field, child: &mut Column, length: usize) -> Result<()> {
     match field.shape {
         Shape::Implicit => default(&field.kind, child)?,
         _ => child.push_null(),
-    }
-    Ok(())
-}
-
-/// Reads embedded messages again that appear more than once, as one message.
-fn merge(message: &Message, data: &[u8], children: &mut [Column], length: usize) -> Result<()> {
-    for (field, child) in message.fields.iter().zip(children) {
-        let is_single = matches!(field.shape, Shape::Optional | Shape::Implicit);
-        if !is_single || !field.kind.merges() || child.len() == length {
-            continue;
-        }
-        let (mut input, mut all) = (Input(data), Vec::new());
-        while !input.0.is_empty() {
-            let (number, wire) = input.tag()?;
-            if number == field.number && wire == LENGTH {
-                all.extend_from_slice(input.bytes()?);
-            } else {
-                input.skip(number, wire)?;
-            }
-        }
-        child.truncate(length);
-        payload(&field.kind, &all, child).map_err(|fault| fault.in_field(&field.name))?;
     }
     Ok(())
 }

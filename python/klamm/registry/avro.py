@@ -15,7 +15,7 @@ from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import single_object, written
 from klamm.registry.schema import Schema
-from klamm.registry.serde import BaseDeserializer, BaseSerializer
+from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class Parsed(NamedTuple):
     """A parsed Avro schema.
 
-    Attributes: schema: The schema as the only field of a record. The encoding is the same, but fastavro only keeps the
-        types of the references in a record. name: Name of the record type, or of another type. check: The check of the
-        bytes of a value. is_bytes: Whether values are written without a length. fingerprint: The fingerprint in Avro's
-        single-object encoding. A schema with references has none.
+    Attributes:
+        schema: A record schema whose only field has the schema. fastavro needs this to resolve references, and the
+            encoding of a value is the same.
+        name: Name of the record type, or of another type.
+        check: Function that checks the bytes of a value.
+        is_bytes: Whether values are written without a length.
+        fingerprint: The fingerprint in Avro's single-object encoding. A schema with references has no fingerprint.
     """
 
     schema: Any
@@ -101,11 +103,12 @@ def _schema(schema: Schema | str | None) -> Schema | None:
 class AvroSerializer(BaseSerializer[T]):
     """Serialize values with an Avro schema. Pass it to a producer as `key_serializer` or `value_serializer`.
 
-    A value is what fastavro takes: a dict for a record. Dataclasses, pydantic models and enums are converted.
+    A value has the type that fastavro expects: a dict for a record. Dataclasses, pydantic models and enums are
+    converted.
 
     Args:
         registry: Client of the registry.
-        schema: The schema, or its text. It can be omitted with `use_latest_version` or `use_schema_id`.
+        schema: The schema, or its text. The schema can be omitted with `use_latest_version` or `use_schema_id`.
         auto_register_schemas: Register the schema with the first record. If False, look it up. Default True.
         use_latest_version: Write with the latest version of the subject.
         use_schema_id: Write with the schema that has this ID.

@@ -1,7 +1,7 @@
 """Checks the bytes of an Avro value against its schema, before fastavro reads them and after fastavro wrote them.
 
-fastavro 1.13 has three faults with damaged or hostile bytes. It ends the process if a value is nested 100,000 times. It
-allocates without limit for arrays of empty items. It accepts values that the specification does not allow: negative
+fastavro 1.13 has three faults with damaged or hostile bytes. A value that is nested 100,000 times ends the process.
+Arrays of empty items allocate memory without limit. Values that the specification does not allow are accepted: negative
 branches of unions, too large numbers, and decimals with too many digits. The check takes less time than fastavro, and
 its errors have the path of the field.
 """

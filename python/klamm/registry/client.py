@@ -288,7 +288,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
     def register(self, subject: str, schema: Schema, normalize: bool = False) -> RegisteredSchema:
         """Register a schema as a new version of a subject.
 
-        If the subject already has the schema, this returns the existing version.
+        If the subject already has the schema, the method returns the existing version.
 
         Args:
             subject: Name of the subject, such as "orders-value".
@@ -296,7 +296,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
             normalize: Let the registry compare and keep the schema in a normal form.
 
         Returns:
-            The registered schema. Its version is None if the registry returns only the ID.
+            The registered schema. The version is None if the registry returns only the ID.
 
         Raises:
             IncompatibleSchemaError: The compatibility level of the subject does not allow the schema.
@@ -411,7 +411,8 @@ class SchemaRegistry(_Registry, BlockingRequests):
             version: Version to compare with, or "latest". Default: the versions that the compatibility level requires.
             normalize: Compare the schemas in a normal form.
 
-        Returns: A result that is true if the schema is compatible. Otherwise it is false and has the reasons.
+        Returns:
+            A result that is true if the schema is compatible. Otherwise the result is false and has the reasons.
 
         Raises:
             InvalidSchemaError: The registry cannot parse the schema.
@@ -495,7 +496,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         Args:
             subject: Name of the subject.
             version: Number of the version, or "latest".
-            permanent: Delete it for good. Records with its ID can then not be read any more.
+            permanent: Delete it permanently instead of softly. Records with its ID can then not be read any more.
 
         Raises:
             SchemaNotFoundError: The registry does not have the version.
@@ -508,7 +509,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             subject: Name of the subject.
-            permanent: Delete it for good. Records with its IDs can then not be read any more.
+            permanent: Delete it permanently instead of softly. Records with its IDs can then not be read any more.
 
         Raises:
             SchemaNotFoundError: The registry does not have the subject.
@@ -523,7 +524,9 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
 @documented_by(SchemaRegistry)
 class AsyncSchemaRegistry(_Registry, AsyncRequests):
-    """Read and register schemas from an asyncio event loop. It has the methods of `SchemaRegistry`, and the same arguments.
+    """Read and register schemas from an asyncio event loop.
+
+    `AsyncSchemaRegistry` has the methods of `SchemaRegistry`, and the same arguments.
 
     Tasks that need the same schema share one request.
 

@@ -1,7 +1,7 @@
 """The configuration of a registry client, with the names of Confluent's clients.
 
-This file checks the configuration and turns it into `Settings`. `klamm.registry.http` uses them. Secrets are not part of
-`repr()` and of messages.
+This file checks the configuration and turns it into `Settings`. `klamm.registry.http` uses them. `repr()` and error
+messages do not contain secrets.
 """
 
 from __future__ import annotations

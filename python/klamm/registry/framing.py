@@ -85,7 +85,7 @@ def _schema(source: bytes, id_bytes: int, where: str) -> tuple[int | str | bytes
     else:
         raise SchemaError(
             f"the first byte{where} is {magic[0]}, which is not the start of a known framing",
-            hint="the record was not written by a serializer of a schema registry",
+            hint="use the deserializer only for topics whose producers use a serializer of a schema registry",
         )
     raise SchemaError(f"the framing{where} needs {end} bytes and has {len(source)}", hint="the record is truncated")
 

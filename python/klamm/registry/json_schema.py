@@ -1,4 +1,4 @@
-"""`JsonSerializer` and `JsonDeserializer`: JSON that jsonschema validates against a JSON Schema."""
+"""`JsonSerializer` and `JsonDeserializer`: JSON that jsonschema-rs validates against a JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from klamm.errors import ConfigError
 from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
 from klamm.registry.schema import Schema
-from klamm.registry.serde import BaseDeserializer, BaseSerializer
+from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonDeserializer", "JsonSerializer"]
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -28,7 +27,7 @@ class Parsed(NamedTuple):
     """A parsed JSON Schema.
 
     Attributes:
-        validator: jsonschema's validator.
+        validator: The validator of jsonschema-rs.
         name: The title, or None.
     """
 
@@ -47,25 +46,27 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         SchemaError: The schema is invalid.
     """
     try:
-        import jsonschema
-        import referencing
-        import referencing.jsonschema
+        import jsonschema_rs
     except ImportError:
-        raise ConfigError("JSON Schema needs jsonschema", hint="pip install 'klamm[registry]'") from None
+        raise ConfigError("JSON Schema needs jsonschema-rs", hint="pip install 'klamm[registry]'") from None
     try:
         loaded = json.loads(schema.text)
-        # A registry of its own: an unknown reference must not be fetched from the network.
-        known: Any = referencing.Registry()
+        draft7: Any = jsonschema_rs.Draft7Validator
+        known = []
         for name, reference in references.items():
-            resource = referencing.Resource.from_contents(
-                json.loads(reference.text), default_specification=referencing.jsonschema.DRAFT7
-            )
-            known = known.with_resource(name, resource)
-            if (own := resource.id()) is not None:
-                known = known.with_resource(own, resource)
-        kind: Any = jsonschema.validators.validator_for(loaded, jsonschema.Draft7Validator)
-        kind.check_schema(loaded)
-        validator = kind(loaded, registry=known)
+            content = json.loads(reference.text)
+            known.append((name, content))
+            if isinstance(content, dict) and isinstance(own := content.get("$id"), str):
+                known.append((own, content))
+        has_draft = isinstance(loaded, dict) and "$schema" in loaded
+        kind = jsonschema_rs.validator_cls_for(loaded) if has_draft else draft7
+        # An unknown reference must not be fetched from the network.
+        validator = kind(
+            loaded,
+            registry=jsonschema_rs.Registry(known, draft=jsonschema_rs.Draft7) if known else None,
+            offline=True,
+            validate_formats=False,
+        )
     except Exception as error:
         message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         raise SchemaError(f"the JSON Schema is invalid: {message}") from None
@@ -74,23 +75,31 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
 
 
 def _validate(parsed: Parsed, plain: Any) -> None:
-    import jsonschema
-
     try:
-        error = jsonschema.exceptions.best_match(parsed.validator.iter_errors(plain))
+        if parsed.validator.is_valid(plain):
+            return
+        error = min(map(_innermost, parsed.validator.iter_errors(plain)), key=lambda found: len(found.instance_path))
     except Exception as failure:
-        raise SchemaError(f"the JSON Schema cannot be used: {type(failure).__name__}: {failure}") from None
-    if error is not None:
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        # jsonschema's own message contains the value, which can be long.
-        message = error.message if len(error.message) <= 300 else f"{error.message[:300]}…"  # noqa: PLR2004
-        raise SchemaError(f"the value does not fit the JSON Schema: {message}", path=path.removeprefix("."))
+        raise SchemaError(f"the value cannot be compared with the JSON Schema: {failure}") from None
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    # The validator's own message contains the value, which can be long.
+    message = error.message if len(error.message) <= 300 else f"{error.message[:300]}…"  # noqa: PLR2004
+    raise SchemaError(f"the value does not fit the JSON Schema: {message}", path=path.removeprefix("."))
+
+
+def _innermost(error: Any) -> Any:
+    """Return the error of the alternative that the value fits best, if a value fits none of several."""
+    alternatives = [branch for branch in getattr(error.kind, "context", ()) if branch]
+    if not alternatives:
+        return error
+    inner = max((_innermost(branch[0]) for branch in alternatives), key=lambda found: len(found.instance_path))
+    return inner if len(inner.instance_path) > len(error.instance_path) else error
 
 
 class JsonSerializer(BaseSerializer[T]):
     """Serialize values as JSON with a JSON Schema. Pass it to a producer as `key_serializer` or `value_serializer`.
 
-    A value is what `json.dumps` takes. Dataclasses, pydantic models and enums are converted.
+    A value has a type that `json.dumps` accepts. Dataclasses, pydantic models and enums are converted.
 
     Args:
         registry: Client of the registry.

@@ -1,8 +1,8 @@
 """Converts the text of .proto files to descriptors and back, for the syntaxes proto2 and proto3.
 
 protobuf's Python package has descriptors but no parser. The parser reads everything that affects how a message is
-encoded: messages, enums, fields, oneofs, maps and imports. It skips services, extensions and custom options. protobuf
-itself resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
+encoded: messages, enums, fields, oneofs, maps and imports. The parser skips services, extensions and custom options.
+protobuf itself resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from klamm.registry.framing import written
 from klamm.registry.pools import is_well_known, pool_of
 from klamm.registry.proto import descriptor, parse, to_text
 from klamm.registry.schema import Reference, Schema
-from klamm.registry.serde import BaseDeserializer, BaseSerializer
+from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 _FILE = "schema.proto"
 
@@ -153,12 +152,13 @@ def _plain(file: Any) -> Any:
 class ProtobufSerializer(BaseSerializer[T]):
     """Serialize Protobuf messages. Pass it to a producer as `key_serializer` or `value_serializer`.
 
-    The schema is that of the message. With `message_type`, dicts, dataclasses and pydantic models are accepted too.
+    The schema is that of the message's class. With `message_type`, dicts, dataclasses and pydantic models are accepted
+    too.
 
     Args:
         registry: Client of the registry.
         message_type: Generated class of the messages. Default: messages of any class.
-        auto_register_schemas: Register the schemas with the first record. If False, look them up. Default True.
+        auto_register_schemas: Register the schemas with the first record. If False, look up their IDs instead. Default True.
         use_latest_version: Write with the ID of the latest version of the subject.
         use_schema_id: Write with this schema ID.
         normalize_schemas: Let the registry compare and keep the schema in a normal form.

@@ -89,7 +89,7 @@ class RegisteredSchema:
 
     Attributes:
         schema: The schema.
-        id: ID of the schema. All versions with the same text and references share it.
+        id: ID of the schema. All versions with the same text and references share the ID.
         subject: Subject, or None if the schema was read by its ID.
         version: Version within the subject, or None if the registry did not return it.
         guid: GUID of the schema, or None if the registry has no GUIDs.
@@ -104,7 +104,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """The result of a compatibility check. It is true if the schema is compatible.
+    """The result of a compatibility check. The result is true if the schema is compatible.
 
     Attributes:
         is_compatible: Whether the schema could be registered.

@@ -1,8 +1,8 @@
 """The base classes of all serializers and deserializers: subjects, registration, framing, caching and errors.
 
 A format adds the parsing of schemas, and the encoding or decoding of values. Producers and consumers call `serialize`
-and `deserialize` with topic and headers; `klamm.hooks` does that. A program can also call them itself. Blocking and
-asyncio registry clients both work. If a lookup would block an event loop, `prepare` runs first.
+and `deserialize` with topic and headers; `klamm.hooks` does that. A program can also call `serialize` and `deserialize`
+itself. Blocking and asyncio registry clients both work. If a lookup would block an event loop, `prepare` runs first.
 """
 
 from __future__ import annotations
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 _MAX_FAILURES = 1000
 """Maximum number of failed lookups that a deserializer remembers."""
+if TYPE_CHECKING:
+    import typing_extensions
+
+    T = typing_extensions.TypeVar("T", default=Any)
+else:
+    T = TypeVar("T")
+"""Type of the values of a serializer. Without an argument that names a type, a serializer takes any value."""
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -130,7 +137,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         self._targets: dict[Any, Target] = {}
 
     def __call__(self, value: T_contra) -> bytes:
-        """Serialize a value without a topic. Only strategies that need no topic work."""
+        """Serialize a value without a topic. This works only with subject name strategies that need no topic."""
         return self.serialize(value)
 
     def serialize(
@@ -330,7 +337,10 @@ class BaseDeserializer(_Serde, Generic[T_co]):
     async def prepare(
         self, data: bytes, topic: str | None = None, field: Field = "value", headers: Headers = None
     ) -> None:
-        """Look up the schemas for a key or value, so that `deserialize` needs no request. The arguments are the same."""
+        """Look up the schemas for a key or value, so that `deserialize` needs no request.
+
+        The arguments are those of `deserialize`.
+        """
         frame = self._frame(data, field, headers)
         writer = self._writers.get(frame.schema)
         if writer is None:

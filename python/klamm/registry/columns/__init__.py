@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from klamm._klamm import ArrowColumns, ColumnDecoder, framings
 from klamm.errors import ConfigError, DeserializationError, KafkaError
 from klamm.record import TopicPartition
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-from klamm.registry.columns import json_types
+from klamm.registry.columns import json_types, new_fields
 from klamm.registry.errors import SchemaError, SchemaNotFoundError
 from klamm.registry.framing import read
 from klamm.registry.schema import Schema
@@ -36,8 +37,24 @@ if TYPE_CHECKING:
 
 FORMATS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 _ON_ERROR = ("raise", "null", "column")
+_ON_NEW_FIELDS = ("drop", "raise")
+_DEEPEST_PLAN = 126
+"""The core reads plans with at most 127 levels of lists."""
 _SAMPLE = 1000
 """Number of values from which a schema is inferred."""
+
+
+@dataclass(frozen=True)
+class ReaderSchema:
+    """The schema of a column, as a reader found it in the registry.
+
+    Attributes:
+        schema: The schema.
+        versions: For each subject, the version with this schema. Later versions belong to newer writers.
+    """
+
+    schema: Schema
+    versions: Mapping[str, int]
 
 
 class TypedColumns:
@@ -56,6 +73,9 @@ class TypedColumns:
         on_error, id_bytes = options.get("on_error", "raise"), options.get("id_bytes", 4)
         if on_error not in _ON_ERROR:
             raise ConfigError(f"on_error cannot be {on_error!r}", hint=f"allowed: {', '.join(_ON_ERROR)}")
+        on_new = options.get("on_new_fields", "drop")
+        if on_new not in _ON_NEW_FIELDS:
+            raise ConfigError(f"on_new_fields cannot be {on_new!r}", hint=f"allowed: {', '.join(_ON_NEW_FIELDS)}")
         if id_bytes not in (4, 8):
             raise ConfigError(f"id_bytes cannot be {id_bytes!r}", hint="allowed: 4, 8")
         self._stops, self._has_errors, self._flattens = (
@@ -74,7 +94,10 @@ class TypedColumns:
             if kind is None and schema is not None:
                 raise ConfigError(f"{field}_schema needs {field}_format", hint=f"allowed: {', '.join(FORMATS)}")
             if kind is not None and field in self._names:
-                self._specs[field] = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
+                column = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
+                if on_new == "raise":
+                    column.refuse_new_fields()
+                self._specs[field] = column
         self._plain_names = [name for name in self._names if name not in self._specs]
         self._plain = ArrowColumns(self._plain_names, layout)
 
@@ -86,7 +109,7 @@ class TypedColumns:
             self.registry.close()  # type: ignore[union-attr]
 
     def schema(self, topics: Sequence[str]) -> pa.Schema:
-        """Return the schema of the batches, before there are any."""
+        """Return the schema of the batches, before the first batch exists."""
         self._check_blocking()
         for topic in topics or ("",):
             for spec in self._specs.values():
@@ -95,7 +118,7 @@ class TypedColumns:
         plain = {field.name: pa.array([], field.type) for field in pa.schema(self._plain)}
         return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
 
-    def schemas_of(self, topics: Sequence[str]) -> dict[str, Schema]:
+    def schemas_of(self, topics: Sequence[str]) -> dict[str, ReaderSchema]:
         """Return the current reader schemas of topics, for use later or in another process.
 
         Raises:
@@ -261,6 +284,9 @@ class _Column:
                 hint="pass registry=SchemaRegistry(...)"
                 + (f", or {name}_schema for JSON without a registry" if kind == "json" else ""),
             )
+        versions: Mapping[str, int] = {}
+        if isinstance(schema, ReaderSchema):
+            schema, versions = schema.schema, schema.versions
         self.name: Field = name
         self._kind, self._given, self._registry, self._strategy = kind, schema, registry, strategy
         self._id_bytes, self._is_framed, self._has_indexes = id_bytes, registry is not None, kind == "protobuf"
@@ -268,6 +294,8 @@ class _Column:
         self._reader: Any = None
         self._topics: set[str] = set()
         self._failed: dict[bytes, KafkaError] = {}
+        self._versions = dict(versions)
+        self._refuses_new_fields = False
         self.field = pa.field(name, pa.null())
         if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
             raise ConfigError(
@@ -275,6 +303,14 @@ class _Column:
             )
         if schema == "infer" and kind != "json":
             raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
+
+    def refuse_new_fields(self) -> None:
+        """Let records fail whose writer has a field that the column does not have."""
+        if self._registry is None:
+            raise ConfigError(
+                "on_new_fields='raise' needs a registry, which has the schemas of the writers", hint="leave it out"
+            )
+        self._refuses_new_fields = True
 
     async def prepare(self, records: Records[Any, Any], stops: bool) -> None:
         """Look up the schemas that the decoder needs for records."""
@@ -428,9 +464,12 @@ class _Column:
         assert self._registry is not None  # noqa: S101 - checked in the constructor
         subject = subject_of(self._strategy, topic, self.name, name)
         version = given if isinstance(given, int) else "latest"
-        return (await self._registry._get_version(subject, version)).schema  # noqa: SLF001
+        found = await self._registry._get_version(subject, version)  # noqa: SLF001
+        if found.version is not None:
+            self._versions[subject] = found.version
+        return found.schema
 
-    async def schema_of(self, topics: Sequence[str]) -> Schema:
+    async def schema_of(self, topics: Sequence[str]) -> ReaderSchema:
         """Return the reader's schema of topics. All topics must have the same type."""
         found = None
         for topic in topics:
@@ -438,7 +477,7 @@ class _Column:
             await self.prepare_empty(topic)
             found = schema if found is None else found
         assert found is not None  # noqa: S101 - the caller has topics
-        return found
+        return ReaderSchema(found, self._versions)
 
     async def _reader_of(
         self, schema: Schema, references: Mapping[str, Schema], prefix: bytes | None
@@ -486,41 +525,75 @@ class _Column:
         return field.with_metadata({**(field.metadata or {}), b"klamm.inferred": str(len(sample)).encode()}), None
 
     async def _record_name(self, prefix: bytes) -> str | None:
+        if self._kind == "protobuf":
+            return str((await self._message(prefix)).full_name)
         registered = await self._registered(prefix)
-        assert self._registry is not None  # noqa: S101 - only framed columns have framings
-        references = await self._registry._resolve(registered.schema)  # noqa: SLF001
         if self._kind == "avro":
             from klamm.registry.avro import parse
 
-            return parse(registered.schema, references).name
-        if self._kind == "json":
-            title = json.loads(registered.schema.text).get("title")
-            return title if isinstance(title, str) else None
+            return parse(registered.schema, await self._references(registered)).name
+        title = json.loads(registered.schema.text).get("title")
+        return title if isinstance(title, str) else None
+
+    async def _message(self, prefix: bytes) -> Any:
+        """Return the descriptor of the message that a framing names."""
         from klamm.registry.protobuf import parse_schema
 
+        registered = await self._registered(prefix)
         frame = read(prefix, None, id_bytes=self._id_bytes, has_indexes=True)
-        return str(parse_schema(registered.schema, references).wanted(frame.indexes, None).full_name)
+        return parse_schema(registered.schema, await self._references(registered)).wanted(frame.indexes, None)
+
+    async def _references(self, registered: RegisteredSchema) -> Mapping[str, Schema]:
+        assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
+        return await self._registry._resolve(registered.schema)  # noqa: SLF001
 
     async def _plan(self, prefix: bytes) -> list[Any]:
         """Return the plan for a writer's schema."""
         registered = await self._registered(prefix)
-        if self._kind == "json":
-            return ["json"]
-        if self._kind == "protobuf":
-            name, plan = self._reader
-            found = await self._record_name(prefix)
-            if found != name:
-                raise SchemaError(f"the record has a {found}, and the column a {name}", schema_id=registered.id)
-            return ["protobuf", plan]
-        from klamm.registry.columns import avro
-
-        assert self._registry is not None  # noqa: S101 - Avro needs a registry
         try:
-            writer = _avro(registered.schema, await self._registry._resolve(registered.schema))  # noqa: SLF001
-            return ["avro", avro.plan(writer, self._reader)]
+            plan, new = await self._plan_and_new_field(registered, prefix)
         except SchemaError as error:
             error.schema_id = registered.id if error.schema_id is None else error.schema_id
             raise
+        if new is not None and self._refuses_new_fields and not await self._is_older(registered):
+            raise SchemaError(
+                "the writer's schema has a field that the column does not have",
+                hint="start again to read with the newer schema, or let klamm drop new fields",
+                schema_id=registered.id,
+                path=new,
+            )
+        if _depth(plan) > _DEEPEST_PLAN:
+            raise SchemaError(
+                "the schema is nested too deep for columns",
+                hint="read the topic with a deserializer instead",
+                schema_id=registered.id,
+            )
+        return plan
+
+    async def _plan_and_new_field(self, registered: RegisteredSchema, prefix: bytes) -> tuple[list[Any], str | None]:
+        """Return the plan for a writer's schema, and the first field that only the writer has."""
+        if self._kind == "json":
+            if not self._refuses_new_fields:
+                return ["json"], None
+            texts = {name: other.text for name, other in (await self._references(registered)).items()}
+            writer = json_types.arrow_field(registered.schema.text, texts, self.name)
+            return ["json"], new_fields.of_json(writer.type, self.field.type)
+        if self._kind == "protobuf":
+            name, plan = self._reader
+            message = await self._message(prefix)
+            if message.full_name != name:
+                raise SchemaError(f"the record has a {message.full_name}, and the column a {name}")
+            return ["protobuf", plan], new_fields.of_protobuf(message, plan)
+        from klamm.registry.columns import avro
+
+        plan = avro.plan(_avro(registered.schema, await self._references(registered)), self._reader)
+        return ["avro", plan], new_fields.of_avro(plan)
+
+    async def _is_older(self, registered: RegisteredSchema) -> bool:
+        """Return whether a schema is a version that the reader's schema followed, whose fields were removed on purpose."""
+        assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
+        versions = await self._registry._versions_of(registered.id)  # noqa: SLF001
+        return any(version <= self._versions.get(subject, 0) for subject, version in versions)
 
 
 def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
@@ -528,6 +601,10 @@ def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
     from klamm.registry.columns.avro import Avro
 
     return Avro(parse(schema, references))
+
+
+def _depth(plan: Any) -> int:
+    return 1 + max(map(_depth, plan), default=0) if isinstance(plan, list) else 0
 
 
 def _of_topic(records: Records[Any, Any], topic: str) -> Records[Any, Any]:

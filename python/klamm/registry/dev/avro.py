@@ -95,7 +95,7 @@ class Avro:
 
 
 def incompatibilities(reader: Avro, writer: Avro) -> list[str]:
-    """Return the reasons why a reader cannot read all data of a writer. The result is empty if it can."""
+    """Return the reasons why a reader cannot read all data of a writer; an empty list means that it can."""
     return _Check(reader, writer).check(reader.root, writer.root, "/")
 
 

@@ -1,8 +1,8 @@
 """JSON Schemas of the dev registry: validity, normal form, and whether a new schema accepts all data of an old one.
 
 The rules are those of the strict policy, which is the default of Confluent's registry. A property may be added if the
-old schema allowed no other properties. It may be removed if the new schema allows other properties. A change that no
-rule covers is compatible.
+old schema allowed no other properties. A property may be removed if the new schema allows other properties. A change
+that no rule covers is compatible.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ class Json:
     """
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
-        import jsonschema
+        import jsonschema_rs
 
         try:
             self.schema = json.loads(text)
             self.references = {name: json.loads(reference) for name, reference in references.items()}
             if not isinstance(self.schema, (dict, bool)):
                 raise TypeError("a JSON Schema is an object or a boolean")  # noqa: TRY301
-            jsonschema.validators.validator_for(self.schema, jsonschema.Draft7Validator).check_schema(self.schema)
-        except jsonschema.SchemaError as error:
+            draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
+            jsonschema_rs.meta.validate(self.schema if isinstance(self.schema, bool) else draft | self.schema)
+        except jsonschema_rs.ValidationError as error:
             raise ValueError(error.message) from None
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
     def canonical(self) -> str:
@@ -71,7 +72,7 @@ class Json:
 def incompatibilities(reader: Json, writer: Json) -> list[str]:
     """Return the reasons why a new schema (the reader) does not accept all data of an old one.
 
-    The result is empty if it does.
+    The result is empty if the new schema accepts all data.
     """
     return _Check(reader, writer).check(reader.schema, writer.schema, "#/", 0)
 

@@ -68,7 +68,8 @@ class _Fault:
 class DevRegistry:
     """A schema registry in this process, for tests and development.
 
-    It runs inside the `with` block, or from `start()` to `stop()`. `DevBroker(schema_registry=True)` starts one with a cluster.
+    The registry runs inside the `with` block, or from `start()` to `stop()`. `DevBroker(schema_registry=True)` starts
+    one with a cluster.
 
     Args:
         port: Port. Default 0, which takes a free port.
@@ -118,7 +119,7 @@ class DevRegistry:
         """Start the registry and return it. If it already runs, nothing happens.
 
         Raises:
-            ConfigError: The port is taken.
+            ConfigError: The port is in use.
         """
         if self._server is None:
             self._store = Store(self._path) if self._path is not None else self._store
@@ -135,7 +136,7 @@ class DevRegistry:
         return self
 
     def stop(self) -> None:
-        """Stop the registry. It keeps its port and contents for the next `start()`."""
+        """Stop the registry. The registry keeps its port and contents for the next `start()`."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -181,7 +182,7 @@ class DevRegistry:
             self._faults.clear()
 
     def requests(self) -> list[RegistryRequest]:
-        """Return the requests that the registry received, oldest first. The registry keeps the last 10,000."""
+        """Return the requests that the registry received, oldest first. The registry keeps the last 10,000 requests."""
         with self._lock:
             return list(self._requests)
 

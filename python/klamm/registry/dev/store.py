@@ -1,7 +1,7 @@
 """The contents of the dev registry: subjects, versions, compatibility levels and modes, as Confluent's registry keeps them.
 
-`Store` has one method for each operation of the REST API and raises `Rejected` with the registry's error code. It can keep its
-contents in a file. `klamm.registry.dev.server` speaks HTTP.
+`Store` has one method for each operation of the REST API and raises `Rejected` with the registry's error code. A
+`Store` can keep its contents in a file. `klamm.registry.dev.server` has the HTTP server.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Rejected(Exception):  # noqa: N818 - it is the registry's answer
     """A request that the registry answers with an error.
 
     Args:
-        code: The registry's error code. Its first three digits are the HTTP status.
-        message: The text of the answer.
+        code: The registry's error code. The first three digits of the code are the HTTP status.
+        message: The text of the response.
     """
 
     def __init__(self, code: int, message: str) -> None:
@@ -62,7 +62,7 @@ class Subject:
 
 @dataclass
 class Stored:
-    """A schema. Any number of versions can share it."""
+    """A schema, which any number of versions can share."""
 
     type: str
     text: str
@@ -81,7 +81,7 @@ class Store:
     """The contents of a registry.
 
     Args:
-        path: File that keeps the contents, or None for memory only. It is replaced after each change.
+        path: File that keeps the contents, or None for memory only. Each change replaces the file.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -257,7 +257,7 @@ class Store:
         schema, parsed = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
         known = self._find(subject, schema)
         if known is not None and not known.deleted:
-            return {"version": known.version, **self.describe(known.id)}
+            return self._as_registered(known)
         mode = self.mode(subject)
         if mode in ("READONLY", "READONLY_OVERRIDE"):
             raise Rejected(42205, f"Subject '{subject}' is not in read-write mode")
@@ -280,11 +280,20 @@ class Store:
             number = entry.last + 1
         if any(version.version == number for version in entry.versions):
             raise Rejected(42205, f"Subject '{subject}' already has version {number}")
-        entry.versions.append(Version(number, schema_id))
+        version = Version(number, schema_id)
+        entry.versions.append(version)
         entry.versions.sort(key=lambda version: version.version)
         entry.last = max(entry.last, number)
         self._keep()
-        return {"version": number, **self.describe(schema_id)}
+        return self._as_registered(version)
+
+    def _as_registered(self, version: Version) -> dict[str, Any]:
+        """Return the response to a registration.
+
+        It has no schema, as that of Confluent's registry: clients would cache the text of a Protobuf file that they
+        registered as a descriptor.
+        """
+        return {"id": version.id, "version": version.version, "guid": self._schemas[version.id].guid()}
 
     def _id_of(self, schema: Stored, wanted: int | None) -> int:
         for schema_id, known in self._schemas.items():

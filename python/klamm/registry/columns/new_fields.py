@@ -1,0 +1,77 @@
+"""Finds the fields of a writer's schema that a column does not have, so that a reader can refuse them.
+
+Each function returns the path of the first such field, or None. The functions compare nested fields only where the
+writer and the column have the same type. Values of other types are errors when they are decoded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def of_avro(plan: list[Any], path: str = "") -> str | None:
+    """Return the first field that a plan skips.
+
+    Args:
+        plan: What `klamm.registry.columns.avro.plan` returns.
+        path: Path of the value.
+    """
+    kind = plan[0]
+    if kind == "record":
+        for step in plan[1]:
+            if step[0] == "skip":
+                return joined(path, step[1])
+        return _first(of_avro(step[3], joined(path, step[2])) for step in plan[1] if step[0] == "read")
+    if kind in ("array", "map"):
+        return of_avro(plan[1], f"{path}[]")
+    if kind == "union":
+        return _first(of_avro(branch, path) for branch in plan[1])
+    return of_avro(plan[2], path) if kind == "member" else None
+
+
+def of_protobuf(message: Any, plan: list[Any], path: str = "") -> str | None:
+    """Return the first field of a message whose number a plan does not have.
+
+    Args:
+        message: Descriptor of the writer's message.
+        plan: What `klamm.registry.columns.protobuf.columns` returns for the message of the column.
+        path: Path of the message.
+    """
+    kinds = {number: kind for number, _, kind, *_ in plan}
+    for field in message.fields:
+        if field.number not in kinds:
+            return joined(path, field.name)
+    return _first(
+        of_protobuf(field.message_type, kinds[field.number][1], joined(path, field.name))
+        for field in message.fields
+        if field.message_type is not None and kinds[field.number][0] == "message"
+    )
+
+
+def of_json(writer: pa.DataType, column: pa.DataType, path: str = "") -> str | None:
+    """Return the first field of a writer's type that the column's type does not have."""
+    if pa.types.is_struct(writer) and pa.types.is_struct(column):
+        names = {field.name for field in column}
+        for field in writer:
+            if field.name not in names:
+                return joined(path, field.name)
+        return _first(of_json(field.type, column.field(field.name).type, joined(path, field.name)) for field in writer)
+    if pa.types.is_list(writer) and pa.types.is_list(column):
+        return of_json(writer.value_type, column.value_type, f"{path}[]")
+    if pa.types.is_map(writer) and pa.types.is_map(column):
+        return of_json(writer.item_type, column.item_type, f"{path}[]")
+    return None
+
+
+def joined(path: str, name: str) -> str:
+    """Return the path of a field."""
+    return f"{path}.{name}" if path else name
+
+
+def _first(paths: Iterable[str | None]) -> str | None:
+    return next((path for path in paths if path is not None), None)
