@@ -1,7 +1,8 @@
 //! Frames: a request or response preceded by its length, a big-endian int32.
 //!
-//! A frame is returned as one `Bytes`, so that everything decoded from it can share its memory. The length is checked
-//! against a limit. Memory grows with the bytes that arrived, not with the length that was announced.
+//! The reader returns a frame as one `Bytes`, so that all values decoded from it can share its memory. The reader
+//! checks the length against a limit. The memory of a frame grows with the bytes that have arrived, not with the
+//! announced length.
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;

@@ -1,23 +1,23 @@
 //! klamm: Kafka's protocol, a client for it, and a small embedded cluster to test against.
 //!
-//! The layers, in the order bytes travel; each uses only those above it, and a test holds them to that:
+//! The layers. Each layer uses only the layers above it in this list, and a test checks this:
 //!
 //! * [`random`]: reproducible pseudo-random numbers.
 //! * [`logging`]: log lines, through the crate `log`.
-//! * [`wire`]: bytes to values and back: cursors, varints, limits, the `message!` grammar.
+//! * [`wire`]: encodes and decodes the types of the protocol: cursors, varints, limits, the `message!` grammar.
 //! * [`frame`]: the int32 length before every request and response.
-//! * [`api`]: one file per Kafka API, declared once, every version, both directions.
+//! * [`api`]: one file for each Kafka API, which declares all versions of its request and response.
 //! * [`compress`]: gzip, snappy, lz4, zstd, with bounded output.
-//! * [`record`]: what a log holds: batches, their checks, lazy records.
-//! * [`legacy`]: what Kafka 0.6 and 0.7 speak: requests without versions, messages at byte offsets.
+//! * [`record`]: the contents of a log: batches, their checks, records decoded on demand.
+//! * [`legacy`]: the protocol of Kafka 0.6 and 0.7: requests without versions, messages at byte offsets.
 //! * [`otlp`]: the metrics that clients push to brokers (KIP-714).
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
 //! * [`net`]: sockets and wake-ups, without Kafka.
-//! * [`client`]: the two together: producer, consumer, admin.
-//! * `broker` (feature `broker`): the embedded dev broker; it shares the codec with the client and nothing else.
+//! * [`client`]: `engine` and `net` together: producer, consumer, share consumer, admin.
+//! * `broker` (feature `broker`): the embedded dev broker, which shares only the codec with the client.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
 //! * `registry` (feature `registry`): the values of schema registries as Arrow columns.
-//! * `py` (feature `python`): the extension module; it converts, waits and raises.
+//! * `py` (feature `python`): the extension module for Python.
 
 #[macro_use]
 pub mod wire;

@@ -1,7 +1,8 @@
 //! Log lines of clients. They go to the crate `log`, or to the [`Sink`] of the client if it has one.
 //!
-//! A state machine does not know which client it belongs to. The client enters its [`LogIdentity`] in the thread that works
-//! for it, and the lines of that thread carry its ID. `event!` checks the level before it formats anything.
+//! A state machine does not know which client it belongs to. The client therefore sets its [`LogIdentity`] in the
+//! thread that runs the state machine, and the log lines of that thread contain the client's ID. `event!` checks the
+//! level before it formats a line.
 
 pub mod flight;
 
@@ -157,7 +158,7 @@ impl Default for Levels {
     }
 }
 
-/// What log lines say about their client, and where they go.
+/// The client that log lines belong to, and their destination.
 pub struct LogIdentity {
     client_id: Arc<str>,
     levels: Levels,

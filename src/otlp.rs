@@ -1,7 +1,7 @@
 //! The part of OpenTelemetry's protocol (OTLP, protobuf) that clients push to brokers (KIP-714).
 //!
-//! The messages and field numbers are those of `opentelemetry/proto/metrics/v1/metrics.proto`. Fields that klamm neither
-//! writes nor shows are left out: protobuf skips unknown fields.
+//! The messages and field numbers are those of `opentelemetry/proto/metrics/v1/metrics.proto`. This file leaves out
+//! fields that klamm neither writes nor shows, because protobuf skips unknown fields.
 
 use prost::Message;
 
@@ -24,7 +24,7 @@ pub struct ResourceMetrics {
     pub scope_metrics: Vec<ScopeMetrics>,
 }
 
-/// What the metrics are about.
+/// The object that the metrics describe.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
     /// Labels, such as the group.

@@ -1,7 +1,11 @@
-//! AddOffsetsToTxn (25): makes a group's offsets part of a transaction before TxnOffsetCommit (KIP-98); sent to the
-//! transaction's coordinator.
-//! v1 response before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 TRANSACTION_ABORTABLE
-//! (KIP-890).
+//! AddOffsetsToTxn (25): adds a group to a transaction, before TxnOffsetCommit sends its offsets (KIP-98). Sent to the
+//! transaction coordinator.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: PRODUCER_FENCED (KIP-588)
+//! * v3: flexible
+//! * v4: TRANSACTION_ABORTABLE (KIP-890)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED,
 //! INVALID_GROUP_ID, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,
 //! TRANSACTIONAL_ID_AUTHORIZATION_FAILED, PRODUCER_FENCED, TRANSACTION_ABORTABLE.

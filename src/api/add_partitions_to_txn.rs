@@ -1,12 +1,16 @@
-//! AddPartitionsToTxn (24): makes partitions part of a transaction before records go there (KIP-98); sent to the
-//! transaction's coordinator.
-//! v1 response before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 several transactions, and
-//! asking instead of adding; v5 TRANSACTION_ABORTABLE (both KIP-890). Clients stop at v3; from v4 on brokers ask for
-//! what they are sent, which needs CLUSTER_ACTION.
+//! AddPartitionsToTxn (24): adds partitions to a transaction, before the producer sends records to them (KIP-98). Sent
+//! to the transaction coordinator.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: PRODUCER_FENCED (KIP-588)
+//! * v3: flexible
+//! * v4: several transactions, and `verify_only` (KIP-890); only brokers use v4 and later, which need CLUSTER_ACTION
+//! * v5: TRANSACTION_ABORTABLE (KIP-890)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC_OR_PARTITION,
 //! TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
-//! INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-//! OPERATION_NOT_ATTEMPTED (another partition was refused), PRODUCER_FENCED, TRANSACTION_ABORTABLE.
+//! INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, OPERATION_NOT_ATTEMPTED
+//! (the broker rejected another partition), PRODUCER_FENCED, TRANSACTION_ABORTABLE.
 
 use super::ErrorCode;
 

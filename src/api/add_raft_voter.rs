@@ -1,5 +1,7 @@
 //! AddRaftVoter (80): adds a controller to the voters of the metadata quorum (KIP-853).
-//! v1 `ack_when_committed` (KIP-1186).
+//!
+//! * v1: `ack_when_committed` (KIP-1186)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE,
 //! INVALID_REQUEST, DUPLICATE_VOTER, UNSUPPORTED_VERSION, REQUEST_TIMED_OUT.
 

@@ -1,4 +1,5 @@
-//! AllocateProducerIds (67): a broker takes a block of producer ids from the controller (KIP-730).
+//! AllocateProducerIds (67): a broker requests a block of producer IDs from the controller (KIP-730).
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR (no ids are left).
 
 use super::ErrorCode;

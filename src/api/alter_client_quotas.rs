@@ -1,6 +1,8 @@
-//! AlterClientQuotas (49): sets and removes the quotas of users, client ids and addresses; each entry succeeds or fails alone
-//! (KIP-546).
-//! v1 flexible.
+//! AlterClientQuotas (49): sets and removes the quotas of users, client IDs and addresses (KIP-546). The response has a
+//! result for each entity.
+//!
+//! * v1: flexible
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, NOT_CONTROLLER.
 
 use super::ErrorCode;

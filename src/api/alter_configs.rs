@@ -1,7 +1,10 @@
-//! AlterConfigs (33): replaces the whole configuration of topics or brokers; keys missing from the request return to
-//! its default (KIP-133). IncrementalAlterConfigs has taken its place. Resource types are those of
-//! `describe_configs`.
-//! v1 response before throttling; v2 flexible.
+//! AlterConfigs (33): replaces the whole configuration of topics or brokers (KIP-133). Keys that the request does not
+//! contain are reset to their defaults. IncrementalAlterConfigs replaces this API. `describe_configs` lists the
+//! resource types.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 //! CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION.
 

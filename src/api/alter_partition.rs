@@ -1,7 +1,10 @@
-//! AlterPartition (56): the leader of a partition asks the controller to change the in-sync replicas (KIP-497, as
-//! AlterIsr).
-//! v1 recovery from an unclean election (KIP-704); v2 topic ids in place of names, INELIGIBLE_REPLICA,
-//! NEW_LEADER_ELECTED, UNKNOWN_TOPIC_ID (KIP-841); v3 the replicas' broker epochs (KIP-903).
+//! AlterPartition (56): the partition leader asks the controller to change the in-sync replicas (KIP-497, where it is
+//! called AlterIsr).
+//!
+//! * v1: recovery from an unclean election (KIP-704)
+//! * v2: topic IDs instead of names, INELIGIBLE_REPLICA, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_ID (KIP-841)
+//! * v3: broker epochs of the replicas (KIP-903)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION,
 //! UNKNOWN_TOPIC_ID, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, INVALID_REQUEST, INELIGIBLE_REPLICA,
 //! NEW_LEADER_ELECTED, OPERATION_NOT_ATTEMPTED.

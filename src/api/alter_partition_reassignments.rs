@@ -1,8 +1,10 @@
-//! AlterPartitionReassignments (45): moves partitions to other brokers, or calls a move off; sent to the controller
-//! (KIP-455).
-//! v1 may insist on as many replicas as before (KIP-860).
-//! Errors: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, and of a partition
-//! UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
+//! AlterPartitionReassignments (45): moves partitions to other brokers, or cancels such a move (KIP-455). Sent to the
+//! controller.
+//!
+//! * v1: `allow_replication_factor_change` (KIP-860)
+//!
+//! Errors: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER; for a partition UNKNOWN_TOPIC_OR_PARTITION,
+//! INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
 
 use super::ErrorCode;
 

@@ -1,6 +1,9 @@
-//! AlterReplicaLogDirs (34): moves a broker's replicas to other directories (KIP-113); sent to that broker, which
-//! copies them while it goes on serving.
-//! v1 response before throttling; v2 flexible.
+//! AlterReplicaLogDirs (34): moves replicas of one broker to other log directories (KIP-113). Sent to that broker,
+//! which serves the replicas while it copies them.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, CLUSTER_AUTHORIZATION_FAILED,
 //! KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND.
 

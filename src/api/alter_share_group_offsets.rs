@@ -1,4 +1,6 @@
-//! AlterShareGroupOffsets (91): sets where a share group without members begins; sent to the coordinator (KIP-932).
+//! AlterShareGroupOffsets (91): sets the start offsets of a share group that has no members (KIP-932). Sent to the
+//! group coordinator.
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, KAFKA_STORAGE_ERROR, INVALID_REQUEST,
 //! UNKNOWN_SERVER_ERROR.

@@ -1,5 +1,6 @@
-//! AlterUserScramCredentials (51): sets and deletes SCRAM credentials (KIP-554).
-//! The client salts and hashes; the broker never sees the password.
+//! AlterUserScramCredentials (51): sets and deletes SCRAM credentials (KIP-554). The client salts and hashes the
+//! password, so the broker never receives it.
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, UNSUPPORTED_SASL_MECHANISM, UNACCEPTABLE_CREDENTIAL,
 //! RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNSUPPORTED_VERSION.
 

@@ -1,6 +1,12 @@
-//! ApiVersions (18): which APIs and versions a broker speaks; the first request on a connection.
-//! v1 throttle time; v2 response before throttling; v3 flexible, software name and features (KIP-511,
-//! KIP-584); v4 features may start at version 0; v5 cluster and node are checked (KIP-1242).
+//! ApiVersions (18): returns the APIs and versions that a broker supports. ApiVersions is the first request on a
+//! connection.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: flexible, software name and features (KIP-511, KIP-584)
+//! * v4: features may start at version 0
+//! * v5: the broker compares the expected cluster ID and node ID with its own (KIP-1242)
+//!
 //! Errors: UNSUPPORTED_VERSION (the response then is a v0 body), INVALID_REQUEST, REBOOTSTRAP_REQUIRED.
 
 use super::ErrorCode;

@@ -1,5 +1,7 @@
-//! BeginQuorumEpoch (53): the new leader of the metadata quorum makes itself known to the voters (KIP-595).
-//! v1 flexible, directory ids, the voter that is meant, the leader's addresses (KIP-853).
+//! BeginQuorumEpoch (53): the new leader of the metadata quorum announces itself to the voters (KIP-595).
+//!
+//! * v1: flexible; directory IDs, the ID of the addressed voter, the leader's endpoints (KIP-853)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH,
 //! INVALID_REQUEST, INVALID_VOTER_KEY.
 

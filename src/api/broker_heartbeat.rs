@@ -1,6 +1,9 @@
-//! BrokerHeartbeat (63): a broker tells the controller that it is alive, how far it has read the metadata, and whether
-//! it wants to serve or to stop (KIP-631).
-//! v1 failed log directories (KIP-858); v2 cordoned ones (KIP-1066).
+//! BrokerHeartbeat (63): a broker reports to the controller that it is alive and how much of the metadata log it has
+//! read (KIP-631). The request also says whether the broker wants to serve clients or to shut down.
+//!
+//! * v1: failed log directories (KIP-858)
+//! * v2: cordoned log directories (KIP-1066)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH.
 
 use super::ErrorCode;

@@ -1,7 +1,11 @@
-//! BrokerRegistration (62): a broker that starts tells the controller its listeners, features and directories
+//! BrokerRegistration (62): a starting broker reports its listeners, features and log directories to the controller
 //! (KIP-631).
-//! v1 `is_migrating_zk_broker` (KIP-866); v2 log directories (KIP-858); v3 the epoch before a clean shutdown (KIP-966);
-//! v4 features may start at version 0, which are left out before.
+//!
+//! * v1: `is_migrating_zk_broker` (KIP-866)
+//! * v2: log directories (KIP-858)
+//! * v3: epoch of the broker before its last clean shutdown (KIP-966)
+//! * v4: features may have minimum version 0; earlier versions omit such features
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION,
 //! BROKER_ID_NOT_REGISTERED, INVALID_REGISTRATION, UNSUPPORTED_VERSION.
 

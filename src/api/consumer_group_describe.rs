@@ -1,5 +1,8 @@
-//! ConsumerGroupDescribe (69): groups of the KIP-848 protocol, their members and assignments; sent to the coordinator.
-//! v1 member types (KIP-1099).
+//! ConsumerGroupDescribe (69): describes consumer groups of the KIP-848 protocol, their members and assignments. Sent
+//! to the group coordinator.
+//!
+//! * v1: member types (KIP-1099)
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND.
 
@@ -26,7 +29,7 @@ message! {
         assignment_epoch: i32,
         assignor_name: String,
         members: Vec<Member>,
-        /// A bit for each operation; `i32::MIN` unless asked for.
+        /// A bit for each operation; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN,
     }
     struct Member {
@@ -38,9 +41,9 @@ message! {
         client_host: String,
         subscribed_topic_names: Vec<String>,
         subscribed_topic_regex: Option<String>,
-        /// What the member has now.
+        /// The current assignment of the member.
         assignment: Assignment,
-        /// What it will have once the others have let go.
+        /// The target assignment of the member, when the other members have released its partitions.
         target_assignment: Assignment,
         /// 0 classic, 1 consumer, -1 unknown.
         member_type: i8 [1..] = -1,

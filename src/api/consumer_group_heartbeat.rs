@@ -1,7 +1,8 @@
-//! ConsumerGroupHeartbeat (68): a member joins, stays in or leaves a consumer group, and learns its partitions; sent to
-//! the coordinator (KIP-848).
-//! What did not change since the last heartbeat is null, or -1. v1 subscription by pattern; members choose their own
-//! ids (KIP-1082).
+//! ConsumerGroupHeartbeat (68): a member joins, stays in or leaves a consumer group, and receives its assignment
+//! (KIP-848). Sent to the group coordinator. Fields that did not change since the last heartbeat are null or -1.
+//!
+//! * v1: subscription by regular expression; members choose their own IDs (KIP-1082)
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
 //! UNSUPPORTED_ASSIGNOR, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION.
@@ -31,7 +32,7 @@ message! {
         subscribed_topic_names: Option<Vec<String>>,
         subscribed_topic_regex: Option<String> [1..],
         server_assignor: Option<String>,
-        /// What the member owns.
+        /// The partitions that the member owns.
         topic_partitions: Option<Vec<TopicPartitions>>,
     }
     struct TopicPartitions {

@@ -1,6 +1,11 @@
-//! ControlledShutdown (7): a broker that is about to stop asks the controller of a ZooKeeper cluster to move its
-//! leaders elsewhere; it asks again until none remain. Kafka 4.0 removed it.
-//! v0 has a request header of its own, without client id, v1 the usual one; v2 broker epoch (KIP-380); v3 flexible.
+//! ControlledShutdown (7): a stopping broker asks the controller of a ZooKeeper cluster to move its leaders to other
+//! brokers. The broker repeats the request until it leads no partition. Kafka 4.0 removed this API.
+//!
+//! * v0: a request header without client ID
+//! * v1: the usual request header
+//! * v2: broker epoch (KIP-380)
+//! * v3: flexible
+//!
 //! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, NOT_CONTROLLER, BROKER_NOT_AVAILABLE,
 //! CLUSTER_AUTHORIZATION_FAILED.
 

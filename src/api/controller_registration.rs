@@ -1,4 +1,5 @@
-//! ControllerRegistration (70): a controller tells the active one its listeners and features (KIP-919).
+//! ControllerRegistration (70): a controller reports its listeners and features to the active controller (KIP-919).
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
 
 use super::ErrorCode;

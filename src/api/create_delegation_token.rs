@@ -1,6 +1,10 @@
-//! CreateDelegationToken (38): a token with which others may act for its owner, by SCRAM (KIP-48); sent to the
-//! controller.
-//! v1 response before throttling; v2 flexible; v3 tokens for another user (KIP-373).
+//! CreateDelegationToken (38): creates a token. Clients that log in with the token through SCRAM act for its owner
+//! (KIP-48). Sent to the controller.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: tokens for another user (KIP-373)
+//!
 //! Errors: INVALID_PRINCIPAL_TYPE, DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (over
 //! plaintext, or by a token), DELEGATION_TOKEN_AUTHORIZATION_FAILED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
 

@@ -1,5 +1,9 @@
-//! CreatePartitions (37): gives topics more partitions; sent to the controller (KIP-195).
-//! v1 response before throttling; v2 flexible; v3 THROTTLING_QUOTA_EXCEEDED (KIP-599).
+//! CreatePartitions (37): adds partitions to topics (KIP-195). Sent to the controller.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 //! INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION,
 //! REASSIGNMENT_IN_PROGRESS, THROTTLING_QUOTA_EXCEEDED.

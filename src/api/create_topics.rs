@@ -1,7 +1,13 @@
-//! CreateTopics (19): makes topics; sent to the controller.
-//! v1 `validate_only` and error messages; v2 throttle time; v3 response before throttling; v4 broker defaults
-//! for partitions and replicas, -1 (KIP-464); v5 flexible, the response holds the topic's configs (KIP-525);
-//! v6 THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 topic ids (KIP-516).
+//! CreateTopics (19): creates topics. Sent to the controller.
+//!
+//! * v1: `validate_only` and error messages
+//! * v2: throttle time in the response
+//! * v3: the broker responds before it throttles the client
+//! * v4: -1 stands for the broker's default number of partitions and replicas (KIP-464)
+//! * v5: flexible; the response contains the topic's configuration (KIP-525)
+//! * v6: THROTTLING_QUOTA_EXCEEDED (KIP-599)
+//! * v7: topic IDs (KIP-516)
+//!
 //! Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
 //! INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION, REQUEST_TIMED_OUT,
 //! CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, THROTTLING_QUOTA_EXCEEDED.

@@ -1,6 +1,10 @@
-//! DeleteAcls (31): removes the access rules that match filters, and returns the removed rules (KIP-140); sent to the
-//! controller. What the numbers mean is in `describe_acls`.
-//! v1 patterns (KIP-290), and response before throttling; v2 flexible; v3 users as a resource (KIP-373).
+//! DeleteAcls (31): removes the access rules that match filters, and returns the removed rules (KIP-140). Sent to the
+//! controller. `describe_acls` explains the numbers.
+//!
+//! * v1: pattern types (KIP-290); the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: resource type for users (KIP-373)
+//!
 //! Errors: NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED, SECURITY_DISABLED, INVALID_REQUEST, UNSUPPORTED_VERSION.
 
 use super::ErrorCode;

@@ -1,5 +1,9 @@
-//! DeleteGroups (42): forgets groups without members, and their offsets; sent to their coordinator (KIP-229).
-//! v1 response before throttling; v2 flexible; v3 error messages.
+//! DeleteGroups (42): deletes groups without members, and their offsets (KIP-229). Sent to the group coordinator.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: error messages
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_GROUP_ID,
 //! GROUP_AUTHORIZATION_FAILED, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, GROUP_DELETION_FAILED.
 

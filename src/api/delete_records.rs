@@ -1,5 +1,8 @@
-//! DeleteRecords (21): moves the start of partitions' logs forward; sent to their leaders (KIP-107).
-//! v1 response before throttling; v2 flexible.
+//! DeleteRecords (21): deletes all records of partitions below given offsets (KIP-107). Sent to the partition leaders.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//!
 //! Errors: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
 //! TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION (the topic's `cleanup.policy` does not delete), KAFKA_STORAGE_ERROR.
 

@@ -1,4 +1,6 @@
-//! DeleteShareGroupOffsets (92): makes a share group without members forget topics; sent to the coordinator (KIP-932).
+//! DeleteShareGroupOffsets (92): deletes the offsets of topics in a share group that has no members (KIP-932). Sent to
+//! the group coordinator.
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR,
 //! INVALID_REQUEST, UNKNOWN_SERVER_ERROR.

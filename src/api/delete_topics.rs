@@ -1,6 +1,12 @@
-//! DeleteTopics (20): removes topics; sent to the controller.
-//! v1 throttle time; v2 response before throttling; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error messages
-//! and THROTTLING_QUOTA_EXCEEDED (KIP-599); v6 by name or topic id (KIP-516).
+//! DeleteTopics (20): deletes topics. Sent to the controller.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: TOPIC_DELETION_DISABLED
+//! * v4: flexible
+//! * v5: error messages and THROTTLING_QUOTA_EXCEEDED (KIP-599)
+//! * v6: topics by name or by ID (KIP-516)
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_DELETION_DISABLED, NOT_CONTROLLER,
 //! REQUEST_TIMED_OUT, TOPIC_AUTHORIZATION_FAILED, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_TOPIC_ID, UNSUPPORTED_VERSION.
 

@@ -1,5 +1,5 @@
-//! DescribeAcls (29): the access rules that match a filter (KIP-140). The numbers of this file are those of
-//! CreateAcls and DeleteAcls too, and 1 matches any in a filter:
+//! DescribeAcls (29): returns the access rules that match a filter (KIP-140). CreateAcls and DeleteAcls use the same
+//! numbers. In a filter, 1 matches any value:
 //!
 //! | | |
 //! |---|---|
@@ -8,7 +8,10 @@
 //! | operation | 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs, 11 alter configs, 12 idempotent write, 13 create tokens, 14 describe tokens, 15 two-phase commit |
 //! | permission | 2 deny, 3 allow |
 //!
-//! v1 patterns (KIP-290), and response before throttling; v2 flexible; v3 users as a resource (KIP-373).
+//! * v1: pattern types (KIP-290); the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: resource type for users (KIP-373)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, SECURITY_DISABLED, INVALID_REQUEST, UNSUPPORTED_VERSION.
 
 use super::ErrorCode;

@@ -1,5 +1,7 @@
-//! DescribeClientQuotas (48): the quotas of the users, client ids and addresses that match a filter (KIP-546).
-//! v1 flexible.
+//! DescribeClientQuotas (48): returns the quotas of the users, client IDs and addresses that match a filter (KIP-546).
+//!
+//! * v1: flexible
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, UNSUPPORTED_VERSION (an entity type the broker does not
 //! know).
 

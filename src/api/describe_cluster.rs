@@ -1,6 +1,9 @@
-//! DescribeCluster (60): the cluster's id, controller and nodes, without topics (KIP-700).
-//! v1 the nodes may be controllers, which answer it too (KIP-919); v2 fenced brokers (KIP-1073).
-//! Errors: INVALID_REQUEST, and from v1 MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE.
+//! DescribeCluster (60): returns the cluster's ID, its controller and its nodes, without topics (KIP-700).
+//!
+//! * v1: controllers also serve this API, and return controllers (KIP-919)
+//! * v2: fenced brokers (KIP-1073)
+//!
+//! Errors: INVALID_REQUEST; from v1 also MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE.
 
 use super::ErrorCode;
 
@@ -26,7 +29,7 @@ message! {
         /// A broker names any live broker here, because clients do not reach the controllers.
         controller_id: i32 = -1,
         brokers: Vec<Broker>,
-        /// A bit for each operation; `i32::MIN` unless asked for.
+        /// A bit for each operation; `i32::MIN` if not requested.
         cluster_authorized_operations: i32 = i32::MIN,
     }
     struct Broker {

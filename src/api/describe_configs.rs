@@ -1,9 +1,13 @@
-//! DescribeConfigs (32): the configuration of topics, brokers and the like (KIP-133). What is a broker's own is asked
-//! of that broker.
-//! v1 where a value comes from, synonyms (KIP-226); v2 response before throttling; v3 types and documentation
-//! (KIP-569); v4 flexible.
-//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
-//! GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, INVALID_REQUEST.
+//! DescribeConfigs (32): returns the configuration of topics, brokers, groups and other resources (KIP-133). The
+//! configuration of a broker is requested from that broker.
+//!
+//! * v1: source of each value, synonyms (KIP-226)
+//! * v2: the broker responds before it throttles the client
+//! * v3: types and documentation (KIP-569)
+//! * v4: flexible
+//!
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED,
+//! CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, INVALID_REQUEST.
 
 use super::ErrorCode;
 

@@ -1,5 +1,10 @@
-//! DescribeDelegationToken (41): the tokens of some owners that the client may see (KIP-48).
-//! v1 response before throttling; v2 flexible; v3 who asked for them (KIP-373).
+//! DescribeDelegationToken (41): returns the delegation tokens of given owners, as far as the client may see them
+//! (KIP-48).
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: the user who requested the token (KIP-373)
+//!
 //! Errors: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 //! UNSUPPORTED_VERSION.
 

@@ -1,8 +1,13 @@
-//! DescribeGroups (15): state and members of classic groups, from their coordinator. ConsumerGroupDescribe has those of
-//! KIP-848.
-//! v1 throttle time; v2 response before throttling; v3 authorized operations (KIP-430); v4 static members
-//! (KIP-345); v5 flexible; v6 GROUP_ID_NOT_FOUND where older versions describe a dead group, and error messages
-//! (KIP-1043).
+//! DescribeGroups (15): returns the state and the members of classic groups. Sent to the group coordinator.
+//! ConsumerGroupDescribe returns groups of KIP-848.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: authorized operations (KIP-430)
+//! * v4: static members (KIP-345)
+//! * v5: flexible
+//! * v6: GROUP_ID_NOT_FOUND and error messages (KIP-1043); earlier versions return an unknown group as dead
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED,
 //! INVALID_GROUP_ID, GROUP_ID_NOT_FOUND.
 

@@ -1,7 +1,11 @@
-//! DescribeLogDirs (35): a broker's directories, the replicas in them and their sizes (KIP-113).
-//! v1 response before throttling; v2 flexible; v3 top-level error (KIP-784); v4 size of the volume and what
-//! is left of it, remote storage not counted (KIP-827); v5 cordoned directories, which are given no new replicas
-//! (KIP-1066).
+//! DescribeLogDirs (35): returns the log directories of a broker, and the replicas in them with their sizes (KIP-113).
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: top-level error (KIP-784)
+//! * v4: total and free size of the volume, without remote storage (KIP-827)
+//! * v5: cordoned directories, which get no new replicas (KIP-1066)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED (before v3 an empty list), KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;

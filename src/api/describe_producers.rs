@@ -1,4 +1,5 @@
-//! DescribeProducers (61): the producers that a partition's leader remembers, and their open transactions (KIP-664).
+//! DescribeProducers (61): returns the producers that a partition leader knows, and their open transactions (KIP-664).
+//!
 //! Errors: TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;

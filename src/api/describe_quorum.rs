@@ -1,6 +1,9 @@
-//! DescribeQuorum (55): the leader, voters and observers of the metadata quorum, and how far each has come (KIP-595).
-//! v1 when followers fetched and had caught up (KIP-836); v2 error messages, directory ids, the controllers' addresses
-//! (KIP-853).
+//! DescribeQuorum (55): returns the leader, voters and observers of the metadata quorum, with the end offset of each
+//! (KIP-595).
+//!
+//! * v1: times of the last fetch and of the last time that the follower was caught up (KIP-836)
+//! * v2: error messages, directory IDs, endpoints of the controllers (KIP-853)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
 
 use super::ErrorCode;
@@ -46,7 +49,8 @@ message! {
         log_end_offset: i64,
         /// By the leader's clock; -1 for the leader and for voters that have not fetched.
         last_fetch_timestamp: i64 [1..] = -1,
-        /// When the leader appended what the replica last asked for; the present for the leader, -1 if unknown.
+        /// The time when the leader appended the record that the replica last fetched; the current time for the leader,
+        /// -1 if unknown.
         last_caught_up_timestamp: i64 [1..] = -1,
     }
     struct Node {

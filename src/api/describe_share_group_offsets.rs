@@ -1,5 +1,7 @@
-//! DescribeShareGroupOffsets (90): where share groups are in their partitions; sent to the coordinator (KIP-932).
-//! v1 lag (KIP-1226).
+//! DescribeShareGroupOffsets (90): returns the start offsets of share groups (KIP-932). Sent to the group coordinator.
+//!
+//! * v1: lag (KIP-1226)
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, INVALID_REQUEST, UNKNOWN_SERVER_ERROR.
 

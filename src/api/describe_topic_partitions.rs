@@ -1,4 +1,5 @@
-//! DescribeTopicPartitions (75): topics and their partitions, a page at a time (KIP-966).
+//! DescribeTopicPartitions (75): returns topics and their partitions in pages (KIP-966).
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST (a cursor
 //! that fits no topic).
 

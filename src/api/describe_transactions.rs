@@ -1,4 +1,5 @@
-//! DescribeTransactions (65): the state of transactional ids; sent to their coordinator (KIP-664).
+//! DescribeTransactions (65): returns the state of transactional IDs (KIP-664). Sent to the transaction coordinator.
+//!
 //! Errors: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR,
 //! COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST.
 

@@ -1,5 +1,6 @@
-//! DescribeUserScramCredentials (50): the SCRAM mechanisms of users and their iterations; salts and keys stay with the
-//! brokers (KIP-554).
+//! DescribeUserScramCredentials (50): returns the SCRAM mechanisms of users and their iterations (KIP-554). The brokers
+//! do not return salts and keys.
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE.
 
 use super::ErrorCode;

@@ -1,6 +1,11 @@
-//! EndTxn (26): commits or aborts a transaction (KIP-98); sent to its coordinator.
-//! v1 response before throttling; v2 PRODUCER_FENCED (KIP-588); v3 flexible; v4 TRANSACTION_ABORTABLE; v5 every
-//! transaction ends with a new epoch, and at the last one with a new producer id (both KIP-890).
+//! EndTxn (26): commits or aborts a transaction (KIP-98). Sent to the transaction coordinator.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: PRODUCER_FENCED (KIP-588)
+//! * v3: flexible
+//! * v4: TRANSACTION_ABORTABLE (KIP-890)
+//! * v5: each transaction ends with a new epoch, and with a new producer ID if the epoch would overflow (KIP-890)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_PRODUCER_EPOCH,
 //! INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS, TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 //! PRODUCER_FENCED, TRANSACTION_ABORTABLE.

@@ -1,4 +1,6 @@
-//! Envelope (58): a broker forwards a client's request to the controller in the client's name (KIP-590).
+//! Envelope (58): a broker forwards a client's request to the controller, together with the client's principal
+//! (KIP-590).
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, INVALID_REQUEST, UNSUPPORTED_VERSION,
 //! PRINCIPAL_DESERIALIZATION_FAILURE.
 

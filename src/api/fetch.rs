@@ -1,10 +1,24 @@
-//! Fetch (1): reads record batches, waiting for new ones.
-//! v1 throttle time; v2 message format 1; v3 `max_bytes` for the whole response (KIP-74); v4 isolation level and
-//! record batches (KIP-98); v5 log start offset; v6 KAFKA_STORAGE_ERROR; v7 sessions (KIP-227); v8 response
-//! before throttling; v9 leader epochs (KIP-320); v10 zstd (KIP-110); v11 nearest replica (KIP-392); v12 flexible,
-//! diverging epochs (KIP-595); v13 topic ids (KIP-516); v14 OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405); v15 replica
-//! state (KIP-903); v16 the new leader's address (KIP-951); v17 directory ids (KIP-853); v18 high watermark
-//! (KIP-1166).
+//! Fetch (1): reads record batches, and can wait for new ones.
+//!
+//! * v1: throttle time in the response
+//! * v2: message format 1
+//! * v3: `max_bytes` for the whole response (KIP-74)
+//! * v4: isolation level and record batches (KIP-98)
+//! * v5: log start offset
+//! * v6: KAFKA_STORAGE_ERROR
+//! * v7: sessions (KIP-227)
+//! * v8: the broker responds before it throttles the client
+//! * v9: leader epochs (KIP-320)
+//! * v10: zstd (KIP-110)
+//! * v11: fetching from the nearest replica (KIP-392)
+//! * v12: flexible; diverging epochs (KIP-595)
+//! * v13: topic IDs (KIP-516)
+//! * v14: OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+//! * v15: replica state (KIP-903)
+//! * v16: endpoint of the new leader (KIP-951)
+//! * v17: directory IDs (KIP-853)
+//! * v18: high watermark (KIP-1166)
+//!
 //! Errors: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE,
 //! TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_COMPRESSION_TYPE, CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR,
 //! FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,

@@ -1,5 +1,7 @@
-//! FetchSnapshot (59): a follower of the metadata quorum copies a snapshot, piece by piece (KIP-630).
-//! v1 directory ids, the leader's address (KIP-853).
+//! FetchSnapshot (59): a follower of the metadata quorum copies a snapshot in pieces (KIP-630).
+//!
+//! * v1: directory IDs, the leader's endpoints (KIP-853)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION,
 //! FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, SNAPSHOT_NOT_FOUND,
 //! POSITION_OUT_OF_RANGE.

@@ -1,6 +1,12 @@
-//! FindCoordinator (10): which broker keeps a group's offsets or a transaction.
-//! v1 key types and error messages; v2 response before throttling; v3 flexible; v4 several keys at once
-//! (KIP-699); v5 TRANSACTION_ABORTABLE (KIP-890); v6 share groups (KIP-932).
+//! FindCoordinator (10): returns the coordinator of a group, a transactional ID or a share group.
+//!
+//! * v1: key types and error messages
+//! * v2: the broker responds before it throttles the client
+//! * v3: flexible
+//! * v4: several keys at once (KIP-699)
+//! * v5: TRANSACTION_ABORTABLE (KIP-890)
+//! * v6: share groups (KIP-932)
+//!
 //! Errors: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED,
 //! TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_REQUEST, TRANSACTION_ABORTABLE.
 

@@ -1,4 +1,5 @@
-//! GetTelemetrySubscriptions (71): which of its metrics a client is to push, and how often (KIP-714).
+//! GetTelemetrySubscriptions (71): returns the metrics that a client has to push, and the interval (KIP-714).
+//!
 //! Errors: INVALID_REQUEST, UNSUPPORTED_VERSION, THROTTLING_QUOTA_EXCEEDED.
 
 use super::ErrorCode;

@@ -1,4 +1,4 @@
-//! Headers before bodies: request headers v0 to v2, response headers v0 and v1.
+//! The headers of messages: request headers v0 to v2, response headers v0 and v1.
 //!
 //! Request header v1 adds the client ID, v2 tagged fields. Response header v1 adds tagged fields. Flexible versions of
 //! an API use the flexible headers; other versions use request header v1 and response header v0. There are two

@@ -1,5 +1,11 @@
-//! Heartbeat (12): a member of a classic group tells its coordinator that it is alive, and learns of a rebalance.
-//! v1 throttle time; v2 response before throttling; v3 static members (KIP-345); v4 flexible.
+//! Heartbeat (12): a member of a classic group reports to its coordinator that it is alive. The response reports a
+//! rebalance.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: static members (KIP-345)
+//! * v4: flexible
+//!
 //! Errors: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS
 //! (the member has to join again), GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, FENCED_INSTANCE_ID.
 

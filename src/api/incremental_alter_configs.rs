@@ -1,10 +1,11 @@
-//! IncrementalAlterConfigs (44): changes single settings of topics, brokers and the like (KIP-339). What is a
-//! broker's own is sent to that broker, everything else to the controller. Resource types are those of
-//! `describe_configs`.
-//! v1 flexible.
-//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
-//! GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST,
-//! POLICY_VIOLATION.
+//! IncrementalAlterConfigs (44): changes single settings of topics, brokers, groups and other resources (KIP-339).
+//! Settings of a broker are sent to that broker, all others to the controller. `describe_configs` lists the resource
+//! types.
+//!
+//! * v1: flexible
+//!
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED,
+//! CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION.
 
 use super::ErrorCode;
 

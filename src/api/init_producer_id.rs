@@ -1,6 +1,12 @@
-//! InitProducerId (22): an id and epoch for an idempotent or transactional producer (KIP-98).
-//! v1 response before throttling; v2 flexible; v3 asks to go on with an id after an error (KIP-360);
-//! v4 PRODUCER_FENCED; v5 TRANSACTION_ABORTABLE (KIP-890); v6 two-phase commit (KIP-939), unstable in Kafka 4.4.
+//! InitProducerId (22): returns a producer ID and an epoch for an idempotent or transactional producer (KIP-98).
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//! * v3: a producer can keep its ID after an error (KIP-360)
+//! * v4: PRODUCER_FENCED
+//! * v5: TRANSACTION_ABORTABLE (KIP-890)
+//! * v6: two-phase commit (KIP-939), unstable in Kafka 4.4
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_TRANSACTION_TIMEOUT,
 //! TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, CONCURRENT_TRANSACTIONS,
 //! INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, TRANSACTION_ABORTABLE.

@@ -1,5 +1,6 @@
-//! InitializeShareGroupState (83): the group coordinator has the share coordinator keep state for partitions that are
-//! new to a group (KIP-932).
+//! InitializeShareGroupState (83): the group coordinator asks the share coordinator to create the state of partitions
+//! that are new in a group (KIP-932).
+//!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, FENCED_STATE_EPOCH,
 //! INVALID_REQUEST.
 

@@ -1,8 +1,17 @@
-//! JoinGroup (11): joins a classic group, or rejoins it, and waits until all members have joined.
-//! The response makes one member the leader. Only the leader gets the list of members, and assigns with SyncGroup.
-//! v1 rebalance timeout (KIP-62); v2 throttle time; v3 response before throttling; v4 a new member is first
-//! given an id, MEMBER_ID_REQUIRED (KIP-394); v5 static members (KIP-345); v6 flexible; v7 the chosen protocol's
-//! type, null protocol name (KIP-559); v8 reasons (KIP-800); v9 a leader that need not assign (KIP-814).
+//! JoinGroup (11): joins or rejoins a classic group. The coordinator responds when all members have joined. The
+//! response makes one member the leader. Only the leader receives the list of members; it sends the assignment in
+//! SyncGroup.
+//!
+//! * v1: rebalance timeout (KIP-62)
+//! * v2: throttle time in the response
+//! * v3: the broker responds before it throttles the client
+//! * v4: the coordinator first gives a new member an ID, with MEMBER_ID_REQUIRED (KIP-394)
+//! * v5: static members (KIP-345)
+//! * v6: flexible
+//! * v7: type of the chosen protocol; its name may be null (KIP-559)
+//! * v8: reasons (KIP-800)
+//! * v9: `skip_assignment` for the leader (KIP-814)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INCONSISTENT_GROUP_PROTOCOL,
 //! INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED,
 //! MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID.

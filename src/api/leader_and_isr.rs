@@ -1,9 +1,15 @@
-//! LeaderAndIsr (4): the controller of a ZooKeeper cluster tells a broker which partitions it leads or follows. Kafka
-//! 4.0 removed it.
-//! v1 `is_new`; v2 broker epoch (KIP-380), partitions grouped by topic; v3 replicas that come and go (KIP-455);
-//! v4 flexible; v5 topic ids and whether the list is complete (KIP-516); v6 recovery after an unclean election
-//! (KIP-704); v7 KRaft controllers (KIP-866).
-//! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED, and of a partition also
+//! LeaderAndIsr (4): the controller of a ZooKeeper cluster notifies a broker which partitions it leads or follows.
+//! Kafka 4.0 removed this API.
+//!
+//! * v1: `is_new`
+//! * v2: broker epoch (KIP-380); partitions grouped by topic
+//! * v3: replicas that a reassignment adds and removes (KIP-455)
+//! * v4: flexible
+//! * v5: topic IDs, and whether the list of partitions is complete (KIP-516)
+//! * v6: recovery after an unclean election (KIP-704)
+//! * v7: KRaft controllers (KIP-866)
+//!
+//! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED; for a partition also
 //! UNKNOWN_TOPIC_OR_PARTITION, INCONSISTENT_TOPIC_ID, KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;

@@ -1,6 +1,12 @@
-//! LeaveGroup (13): takes a member out of a classic group, so that the others need not wait for its session to end.
-//! v1 throttle time; v2 response before throttling; v3 several members, static ones too, so that an operator
-//! may remove them (KIP-345); v4 flexible; v5 reasons (KIP-800).
+//! LeaveGroup (13): removes members from a classic group, so that the group does not wait for the end of their
+//! sessions.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: several members; an operator can remove static members (KIP-345)
+//! * v4: flexible
+//! * v5: reasons (KIP-800)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_MEMBER_ID,
 //! GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, FENCED_INSTANCE_ID.
 

@@ -1,5 +1,8 @@
-//! ListConfigResources (74): the names of what has configs.
-//! v0 is called ListClientMetricsResources and knows client metrics alone (KIP-1000); v1 every type (KIP-1142).
+//! ListConfigResources (74): lists the resources that have a configuration.
+//!
+//! * v0: only client metrics; the API is named ListClientMetricsResources (KIP-1000)
+//! * v1: every type of resource (KIP-1142)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (a type that has no configs).
 
 use super::ErrorCode;

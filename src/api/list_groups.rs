@@ -1,6 +1,12 @@
-//! ListGroups (16): the groups that a broker coordinates; all of a cluster's take a request to each broker.
-//! v1 throttle time; v2 response before throttling; v3 flexible; v4 states, and a filter for them (KIP-518);
-//! v5 types, and a filter for them (KIP-848). An empty filter lets all groups through.
+//! ListGroups (16): returns the groups that one broker coordinates. A client asks every broker to find all groups of a
+//! cluster.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: flexible
+//! * v4: states of the groups, and a filter (KIP-518); an empty filter matches all groups
+//! * v5: types of the groups, and a filter (KIP-848); an empty filter matches all groups
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, CLUSTER_AUTHORIZATION_FAILED.
 
 use super::ErrorCode;

@@ -1,8 +1,18 @@
-//! ListOffsets (2): the offset at or after a time, or one of the special times below.
-//! v0 gives several offsets before a time; v1 one offset with its timestamp; v2 isolation level and throttle time;
-//! v3 response before throttling; v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE; v6 flexible;
-//! v7 `MAX_TIMESTAMP` (KIP-734); v8 `EARLIEST_LOCAL` (KIP-405); v9 `LATEST_TIERED` (KIP-1005); v10 a timeout for
-//! remote storage (KIP-1075); v11 `EARLIEST_PENDING_UPLOAD` (KIP-1023).
+//! ListOffsets (2): returns the offset at or after a timestamp, or for one of the special timestamps below.
+//!
+//! * v0: several offsets before a timestamp
+//! * v1: one offset with its timestamp
+//! * v2: isolation level and throttle time
+//! * v3: the broker responds before it throttles the client
+//! * v4: leader epochs (KIP-320)
+//! * v5: OFFSET_NOT_AVAILABLE
+//! * v6: flexible
+//! * v7: `MAX_TIMESTAMP` (KIP-734)
+//! * v8: `EARLIEST_LOCAL` (KIP-405)
+//! * v9: `LATEST_TIERED` (KIP-1005)
+//! * v10: a timeout for remote storage (KIP-1075)
+//! * v11: `EARLIEST_PENDING_UPLOAD` (KIP-1023)
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_FOR_MESSAGE_FORMAT,
 //! TOPIC_AUTHORIZATION_FAILED, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE.
 

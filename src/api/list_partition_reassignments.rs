@@ -1,4 +1,5 @@
-//! ListPartitionReassignments (46): the partitions that are on the move; sent to the controller (KIP-455).
+//! ListPartitionReassignments (46): returns the partitions that are being reassigned (KIP-455). Sent to the controller.
+//!
 //! Errors: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER.
 
 use super::ErrorCode;

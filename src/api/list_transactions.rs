@@ -1,5 +1,9 @@
-//! ListTransactions (66): the transactional ids that a broker coordinates; asked of every broker (KIP-664).
-//! v1 `duration_filter` (KIP-994); v2 `transactional_id_pattern`, INVALID_REGULAR_EXPRESSION (KIP-1152).
+//! ListTransactions (66): returns the transactional IDs that one broker coordinates (KIP-664). A client asks every
+//! broker to find all transactional IDs of a cluster.
+//!
+//! * v1: `duration_filter` (KIP-994)
+//! * v2: `transactional_id_pattern`, INVALID_REGULAR_EXPRESSION (KIP-1152)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REGULAR_EXPRESSION.
 
 use super::ErrorCode;

@@ -1,8 +1,19 @@
-//! Metadata (3): brokers, topics, partitions and who leads them.
-//! v1 racks, controller, internal topics, null topics mean all (v0: an empty list does); v2 cluster id; v3 throttle
-//! time; v4 topic creation may be refused; v5 offline replicas; v6 response before throttling; v7 leader
-//! epochs (KIP-320); v8 authorized operations (KIP-430); v9 flexible; v10 topic ids (KIP-516), usable in requests
-//! from v12; v11 no cluster operations (KIP-700); v13 top-level error (KIP-1102).
+//! Metadata (3): returns the brokers, the topics, and the partitions with their leaders.
+//!
+//! * v0: an empty list requests all topics
+//! * v1: racks, controller, internal topics; null requests all topics
+//! * v2: cluster ID
+//! * v3: throttle time in the response
+//! * v4: `allow_auto_topic_creation`
+//! * v5: offline replicas
+//! * v6: the broker responds before it throttles the client
+//! * v7: leader epochs (KIP-320)
+//! * v8: authorized operations (KIP-430)
+//! * v9: flexible
+//! * v10: topic IDs in the response (KIP-516); requests can contain them from v12 on
+//! * v11: without authorized operations of the cluster (KIP-700)
+//! * v13: top-level error (KIP-1102)
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 //! REPLICA_NOT_AVAILABLE, UNKNOWN_TOPIC_ID, REBOOTSTRAP_REQUIRED.
 

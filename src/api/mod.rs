@@ -1,7 +1,10 @@
-//! Kafka's APIs. Each has one file, which declares its request and response for all versions with `message!`.
+//! Kafka's APIs. Each has one file, which declares its request and response for all versions with `message!`. The
+//! header of the file says what each version adds (from KIP-219 on, a broker responds before it throttles the client)
+//! and which errors a response can have.
 //!
-//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are typed. [`MessageHandle`]
-//! encodes and decodes by name, for tools. Headers are in [`header`], and structures inside other messages in [`data`].
+//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] take a typed message.
+//! [`MessageHandle`] encodes and decodes a message by its name, for tools. [`header`] declares the headers of messages,
+//! and [`data`] the structures inside other messages.
 
 mod error_code;
 mod releases;

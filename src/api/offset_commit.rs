@@ -1,12 +1,22 @@
-//! OffsetCommit (8): keeps a group's positions.
-//! v0 in ZooKeeper; v1 in the broker, with membership and a commit time; v2 retention instead of the commit time;
-//! v3 throttle time; v4 response before throttling; v5 no retention (KIP-211); v6 leader epochs (KIP-320);
-//! v7 static members (KIP-345); v8 flexible; v9 KIP-848 groups; v10 topic ids.
-//! A client that is no member commits with generation -1 and an empty member id.
+//! OffsetCommit (8): commits offsets of a group. A client that is not a member sends generation -1 and an empty member
+//! ID.
+//!
+//! * v0: stores the offsets in ZooKeeper
+//! * v1: stores the offsets in the broker; member, generation and commit time in the request
+//! * v2: retention time instead of commit time
+//! * v3: throttle time in the response
+//! * v4: the broker responds before it throttles the client
+//! * v5: without retention time (KIP-211)
+//! * v6: leader epochs (KIP-320)
+//! * v7: static members (KIP-345)
+//! * v8: flexible
+//! * v9: KIP-848 groups
+//! * v10: topic IDs
+//!
 //! Errors: OFFSET_METADATA_TOO_LARGE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 //! ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, INVALID_COMMIT_OFFSET_SIZE,
-//! TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID, GROUP_ID_NOT_FOUND,
-//! STALE_MEMBER_EPOCH, UNKNOWN_TOPIC_ID.
+//! TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, FENCED_INSTANCE_ID, GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH,
+//! UNKNOWN_TOPIC_ID.
 
 use super::ErrorCode;
 use crate::wire::Uuid;

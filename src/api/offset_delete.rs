@@ -1,7 +1,8 @@
-//! OffsetDelete (47): forgets a group's positions in topics that no member is subscribed to (KIP-496); sent to the
-//! group's coordinator.
+//! OffsetDelete (47): deletes a group's committed offsets for topics to which no member is subscribed (KIP-496). Sent
+//! to the group coordinator.
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_GROUP_ID,
-//! GROUP_AUTHORIZATION_FAILED, NON_EMPTY_GROUP (its members are no consumers), GROUP_ID_NOT_FOUND, and of a partition
+//! GROUP_AUTHORIZATION_FAILED, NON_EMPTY_GROUP (its members are no consumers), GROUP_ID_NOT_FOUND; for a partition
 //! UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, GROUP_SUBSCRIBED_TO_TOPIC.
 
 use super::ErrorCode;

@@ -1,7 +1,18 @@
-//! OffsetFetch (9): reads a group's committed positions.
-//! v0 from ZooKeeper; v1 from the broker; v2 null topics mean all, top-level error; v3 throttle time; v4 the response
-//! comes before throttling; v5 leader epochs (KIP-320); v6 flexible; v7 `require_stable` (KIP-447); v8 several groups
-//! at once (KIP-709); v9 KIP-848 groups; v10 topic ids. An offset of -1 means that none was committed.
+//! OffsetFetch (9): returns the committed offsets of a group. An offset of -1 means that the group has not committed
+//! one.
+//!
+//! * v0: reads from ZooKeeper
+//! * v1: reads from the broker
+//! * v2: null requests all topics; top-level error
+//! * v3: throttle time in the response
+//! * v4: the broker responds before it throttles the client
+//! * v5: leader epochs (KIP-320)
+//! * v6: flexible
+//! * v7: `require_stable` (KIP-447)
+//! * v8: several groups in a request (KIP-709)
+//! * v9: KIP-848 groups
+//! * v10: topic IDs
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_MEMBER_ID,
 //! TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, UNSTABLE_OFFSET_COMMIT, GROUP_ID_NOT_FOUND,
 //! STALE_MEMBER_EPOCH, UNKNOWN_TOPIC_ID.

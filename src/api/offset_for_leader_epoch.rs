@@ -1,7 +1,11 @@
-//! OffsetForLeaderEpoch (23): where a leader epoch ends in a leader's log, by which followers (KIP-101) and consumers
-//! (KIP-320) find the point where their log and the leader's diverge.
-//! v1 the epoch found, which may be an older one (KIP-279); v2 current leader epoch and throttle time (KIP-320);
-//! v3 replica id; v4 flexible.
+//! OffsetForLeaderEpoch (23): returns the end offset of a leader epoch in the leader's log. Followers (KIP-101) and
+//! consumers (KIP-320) use it to find where their log diverges from the leader's.
+//!
+//! * v1: the epoch of the returned offset, which may be older than the requested one (KIP-279)
+//! * v2: current leader epoch and throttle time (KIP-320)
+//! * v3: replica ID
+//! * v4: flexible
+//!
 //! Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, TOPIC_AUTHORIZATION_FAILED,
 //! CLUSTER_AUTHORIZATION_FAILED, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
 

@@ -1,9 +1,19 @@
-//! Produce (0): appends record batches to partitions.
-//! v1 throttle time; v2 message format 1 and log-append time; v3 record batches (KIP-98) and transactional id;
-//! v4 KAFKA_STORAGE_ERROR; v5 log start offset; v6 response before throttling (KIP-219); v7 zstd (KIP-110); v8
-//! which records were refused (KIP-467); v9 flexible; v10 the new leader with the error (KIP-951); v11
-//! TRANSACTION_ABORTABLE and v12 implicit AddPartitionsToTxn (KIP-890); v13 topic ids instead of names (KIP-516). With
-//! `acks` 0 there is no response.
+//! Produce (0): appends record batches to partitions. With `acks` 0 the broker does not respond.
+//!
+//! * v1: throttle time in the response
+//! * v2: message format 1 and log-append time
+//! * v3: record batches (KIP-98) and transactional ID
+//! * v4: KAFKA_STORAGE_ERROR
+//! * v5: log start offset
+//! * v6: the broker responds before it throttles the client (KIP-219)
+//! * v7: zstd (KIP-110)
+//! * v8: the records that the broker rejected, with reasons (KIP-467)
+//! * v9: flexible
+//! * v10: ID and endpoint of the new leader (KIP-951)
+//! * v11: TRANSACTION_ABORTABLE (KIP-890)
+//! * v12: adds partitions to the transaction implicitly (KIP-890)
+//! * v13: topic IDs instead of names (KIP-516)
+//!
 //! Errors: CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, LEADER_NOT_AVAILABLE,
 //! NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, INVALID_TOPIC_EXCEPTION, RECORD_LIST_TOO_LARGE, NOT_ENOUGH_REPLICAS,
 //! NOT_ENOUGH_REPLICAS_AFTER_APPEND, INVALID_REQUIRED_ACKS, TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_FOR_MESSAGE_FORMAT,

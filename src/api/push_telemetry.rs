@@ -1,4 +1,5 @@
-//! PushTelemetry (72): a client's metrics (KIP-714).
+//! PushTelemetry (72): sends metrics of a client to the broker (KIP-714).
+//!
 //! Errors: UNKNOWN_SUBSCRIPTION_ID, UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE, INVALID_RECORD, INVALID_REQUEST,
 //! THROTTLING_QUOTA_EXCEEDED, UNSUPPORTED_VERSION.
 

@@ -1,4 +1,6 @@
-//! ReadShareGroupState (84): the leader of a partition reads from the share coordinator how far a group is (KIP-932).
+//! ReadShareGroupState (84): the partition leader reads the state of a share group in a partition from the share
+//! coordinator (KIP-932).
+//!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
 //! UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_REQUEST.
 

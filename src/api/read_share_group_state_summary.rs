@@ -1,7 +1,9 @@
 //! ReadShareGroupStateSummary (87): the group coordinator reads start offsets from the share coordinator, to describe a
-//! group (KIP-932).
-//! v1 `delivery_complete_count` (KIP-1226). The v0 of Kafka 3.9, early access, has no leader epoch in the response, and
-//! the two cannot be distinguished.
+//! group (KIP-932). The early-access v0 of Kafka 3.9 has no leader epoch in the response. A client cannot distinguish
+//! it from the v0 of Kafka 4.0.
+//!
+//! * v1: `delivery_complete_count` (KIP-1226)
+//!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
 //! UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_REQUEST.
 

@@ -1,8 +1,9 @@
 //! The API versions of each Kafka release, as reported by a broker of each release.
 //!
-//! Brokers before 0.10 do not report versions; theirs are from the protocol guide. Releases up to 3.2 ran with
-//! ZooKeeper, later ones with KRaft; APIs that the first KRaft releases lacked keep the earlier versions. Brokers
-//! report neither unstable versions, nor telemetry without a plugin.
+//! Brokers before 0.10 do not report versions, so their versions come from the protocol guide. Releases up to 3.2 ran
+//! with ZooKeeper, later ones with KRaft. APIs that the first KRaft releases did not have keep the versions of the
+//! ZooKeeper releases. Unstable versions are missing, because brokers do not report them. The telemetry APIs are
+//! missing, because brokers report them only with a plugin.
 
 use super::*;
 use std::fmt;

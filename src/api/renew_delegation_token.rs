@@ -1,6 +1,9 @@
-//! RenewDelegationToken (39): has a token live longer, within its maximum (KIP-48); sent to the controller by the
-//! owner or one of the renewers.
-//! v1 response before throttling; v2 flexible.
+//! RenewDelegationToken (39): extends the life of a token, up to its maximum lifetime (KIP-48). The owner or a renewer
+//! sends it to the controller.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: flexible
+//!
 //! Errors: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH,
 //! DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_EXPIRED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
 

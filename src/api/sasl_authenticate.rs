@@ -1,5 +1,8 @@
-//! SaslAuthenticate (36): carries a token of the SASL mechanism that SaslHandshake v1 chose (KIP-152).
-//! v1 session lifetime, before whose end a client has to do it again (KIP-368); v2 flexible.
+//! SaslAuthenticate (36): carries a message of the SASL mechanism that SaslHandshake v1 chose (KIP-152).
+//!
+//! * v1: lifetime of the session; the client must authenticate again before its end (KIP-368)
+//! * v2: flexible
+//!
 //! Errors: SASL_AUTHENTICATION_FAILED, ILLEGAL_SASL_STATE.
 
 use super::ErrorCode;

@@ -1,5 +1,9 @@
-//! ShareAcknowledge (79): acknowledges records that a share group acquired, without fetching more (KIP-932).
-//! v0 early access in Kafka 4.0 and before; v1 stable; v2 renewed locks (KIP-1222).
+//! ShareAcknowledge (79): acknowledges records that a share group acquired, and fetches none (KIP-932).
+//!
+//! * v0: early access, up to Kafka 4.0
+//! * v1: stable
+//! * v2: renewed acquisition locks (KIP-1222)
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, SHARE_SESSION_NOT_FOUND,
 //! INVALID_SHARE_SESSION_EPOCH, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER,
 //! INVALID_RECORD_STATE, KAFKA_STORAGE_ERROR, INVALID_REQUEST, UNKNOWN_SERVER_ERROR.

@@ -1,7 +1,10 @@
-//! ShareFetch (78): acquires records for a member of a share group, and acknowledges earlier ones; sent to the leaders
-//! (KIP-932).
-//! v0 early access in Kafka 4.0 and before; v1 stable, limits in records in place of bytes a partition; v2 acquire
-//! modes (KIP-1206), renewed locks (KIP-1222).
+//! ShareFetch (78): acquires records for a member of a share group, and acknowledges earlier ones (KIP-932). Sent to
+//! the partition leaders.
+//!
+//! * v0: early access, up to Kafka 4.0
+//! * v1: stable; limits in records instead of a limit in bytes for each partition
+//! * v2: acquire modes (KIP-1206), renewed acquisition locks (KIP-1222)
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, SHARE_SESSION_NOT_FOUND,
 //! INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
 //! NOT_LEADER_OR_FOLLOWER, INVALID_RECORD_STATE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE, INVALID_REQUEST,

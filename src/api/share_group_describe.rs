@@ -1,5 +1,9 @@
-//! ShareGroupDescribe (77): share groups, their members and assignments; sent to the coordinator (KIP-932).
-//! v0 early access in Kafka 4.0 and before; v1 stable, TOPIC_AUTHORIZATION_FAILED.
+//! ShareGroupDescribe (77): describes share groups, their members and assignments (KIP-932). Sent to the group
+//! coordinator.
+//!
+//! * v0: early access, up to Kafka 4.0
+//! * v1: stable; TOPIC_AUTHORIZATION_FAILED
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, INVALID_REQUEST.
 
@@ -26,7 +30,7 @@ message! {
         assignment_epoch: i32,
         assignor_name: String,
         members: Vec<Member>,
-        /// A bit for each operation; `i32::MIN` unless asked for.
+        /// A bit for each operation; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN,
     }
     struct Member {

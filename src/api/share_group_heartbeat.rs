@@ -1,7 +1,9 @@
-//! ShareGroupHeartbeat (76): a member joins, stays in or leaves a share group, and learns its partitions; sent to the
-//! coordinator (KIP-932).
-//! What did not change since the last heartbeat is null. v0 early access in Kafka 4.0 and before; v1 stable,
-//! TOPIC_AUTHORIZATION_FAILED.
+//! ShareGroupHeartbeat (76): a member joins, stays in or leaves a share group, and receives its assignment (KIP-932).
+//! Sent to the group coordinator. Fields that did not change since the last heartbeat are null.
+//!
+//! * v0: early access, up to Kafka 4.0
+//! * v1: stable; TOPIC_AUTHORIZATION_FAILED
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST.
 

@@ -1,8 +1,12 @@
-//! StopReplica (5): the controller of a ZooKeeper cluster tells a broker to give up partitions, and to delete them or
-//! not. Kafka 4.0 removed it.
-//! v1 broker epoch (KIP-380), partitions grouped by topic; v2 flexible; v3 leader epochs and deletion for each
-//! partition (KIP-570); v4 KRaft controllers (KIP-866).
-//! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED, and of a partition also
+//! StopReplica (5): the controller of a ZooKeeper cluster asks a broker to stop serving replicas, and optionally to
+//! delete them. Kafka 4.0 removed this API.
+//!
+//! * v1: broker epoch (KIP-380); partitions grouped by topic
+//! * v2: flexible
+//! * v3: leader epochs and deletion for each partition (KIP-570)
+//! * v4: KRaft controllers (KIP-866)
+//!
+//! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED; for a partition also
 //! FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;

@@ -1,5 +1,8 @@
-//! StreamsGroupDescribe (89): streams groups, their topology, members and tasks; sent to the coordinator (KIP-1071).
-//! v1 topology descriptions (KIP-1331), the assignor's name (KIP-1357).
+//! StreamsGroupDescribe (89): describes streams groups, their topology, members and tasks (KIP-1071). Sent to the group
+//! coordinator.
+//!
+//! * v1: topology descriptions (KIP-1331), the assignor's name (KIP-1357)
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND.
 
@@ -24,14 +27,14 @@ message! {
         group_state: String,
         group_epoch: i32,
         assignment_epoch: i32,
-        /// What the coordinator works with; null on an error.
+        /// The topology that the coordinator uses; null on an error.
         topology: Option<Topology>,
         members: Vec<Member>,
-        /// A bit for each operation; `i32::MIN` unless asked for.
+        /// A bit for each operation; `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN,
-        /// What the application pushed with StreamsGroupTopologyDescriptionUpdate.
+        /// The description that the application sent in StreamsGroupTopologyDescriptionUpdate.
         topology_description: Option<TopologyDescription> [1..],
-        /// 0 not asked for, 1 none is stored, 2 the broker could not read it, 3 here it is.
+        /// 0 not requested, 1 not stored, 2 the broker could not read it, 3 available.
         topology_description_status: i8 [1..],
         /// The assignor of the next assignment, which need not be that of the present one.
         assignor_name: Option<String> [1..],

@@ -1,7 +1,8 @@
-//! StreamsGroupHeartbeat (88): a Kafka Streams client joins, stays in or leaves a streams group, and learns its tasks;
-//! sent to the coordinator (KIP-1071).
-//! What did not change since the last heartbeat is null, or -1. v1 asks for a topology description (KIP-1331), 64-bit
-//! recovery lag, MISSING_CLIENT_TAGS.
+//! StreamsGroupHeartbeat (88): a Kafka Streams client joins, stays in or leaves a streams group, and receives its tasks
+//! (KIP-1071). Sent to the group coordinator. Fields that did not change since the last heartbeat are null or -1.
+//!
+//! * v1: the response can request a topology description (KIP-1331); 64-bit recovery lag; MISSING_CLIENT_TAGS
+//!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, NOT_COORDINATOR,
 //! COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
 //! FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, STREAMS_INVALID_TOPOLOGY,

@@ -1,10 +1,15 @@
-//! SyncGroup (14): the second half of a rebalance. The leader sends the assignment of all members, and every
-//! member gets its own.
-//! v1 throttle time; v2 response before throttling; v3 static members (KIP-345); v4 flexible; v5 protocol
-//! type and name, which the coordinator compares with what it chose (KIP-559).
+//! SyncGroup (14): ends a rebalance of a classic group. The leader sends the assignment of all members, and each member
+//! receives its own.
+//!
+//! * v1: throttle time in the response
+//! * v2: the broker responds before it throttles the client
+//! * v3: static members (KIP-345)
+//! * v4: flexible
+//! * v5: protocol type and name, which the coordinator compares with the chosen protocol (KIP-559)
+//!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, ILLEGAL_GENERATION,
-//! INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED,
-//! INVALID_GROUP_ID, FENCED_INSTANCE_ID.
+//! INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID,
+//! FENCED_INSTANCE_ID.
 
 use super::ErrorCode;
 use bytes::Bytes;

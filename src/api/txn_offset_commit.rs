@@ -1,8 +1,12 @@
-//! TxnOffsetCommit (28): keeps a group's positions as part of a transaction (KIP-98); sent to the group's
-//! coordinator.
-//! v1 response before throttling; v2 leader epochs (KIP-320); v3 flexible, membership, so that a zombie is
-//! fenced (KIP-447); v4 TRANSACTION_ABORTABLE; v5 implicit AddOffsetsToTxn (both KIP-890); v6 topic ids instead of
-//! names, and KIP-848 groups (KIP-1319).
+//! TxnOffsetCommit (28): commits offsets of a group as part of a transaction (KIP-98). Sent to the group coordinator.
+//!
+//! * v1: the broker responds before it throttles the client
+//! * v2: leader epochs (KIP-320)
+//! * v3: flexible; member and generation, so that the coordinator can fence a zombie (KIP-447)
+//! * v4: TRANSACTION_ABORTABLE (KIP-890)
+//! * v5: adds the group to the transaction implicitly (KIP-890)
+//! * v6: topic IDs instead of names, and KIP-848 groups (KIP-1319)
+//!
 //! Errors: OFFSET_METADATA_TOO_LARGE, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
 //! UNKNOWN_TOPIC_OR_PARTITION, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, TOPIC_AUTHORIZATION_FAILED,
 //! GROUP_AUTHORIZATION_FAILED, UNSUPPORTED_FOR_MESSAGE_FORMAT, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,

@@ -1,4 +1,5 @@
-//! UnregisterBroker (64): removes the registration of a broker that does not come back (KIP-631).
+//! UnregisterBroker (64): removes the registration of a broker that will not come back (KIP-631).
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED.
 
 use super::ErrorCode;

@@ -1,4 +1,5 @@
-//! UnregisterController (94): removes the registration of a controller that does not come back (KIP-1312).
+//! UnregisterController (94): removes the registration of a controller that will not come back (KIP-1312).
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, CONTROLLER_ID_NOT_REGISTERED, UNSUPPORTED_VERSION.
 
 use super::ErrorCode;

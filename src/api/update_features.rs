@@ -1,6 +1,8 @@
-//! UpdateFeatures (57): finalizes the levels of features for the whole cluster, `metadata.version` among them
-//! (KIP-584).
-//! v1 kinds of downgrade, `validate_only` (KIP-778); v2 one error for all of them (KIP-1022).
+//! UpdateFeatures (57): sets the finalized levels of features of the cluster, such as `metadata.version` (KIP-584).
+//!
+//! * v1: types of downgrades, `validate_only` (KIP-778)
+//! * v2: one error for all features (KIP-1022)
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_UPDATE_VERSION,
 //! FEATURE_UPDATE_FAILED, REQUEST_TIMED_OUT.
 

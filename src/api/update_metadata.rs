@@ -1,8 +1,15 @@
-//! UpdateMetadata (6): the controller of a ZooKeeper cluster tells a broker what to answer to Metadata requests. Kafka
-//! 4.0 removed it.
-//! v1 several endpoints a broker (KIP-2); v2 racks (KIP-36); v3 listener names (KIP-103); v4 offline replicas
-//! (KIP-112); v5 broker epoch (KIP-380), partitions grouped by topic; v6 flexible; v7 topic ids (KIP-516); v8 KRaft
-//! controllers (KIP-866).
+//! UpdateMetadata (6): the controller of a ZooKeeper cluster sends a broker the metadata for responses to clients.
+//! Kafka 4.0 removed this API.
+//!
+//! * v1: several endpoints for each broker (KIP-2)
+//! * v2: racks (KIP-36)
+//! * v3: listener names (KIP-103)
+//! * v4: offline replicas (KIP-112)
+//! * v5: broker epoch (KIP-380); partitions grouped by topic
+//! * v6: flexible
+//! * v7: topic IDs (KIP-516)
+//! * v8: KRaft controllers (KIP-866)
+//!
 //! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED.
 
 use super::ErrorCode;

@@ -1,5 +1,6 @@
-//! UpdateRaftVoter (82): a voter of the metadata quorum tells the leader its addresses and the versions of KRaft it
-//! speaks (KIP-853).
+//! UpdateRaftVoter (82): a voter of the metadata quorum reports its endpoints and its supported KRaft versions to the
+//! leader (KIP-853).
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 //! NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, INVALID_REQUEST, VOTER_NOT_FOUND, UNSUPPORTED_VERSION,
 //! REQUEST_TIMED_OUT.

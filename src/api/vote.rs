@@ -1,6 +1,8 @@
-//! Vote (52): a candidate for the leadership of the metadata quorum asks a voter for its vote (KIP-595).
-//! v1 directory ids, the voter that is meant, the leader's address (KIP-853); v2 pre-votes (KIP-996), and the candidate
-//! is called the replica.
+//! Vote (52): a candidate for leader of the metadata quorum asks a voter for its vote (KIP-595).
+//!
+//! * v1: directory IDs, the ID of the addressed voter, the leader's endpoints (KIP-853)
+//! * v2: pre-votes (KIP-996); the field of the candidate is named `replica_id`
+//!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH,
 //! INVALID_REQUEST, INVALID_VOTER_KEY.
 

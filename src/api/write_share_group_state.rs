@@ -1,5 +1,8 @@
-//! WriteShareGroupState (85): the leader of a partition has the share coordinator keep how far a group is (KIP-932).
-//! v1 `delivery_complete_count` (KIP-1226).
+//! WriteShareGroupState (85): the partition leader stores the state of a share group in a partition at the share
+//! coordinator (KIP-932).
+//!
+//! * v1: `delivery_complete_count` (KIP-1226)
+//!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
 //! UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, INVALID_REQUEST.
 

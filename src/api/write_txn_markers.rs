@@ -1,6 +1,9 @@
-//! WriteTxnMarkers (27): a transaction's coordinator, or an operator who ends a hanging one (KIP-664), has the end of
-//! transactions written to the logs of their partitions (KIP-98).
-//! v1 flexible; v2 the version of the transaction protocol (KIP-1228).
+//! WriteTxnMarkers (27): the transaction coordinator asks partition leaders to write the end of transactions into their
+//! logs (KIP-98). An operator can also send it to end a hanging transaction (KIP-664).
+//!
+//! * v1: flexible
+//! * v2: the version of the transaction protocol (KIP-1228)
+//!
 //! Errors: CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE,
 //! RECORD_LIST_TOO_LARGE, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, INVALID_REQUIRED_ACKS,
 //! CLUSTER_AUTHORIZATION_FAILED, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,

@@ -1,5 +1,5 @@
-//! The consumer's calls, and what the client adds to the consumer's state machine: the application's progress, and whether
-//! the application may poll for records itself.
+//! The consumer's calls. The client adds to the consumer's state machine how far the application has read, and whether
+//! a thread of the application may poll the sockets itself.
 
 use super::config::{ClientType, Config};
 use super::core::{Client, RunsOps, completion, deadline};
@@ -31,7 +31,7 @@ pub type Machine = consumer::Consumer<Completion>;
 /// Reads records.
 pub type Consumer = Client<Machine>;
 
-/// What decides whether the application may poll for records itself.
+/// The state that decides whether the application may poll the sockets itself.
 #[derive(Default)]
 pub struct Locked {
     /// The application's progress when it was last compared.

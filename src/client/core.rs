@@ -1,12 +1,13 @@
 //! The core of every client: the I/O thread, calls that wait, and closing.
 //!
 //! [`Producer`](super::Producer), [`Consumer`](super::Consumer), [`ShareConsumer`](super::ShareConsumer) and
-//! [`Admin`](super::Admin) are a [`Client`] with a state machine of their own. Their files add only the typed calls.
+//! [`Admin`](super::Admin) are a [`Client`] with a state machine of their own. The files of these clients add only the
+//! typed calls.
 //!
-//! The I/O thread starts at the first use: not at import, and not before a fork. While it sleeps, a caller may do a turn of
-//! its work, so that a single request leaves one thread switch earlier. A caller that [polls
-//! inline](super::inline_polling) and an [event loop](super::event_loop) that polls the sockets also get the answer one
-//! thread switch earlier.
+//! The I/O thread starts at the first use: not at import, and not before a fork. While it sleeps, a caller may run one
+//! turn of its loop, which saves a thread switch when it sends a single request. A caller that [polls
+//! inline](super::inline_polling), or an [event loop](super::event_loop) that polls the sockets, saves another thread
+//! switch when the response arrives.
 
 use super::config::Connecting;
 use super::driver::Driver;
@@ -69,7 +70,7 @@ struct Core<R: ClientRole> {
     telemetry: TelemetryConfig,
     /// The timeout of operations without one of their own.
     api_timeout: Duration,
-    /// What the network counted, once there is no driver any more.
+    /// The metrics of the network after the end of the driver.
     last_network: Mutex<NetworkSnapshot>,
 }
 

@@ -1,8 +1,9 @@
-//! Dispatches results to callbacks, and rejects callbacks that would wait for ever.
+//! Dispatches results to callbacks, and rejects waits in callbacks that would never end.
 //!
-//! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls in
-//! its place. Until the callback returns, this client dispatches nothing else in that thread. So a callback must not wait
-//! for its own client: [`may_wait`] rejects that wait. Other clients have I/O threads of their own.
+//! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls
+//! inline. Until the callback returns, that thread dispatches no other result of the client. A callback must therefore
+//! not wait for its own client, and [`may_wait`] rejects that wait. A callback may wait for other clients, because they
+//! have their own I/O threads.
 
 use super::{Error, ErrorKind};
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
-//! The sockets of a client: moves bytes between a [`Network`] and its streams, and requests and answers between the network
-//! and the client's state machine.
+//! The sockets of a client: moves bytes between a [`Network`] and its streams, and requests and responses between the
+//! network and the client's state machine.
 //!
-//! The driver knows no thread. The [core](super::core) locks it for the I/O thread, or for the caller that does a turn of
-//! its work.
+//! The driver does not depend on threads. The [core](super::core) locks the driver for the I/O thread, or for a caller
+//! that runs one turn of the I/O loop.
 
 use super::metrics::{NetworkSnapshot, families};
 use super::shared::{ClientRole, Shared};
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a client that closes waits for brokers to read requests without an answer.
+/// How long a closing client waits until brokers have read its requests without a response.
 const LINGER: Duration = Duration::from_secs(1);
 /// The longest sleep of the I/O thread while the client is active. Callers that do its work create deadlines that the
 /// thread does not know. They need not wake it for deadlines after the end of its sleep.
@@ -27,7 +27,7 @@ const ACTIVE_FOR: Duration = Duration::from_secs(5);
 /// The addresses of a host to connect to.
 type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 
-/// What sent a request.
+/// The sender of a request.
 enum Origin<T> {
     /// The state machine, which knows the request by a token.
     Role(T),
@@ -199,7 +199,7 @@ impl<R: ClientRole> Driver<R> {
         let mut changed = !prepared.is_empty() || cluster.is_some() || unreachable.is_some();
         let mut guard = shared.state();
         let state = &mut *guard;
-        // What has timed out stays so, even if its answer came at the same moment.
+        // A request that has timed out stays so, even if its response came at the same moment.
         state.handle_timeout(&shared.unlocked, now);
         if let Some(cluster) = &cluster {
             state.role.handle_cluster(now, cluster);
@@ -214,7 +214,7 @@ impl<R: ClientRole> Driver<R> {
             state.role.handle_response(now, answer);
         }
         if changed {
-            // What an answer started may be due at once.
+            // A request that a response started may be due at once.
             state.handle_timeout(&shared.unlocked, now);
         }
         let demand = state.role.next_demand();
@@ -458,7 +458,7 @@ impl<R: ClientRole> Driver<R> {
         if buffer.len() > before {
             self.network.handle_received(shared.now(), connection);
             if let Some(socket) = self.sockets.get_mut(&connection).filter(|s| !s.proved)
-                && self.network.is_proved(connection)
+                && self.network.was_ready(connection)
             {
                 socket.proved = true;
                 self.failed.remove(&socket.address);

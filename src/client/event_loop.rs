@@ -1,11 +1,11 @@
 //! External event loops: an asyncio loop polls the sockets of a client in place of the I/O thread.
 //!
-//! A loop that awaits one record after the other adds the client's poller to the descriptors that it watches. The I/O
-//! thread then stands by: it sleeps and leaves the sockets to the loop, which saves two thread switches per answer. The
-//! I/O thread also stands by for readers that [poll inline](super::inline_polling) again and again.
+//! If a program awaits one record after the other, its event loop watches the client's poller. The I/O thread then
+//! stands by: it sleeps and leaves the sockets to the event loop, which saves two thread switches per response. The I/O
+//! thread also stands by while readers repeatedly [poll inline](super::inline_polling).
 //!
-//! The I/O thread resumes as soon as there is more than a little to do. It also looks for work now and then, since the loop
-//! or the reader may be busy or gone. If nothing happens for a while, it sleeps over the sockets again.
+//! The I/O thread resumes as soon as there is more than a little work. It also checks for work at intervals, because
+//! the event loop or the reader may be busy or gone. If no event arrives for a while, it polls the sockets again.
 
 use crate::net::Descriptor;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -1,5 +1,5 @@
-//! The ID that a broker gave the client (KIP-714), the callers that wait for it, and the metrics that the application
-//! registered (KIP-1076).
+//! The client instance ID (KIP-714) with the callers that wait for it, and the metrics that the application registered
+//! (KIP-1076).
 
 use super::{Error, Family, Pending, Promise};
 use crate::wire::Uuid;
@@ -12,7 +12,7 @@ struct Known {
     application: Vec<Family>,
 }
 
-/// What a client and its telemetry share.
+/// The state that a client and its telemetry share.
 #[derive(Default)]
 pub(super) struct Identity(Mutex<Known>);
 

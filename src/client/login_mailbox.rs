@@ -1,5 +1,6 @@
-//! The mailbox between a client's I/O thread and the code that helps it to log in. The helper puts OAUTHBEARER tokens there
-//! ahead of time, and answers the questions of GSSAPI logins. It may run in any thread.
+//! The mailbox between a client's I/O thread and the code outside of the client that provides tokens. That code puts
+//! OAUTHBEARER tokens into the mailbox before the client needs them, and makes the library calls of GSSAPI logins. This
+//! code may run in any thread.
 
 use super::Error;
 use crate::engine::ConnectionId;

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A snapshot of a client's network.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSnapshot {
-    /// What the connections counted.
+    /// The counts of the connections.
     pub metrics: NetworkMetrics,
     /// The age of the metadata.
     pub metadata_age: Duration,

@@ -1,8 +1,8 @@
 //! The client: state machines from `engine`, driven over sockets from `net` by one I/O thread per client.
 //!
-//! Callers and the I/O thread share a client through one lock, which is held for microseconds. Compression, checksums and
-//! decoding happen without it. A call returns a [`Pending`]. The caller waits for it by blocking or through a
-//! [`std::task::Waker`].
+//! Callers and the I/O thread share the state of a client through one lock, which they hold for microseconds.
+//! Compression, checksums and decoding run without the lock. A call returns a [`Pending`]. The caller waits for the
+//! `Pending` by blocking or through a [`std::task::Waker`].
 //!
 //! ```text
 //! producer, consumer, share_consumer, admin   the typed calls of each client
@@ -10,8 +10,8 @@
 //! driver          sockets and the network's state machine
 //! shared          the state machine's lock, and how threads wait and wake each other
 //! inline_polling, event_loop                  callers that poll in place of the I/O thread
-//! dispatch, completion                        results on their way to callers
-//! config                                      configuration keys, their values and what they come to
+//! dispatch, completion                        completes calls and calls callbacks
+//! config                                      configuration keys and their values
 //! legacy                                      the connection to brokers of Kafka 0.6 and 0.7
 //! ```
 
@@ -45,7 +45,7 @@ pub use crate::engine::ops::Route;
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::{BearerToken, gssapi, scram};
 pub use crate::engine::share::{AckResults, Acknowledgement};
-pub use crate::engine::{Cluster, Endpoints, Error, ErrorKind, Time, TopicPartition};
+pub use crate::engine::{Cluster, Endpoints, Error, ErrorKind, Time, TopicPartition, seconds};
 pub use admin::Admin;
 pub use completion::{Pending, Promise};
 pub use config::{

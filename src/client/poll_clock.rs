@@ -1,4 +1,5 @@
-//! Measures how an application polls. Only the thread that polls writes, so the lock is free almost always.
+//! Measures how often an application polls, and how long it works between polls. Only the polling thread writes, so
+//! there is almost no contention for the lock.
 
 use crate::engine::Time;
 use crate::engine::consumer::Polls;

@@ -1,5 +1,5 @@
-//! The producer's calls, and what the client adds to the producer's state machine: promises for record deliveries, failures
-//! of records without a promise, and the clock for timestamps.
+//! The producer's calls. The client adds to the producer's state machine the promises of deliveries, the failures of
+//! records without a promise, and the clock for timestamps.
 
 use super::config::{ClientType, Config};
 use super::core::{Client, completion};
@@ -57,7 +57,7 @@ pub type Machine = producer::Producer<Promise<RecordMetadata>>;
 /// Sends records.
 pub type Producer = Client<Machine>;
 
-/// What callers wait for besides records, and failures that the application has not taken yet.
+/// The calls that wait for results other than deliveries, and failures that the application has not received yet.
 #[derive(Default)]
 pub struct Locked {
     flushes: Vec<(u64, Promise<()>)>,
@@ -386,7 +386,7 @@ impl Client<Machine> {
         std::mem::take(&mut self.state().local.failures)
     }
 
-    /// Asks for the partitions of a topic. The number is for [`Producer::why`] while there is no answer.
+    /// Asks for the partitions of a topic. The number is for [`Producer::why`] while there is no response.
     pub fn partitions_for(&self, topic: &str) -> Result<(u64, Pending<Vec<i32>>), Error> {
         let (completion, pending) = completion(|output| match output {
             Output::Partitions(p) => Some(p),

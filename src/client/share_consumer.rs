@@ -39,8 +39,8 @@ impl ClientRole for Machine {
         state.role.poll_done()
     }
 
-    fn deliver((promise, outcomes): Self::Done, _shared: &Shared<Self>) {
-        promise.complete(Ok(outcomes));
+    fn deliver((promise, results): Self::Done, _shared: &Shared<Self>) {
+        promise.complete(Ok(results));
     }
 
     fn fail_all(state: &mut State<Self>, error: &Error) {
@@ -138,7 +138,7 @@ impl Client<Machine> {
     }
 
     /// Returns the results of acknowledgements that no commit waited for.
-    pub fn take_outcomes(&self) -> Result<AckResults, Error> {
+    pub fn take_results(&self) -> Result<AckResults, Error> {
         Ok(self.open()?.role.take_results())
     }
 

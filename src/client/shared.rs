@@ -1,7 +1,8 @@
 //! The lock around a client's state machine, and how threads wait for the state and wake each other.
 //!
-//! [`ClientRole`] is what a producer, consumer, share consumer or admin client adds to its state machine. [`Shared`] knows
-//! no socket: the [driver](super::driver) moves bytes, and the [core](super::core) owns the I/O thread.
+//! [`ClientRole`] is the part that a producer, consumer, share consumer or admin client adds to its state machine.
+//! [`Shared`] has no sockets and no thread: the [driver](super::driver) moves bytes, and the [core](super::core) owns
+//! the I/O thread.
 //!
 //! Locks are taken in the order driver, state. Results are dispatched while neither lock is held.
 
@@ -22,9 +23,9 @@ use std::time::{Duration, Instant};
 
 /// A state machine that a [`super::Client`] can run. Methods with a default body are hooks that some clients need.
 pub trait ClientRole: Role + Sized + 'static {
-    /// What the client keeps under the same lock as the state machine.
+    /// The state of the client under the same lock as the state machine.
     type Locked: Default + Send;
-    /// What the client's calls read without the lock: settings and atomic counters.
+    /// The values that the client's calls read without the lock: settings and atomic counters.
     type Unlocked: Send + Sync;
     /// The result of a call or of an operation, on its way to the caller that waits for it.
     type Done: Send;
@@ -74,11 +75,11 @@ pub trait ClientRole: Role + Sized + 'static {
     }
 }
 
-/// What the lock of a client guards.
+/// The state that the lock of a client guards.
 pub struct State<R: ClientRole> {
     /// The state machine.
     pub role: R,
-    /// What the client keeps beside it.
+    /// The state that the client adds to the state machine.
     pub local: R::Locked,
     /// Called once [`ClientRole::ends_wait`] holds.
     pub wakers: Vec<Waker>,
@@ -99,7 +100,7 @@ impl<R: ClientRole> State<R> {
     }
 }
 
-/// What the callers of a client and its I/O thread share.
+/// The state that the callers of a client and its I/O thread share.
 pub struct Shared<R: ClientRole> {
     state: Mutex<State<R>>,
     pub unlocked: R::Unlocked,
@@ -120,7 +121,7 @@ pub struct Shared<R: ClientRole> {
     pub(super) external: ExternalPollers,
     pub login_mailbox: Option<LoginMailbox>,
     pub(super) identity: Identity,
-    /// What log lines say about this client.
+    /// The identity of this client in log lines.
     pub log: Arc<LogIdentity>,
 }
 

@@ -1,8 +1,8 @@
 //! gzip, through flate2 on zlib-rs.
 //!
-//! Several members may follow each other. After the first member, bytes that are not a member are ignored, and so are
-//! reserved flags: Kafka's Java client does the same. Each member is decompressed in one call, directly into the
-//! output. Only damaged data is read again in pieces, to recover what precedes the damage.
+//! The input may have more than one gzip member. As in Kafka's Java client, the decoder ignores reserved flags, and
+//! bytes after the first member that are not a member. The decoder decompresses each member in one call, directly into
+//! the output. Only damaged data is read again in pieces, to recover the bytes before the damage.
 
 use super::read_bounded;
 use flate2::Compression;

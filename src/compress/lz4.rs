@@ -1,13 +1,13 @@
 //! LZ4, with blocks through lz4_flex. This file reads the frame around the blocks.
 //!
-//! Kafka's Java client reads less than the frame format specifies, and this file follows it: one frame, independent
-//! blocks, version 1, no dictionary. It does not verify the content checksum and ignores bytes after the frame. When
-//! lz4_flex refuses a block, or a block ends unusually, the rules of the reference library decide, because the Java
-//! client uses that library.
+//! As Kafka's Java client, the decoder reads only a part of the frame format: one frame, independent blocks, version 1,
+//! no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame. If lz4_flex
+//! rejects a block, or a block ends unusually, the rules of the reference library decide, because the Java client uses
+//! that library.
 //!
-//! lz4_flex writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except the header's.
-//! In messages of magic 0, the Java client included the frame's magic number in that checksum (KIP-57). klamm writes
-//! the same wrong checksum there.
+//! The encoder writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except that of the
+//! header. In messages of magic 0, the Java client includes the frame's magic number in the header checksum, which is
+//! wrong (KIP-57). klamm writes the same wrong checksum in messages of magic 0.
 
 use super::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};

@@ -1,7 +1,7 @@
 //! The four compression codecs of Kafka's record batches, one file each, with bounded output.
 //!
-//! Compressed data is never trusted about its size: the output grows as data arrives and stops at a limit. A codec that
-//! was compiled out returns an error that names its feature.
+//! A decoder does not trust the size in compressed data: its output grows as it decompresses, and stops at a limit. A
+//! codec that was compiled out returns an error that names its Cargo feature.
 //!
 //! | codec | levels (KIP-390) | default | output bytes per input byte, at most |
 //! |---|---|---|---|

@@ -1,9 +1,9 @@
 //! Zstandard, through the reference library.
 //!
-//! Several frames may follow each other, and skippable frames are skipped. Empty input decompresses to no records. Each
-//! frame is decompressed in one call, directly into the output: the streaming API would first allocate the window that
-//! a frame asks for, up to 128 MiB for a frame of a few bytes. Only damaged data is read as a stream, to recover what
-//! precedes the damage.
+//! The input may have more than one frame, and the decoder skips skippable frames. Empty input decompresses to no
+//! records. The decoder decompresses each frame in one call, directly into the output. The streaming API would first
+//! allocate the window size of the frame, which can be 128 MiB for a frame of a few bytes. Only damaged data is read as
+//! a stream, to recover the bytes before the damage.
 
 use super::read_bounded;
 use std::io::Read;

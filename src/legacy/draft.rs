@@ -11,12 +11,12 @@
 //! ```
 //!
 //! A string has an int16 length. `[...]` is an int16 count followed by the items. No released broker implemented the
-//! proposal. Where its text is ambiguous, klamm reads it as follows:
+//! proposal. The table shows how klamm interprets the ambiguous parts of its text:
 //!
 //! | the proposal | klamm |
 //! |---|---|
 //! | the fetch request has the correlation ID before the version, the table of common fields after it | as in the table, which is "common to all requests", and as in the produce request |
-//! | numbers of the request types are not given | as in 0.7: 0 produce, 1 fetch; there are no multi-requests |
+//! | the request types have no numbers | as in 0.7: 0 produce, 1 fetch; there are no multi-requests |
 //! | a message set has no length | an int32, as in the produce request of 0.7 |
 //! | offsets are int32 in the fetch request, int64 in the produce response | as written: data beyond 2 GiB cannot be fetched |
 //! | a fetch request has no maximum size | the broker decides |

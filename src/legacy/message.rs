@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The checksum covers only the payload. The lowest two bits of the attributes are the compression: 0 none, 1 gzip, 2
-//! snappy (xerial framing or one bare block, since 0.7.1). 3 is refused, and brokers ignore the other bits. The payload
-//! of a compressed message, the wrapper, is a message set, which may contain wrappers.
+//! snappy (xerial framing or one block without framing, since 0.7.1). Codec 3 is invalid, and brokers ignore the other
+//! bits. The payload of a compressed message, the wrapper, is a message set, which may contain wrappers.
 //!
 //! The offset of a message is its byte position in the partition, so the next message is `4 + length` bytes later.
 //! Messages inside a wrapper have the wrapper's offset and an index.

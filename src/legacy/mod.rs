@@ -1,17 +1,17 @@
 //! The wire format of Kafka 0.6 and 0.7: requests and responses without versions, correlation IDs and keys, and message
 //! sets whose offsets are byte positions.
 //!
-//! `request` and `response` are the frames, `message` reads a message set without copying, `builder` writes one.
-//! [`draft`] is the proposal between 0.7 and 0.8. The format follows running brokers (0.6.1, 0.7.0 to 0.7.2);
-//! `tests/vectors/legacy.jsonl.gz` has captures. `docs/legacy.md` describes the format, and where old documents differ
-//! from it. Connections and groups are in `client` and `engine`.
+//! `request` and `response` have the frames, `message` reads a message set without copying, and `builder` writes a
+//! message set. [`draft`] is the proposal between 0.7 and 0.8. The format follows running brokers (0.6.1, 0.7.0 to
+//! 0.7.2); `tests/vectors/legacy.jsonl.gz` has captures of their traffic. `docs/legacy.md` describes the format, and
+//! the mistakes of old documents about it. Connections and groups are in `client` and `engine`.
 //!
-//! Decoded values share the bytes of their frame. The highest memory ratio is that of a MultiFetch response: a part
-//! without messages has 6 bytes on the wire and 40 in memory, three times that while the vector grows. Reading
-//! uncompressed messages allocates nothing; [`Messages`] documents the memory of compressed ones.
+//! Decoded values share the bytes of their frame. A MultiFetch response has the highest ratio of memory to bytes on the
+//! wire: a part without messages needs 6 bytes on the wire and 40 in memory, and three times as much while the vector
+//! grows. Reading uncompressed messages allocates nothing. [`Messages`] documents the memory for compressed messages.
 //!
-//! The offset of an error counts from the first byte of the input. Inside compressed messages, it counts from the first
-//! byte of the innermost wrapper that the error's path names.
+//! The byte offset in an error counts from the start of the input. Inside a compressed message, it counts from the
+//! start of that message's wrapper, which the error's path names.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,8 +1,8 @@
 //! The flight recorder: the last frames and events of a client, in a ring of bounded size.
 //!
-//! A dump has the API, version and size of each frame, and a checksum of its beginning. The engine may add the bytes of a
-//! frame and a function that writes what may be dumped of them. It thereby decides what is no secret and no record. A dump
-//! is JSON Lines: a line about the client, then a line for each entry.
+//! A dump has the API, version and size of each frame, and a checksum of its first bytes. The engine may add the bytes
+//! of a frame and a function that selects which parts a dump may contain. That function leaves out secrets and records.
+//! A dump is JSON Lines: a line about the client, then a line for each entry.
 
 #![allow(clippy::disallowed_methods, reason = "entries have the time, and callers and the I/O thread share the ring")]
 
@@ -18,7 +18,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// The number of bytes of a frame that its checksum covers. The checksum of whole frames would cost more than the ring.
 const SUMMED: usize = 1024;
 
-/// What happened to a frame.
+/// The event of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// A request was sent.

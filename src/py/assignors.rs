@@ -1,6 +1,6 @@
 //! Partition assignors, for `klamm.assignors` and for consumers with an assignor written in Python.
 //!
-//! The assignors themselves are in the engine. Groups need none of this file, except for assignors of the program.
+//! klamm's own assignors are in the engine. A group uses this file only if its assignor is written in Python.
 
 use super::arguments;
 use super::bytes_like::optional_bytes;

@@ -280,13 +280,13 @@ impl DevBrokerCore {
         topics: BTreeMap<String, usize>,
         records: BTreeMap<(String, i32), Vec<Vec<u8>>>,
         versions: BTreeMap<String, i16>,
-        outcomes: Vec<(String, Option<Outcome>)>,
+        results: Vec<(String, Option<RecordedResult>)>,
     ) -> PyResult<()> {
         // APIs that only a newer klamm knows were not served to this one.
         let key = |name: &str| api::by_name(name).map(|entry| entry.info.key);
         let mut repeated = Vec::new();
-        for (name, outcome) in outcomes {
-            let action = outcome.map(|(action, seconds, error)| parse(py, &action, seconds, error.as_deref()));
+        for (name, result) in results {
+            let action = result.map(|(action, seconds, error)| parse(py, &action, seconds, error.as_deref()));
             repeated.extend(key(&name).zip(Some(action.transpose()?)));
         }
         let bytes = |data: Vec<Vec<u8>>| data.into_iter().map(Into::into).collect();
@@ -294,7 +294,7 @@ impl DevBrokerCore {
             topics,
             records: records.into_iter().map(|(place, data)| (place, bytes(data))).collect(),
             versions: versions.iter().filter_map(|(name, version)| Some((key(name)?, *version))).collect(),
-            outcomes: repeated,
+            results: repeated,
         };
         self.command(py, |control| control.repeat(recording))
     }
@@ -305,8 +305,8 @@ impl DevBrokerCore {
     }
 }
 
-/// What happened to a request: a fault, its seconds and its error.
-type Outcome = (String, Option<f64>, Option<String>);
+/// The recorded result of a request: a fault, its seconds and its error.
+type RecordedResult = (String, Option<f64>, Option<String>);
 /// Labels or attributes.
 type Labels = BTreeMap<String, String>;
 /// A metric's name, type, attributes and value.

@@ -1,7 +1,8 @@
-//! Offsets on their way between Python and the group, and the commits that run in the background.
+//! Converts offsets between Python and the group, and tracks the commits that run in the background.
 //!
-//! Background commits complete in the order in which the program requested them, so the first one in the queue is always the
-//! next to complete. Their `on_commit` callbacks run in the thread that uses the consumer, never in the client's thread.
+//! Background commits complete in the order in which the program requested them, so the first commit in the queue is
+//! always the next to complete. Their `on_commit` callbacks run in the thread that uses the consumer, never in the I/O
+//! thread.
 
 use super::construct::construct;
 use super::deadline::{Cutoff, Deadline, wait_for};

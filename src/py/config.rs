@@ -1,7 +1,8 @@
-//! Reads the configuration of a client: a bootstrap string, a list of them or a dict of dotted keys, and keywords.
+//! Reads the configuration of a client: a string or a list of bootstrap addresses, or a dict of dotted keys; and
+//! keyword arguments.
 //!
-//! The client's schema checks the values. This file converts them from Python. It also reports unknown keywords itself, so
-//! that the error and its suggestion are in snake_case.
+//! `client/config` checks the values, and this file converts them from Python. This file also reports unknown keywords,
+//! so that the error and its suggestion are in snake_case.
 
 use super::construct::{construct, list};
 use super::error::exception;

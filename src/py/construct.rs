@@ -1,6 +1,6 @@
 //! Creates the result objects of the package: dataclasses and named tuples of `klamm`, with their fields by name.
 //!
-//! So the core returns the same objects as the public methods, and Python does not have to unpack tuples.
+//! The core can therefore return the objects of the public methods, and the Python code does not have to unpack tuples.
 
 use crate::client::TopicPartition;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Timeouts of Python calls, and waiting with the interpreter released.
+//! Timeouts of Python calls, and waits that release the GIL.
 //!
 //! A wait wakes up every [`SLICE`] to check for signals, so that Ctrl+C interrupts it.
 

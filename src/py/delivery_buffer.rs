@@ -1,9 +1,9 @@
 //! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as processed.
 //!
-//! The client has a prefetch buffer of its own. This second buffer exists because a program consumes record by record: each
-//! record is delivered from here under an uncontended lock. The client's lock is shared with the I/O thread, which holds it
-//! while it handles responses. So positions, pauses and lag are corrected here by the records that the program has not
-//! consumed. Fetching and committing are left to the client.
+//! The client has a prefetch buffer too. This second buffer exists because a program consumes record by record, and
+//! taking each record from the client would contend with the I/O thread for the client's lock. The lock of this buffer
+//! has almost no contention. Records in this buffer count as delivered in the client, so this file corrects positions,
+//! pauses and lag by these records. The client fetches and commits.
 
 use super::record::{Record, RecordRange};
 use crate::client::{self, Slice};

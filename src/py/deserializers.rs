@@ -1,6 +1,6 @@
-//! Deserializers: records whose key and value are what a program's functions make of the bytes.
+//! Records whose keys and values pass through the program's deserializers.
 //!
-//! They are a subclass of [`Record`], so that records without deserializers cost nothing extra.
+//! These records are a subclass of [`Record`], so that records without deserializers have no extra cost.
 
 use super::error::deserialization;
 use super::record::Record;

@@ -1,12 +1,12 @@
-//! [`LoopWaker`]: wakes an asyncio event loop from the I/O thread. That thread never holds the interpreter.
+//! [`LoopWaker`]: wakes an asyncio event loop from the I/O thread. The I/O thread never holds the GIL.
 //!
-//! Each loop has one waker: a socket pair that the loop watches like any connection, and a queue of numbers of waits. The
-//! I/O thread pushes the number of a wait and writes one byte if the queue was empty. The loop's callback takes the whole
-//! queue and completes those waits. So Python objects stay on the loop's side. `loop_signal.rs` has the other way, for loops
-//! that cannot watch sockets, as the default loop of Windows (proactor).
+//! Each loop has one waker: a socket pair that the loop watches like any connection, and a queue with the numbers of
+//! completed waits. The I/O thread pushes the number of a wait and writes one byte if the queue was empty. The loop's
+//! callback takes the whole queue and completes those waits. Only the loop's thread therefore uses Python objects.
+//! `loop_signal.rs` wakes loops that cannot watch sockets, such as the default loop of Windows (proactor).
 //!
-//! A loop that awaits single records of a producer or a consumer also watches the sockets of that client, and then does the
-//! client's I/O itself: that needs no wake-up by the I/O thread.
+//! If a program awaits single records of a producer or a consumer, the loop also watches the sockets of that client and
+//! does the client's I/O. In that case no wake-up by the I/O thread is needed.
 
 use super::loop_future::{LoopFuture, Waits};
 use super::loop_signal::LoopSignal;
@@ -199,7 +199,8 @@ impl LoopWaker {
     }
 }
 
-/// What a loop calls that does not watch sockets. It does not own the queue, whose [`LoopSignal`] owns it.
+/// The callback of a loop that does not watch sockets. The callback does not own the queue, because the queue's
+/// [`LoopSignal`] owns the callback.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct LoopDrain {
     queue: Weak<Queue>,

@@ -1,7 +1,7 @@
 //! [`LoginMailbox`]: passes tokens from Python to logins.
 //!
-//! `klamm.oauth` fetches tokens in a thread of its own and puts them here. `klamm.kerberos` answers the GSSAPI steps of
-//! logins here. The logins themselves are in the client.
+//! `klamm.oauth` fetches tokens in a separate thread and puts them into the mailbox. `klamm.kerberos` makes the library
+//! calls of GSSAPI logins and puts the results into the mailbox. The client sends them to the broker.
 
 use super::config::Login;
 use super::deadline::bounded;
@@ -64,7 +64,7 @@ impl LoginMailbox {
     }
 }
 
-/// What a login asks of `klamm.kerberos`.
+/// A call to the Kerberos library that a login requests from `klamm.kerberos`.
 #[pyclass(frozen, get_all, module = "klamm._klamm")]
 pub(super) struct LoginQuestion {
     connection: usize,

@@ -1,7 +1,8 @@
-//! The way of log lines to Python: a bounded queue that `klamm.logs` drains in a thread of its own.
+//! The queue for log lines: clients write to it, and `klamm.logs` reads it in a separate thread and calls Python's
+//! loggers.
 //!
-//! A client puts its lines into the queue without the interpreter. A full queue drops lines and counts them. Each client
-//! has a [`LogTarget`], which holds the loggers and the levels that they want.
+//! A client puts its lines into the queue without the GIL. A full queue drops lines and counts the dropped lines. Each
+//! client has a [`LogTarget`], which holds its loggers and their levels.
 
 use super::commits::offset_and_metadata;
 use super::deadline::bounded;
@@ -40,7 +41,7 @@ struct Queue {
     is_closed: bool,
 }
 
-/// What the clients of a process and its drain share.
+/// The queue that the clients of a process and the thread that drains it share.
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,

@@ -1,8 +1,9 @@
-//! [`LoopSignal`]: makes an asyncio event loop call a function, from a thread that must not wait for the interpreter.
+//! [`LoopSignal`]: makes an asyncio event loop call a function, from a thread that must not wait for the GIL.
 //!
-//! The sender may hold locks of a client. A thread that holds the interpreter may wait for those locks, so a sender that
-//! waited for the interpreter would stop both for ever. Unix loops watch a socket pair, which costs one write. Loops that
-//! cannot watch sockets, and all loops on Windows, are called by `call_soon_threadsafe` from a thread of their own.
+//! The calling thread may hold locks of a client. If the calling thread waited for the GIL, it could deadlock with a
+//! thread that holds the GIL and waits for one of those locks. Loops on Unix watch a socket pair, and the calling
+//! thread only writes a byte. For loops that cannot watch sockets, and for all loops on Windows, a separate thread
+//! calls `call_soon_threadsafe`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};

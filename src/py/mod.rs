@@ -1,9 +1,9 @@
-//! The extension module `klamm._klamm`. It converts values, releases the interpreter, and raises exceptions.
+//! The extension module `klamm._klamm`. It converts values, releases the GIL, and raises exceptions.
 //!
-//! There is one file for each exposed class. The package `klamm` derives its public classes from the core classes here, and
-//! names with an underscore are for the package only. The client does everything that concerns Kafka.
+//! There is one file for each exposed class. The package `klamm` derives its public classes from the core classes in
+//! this module. Names with an underscore are for the package only. Everything that concerns Kafka is in `client`.
 //!
-//! Rules: the I/O thread never holds the interpreter. Every wait checks for signals. Only `error.rs` converts errors to
+//! Rules: the I/O thread never holds the GIL. Every wait checks for signals. Only `error.rs` converts errors to
 //! exceptions, and only `arrow.rs` has unsafe code.
 
 #![allow(clippy::disallowed_methods, reason = "Python waits, and shares objects between threads")]

@@ -1,7 +1,8 @@
-//! [`Pending`]: the result of an operation that may still be running. `.result(timeout)` and `await` both wait for it.
+//! [`Pending`]: the result of an operation that may still be running. `.result(timeout)` and `await` both wait for the
+//! result.
 //!
-//! A `Pending` combines a completion of the client with the conversion of its value to Python. The wait itself is in
-//! `deadline.rs` for threads and in `event_loop.rs` for asyncio.
+//! A `Pending` has a completion of the client, and the function that converts its value to Python. `deadline.rs` waits
+//! in a thread, and `event_loop.rs` in asyncio.
 
 use super::arguments;
 use super::deadline::{Deadline, wait_for};

@@ -1,9 +1,9 @@
 //! [`ProducerCore`]: the base class of `Producer` and `AsyncProducer`.
 //!
-//! Programs call `send` and `send_nowait` a million times per second, so `Producer` inherits both without a Python frame in
-//! between. `klamm.producer` builds the other methods from the rest. A call that finds the buffer full releases the
-//! interpreter and waits for room, at most `max.block.ms`. Keys and values are copied once: from the caller's objects into
-//! the open batch of a partition.
+//! Programs call `send` and `send_nowait` a million times per second, so `Producer` inherits both without a Python
+//! frame. The other methods of `Producer` are in `klamm.producer`. If the buffer is full, a call releases the GIL and
+//! waits for room, at most `max.block.ms`. Keys and values are copied once: from the caller's objects into the open
+//! batch of a partition.
 
 use super::arrow::{ArrowRows, RowCursor};
 use super::bytes_like::{BytesLike, Header, Headers, Items};
@@ -20,7 +20,7 @@ use super::{arguments, config, metrics};
 use crate::api::ErrorCode;
 use crate::arrow::{Invalid, Row};
 use crate::client::{
-    self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex,
+    self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex, seconds,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -97,7 +97,7 @@ impl ProducerCore {
 
     #[cold]
     fn no_room(&self) -> PyErr {
-        let message = format!("no room in the buffer within {} s", self.client.max_block().as_secs_f64());
+        let message = format!("no room in the buffer within {} s", seconds(self.client.max_block()));
         let (message, hint) = match (self.client.last_network_error(), self.client.last_refusal()) {
             (Some(e), _) => {
                 (format!("{message}; last network error: {}", e.placed()), "check that the brokers are reachable")
@@ -583,10 +583,10 @@ impl ProducerCore {
             return Ok(());
         }
         let failures = self.client.take_failures();
-        let told: Vec<PyErr> = failures.iter().map(|f| raise(py, &f.error)).collect();
+        let errors: Vec<PyErr> = failures.iter().map(|f| raise(py, &f.error)).collect();
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).extend(failures);
         if let Some(on_error) = &self.on_error {
-            for error in told {
+            for error in errors {
                 on_error.call1(py, (error.into_value(py),))?;
             }
         }

@@ -1,4 +1,5 @@
-//! Rebalances and the close of a consumer: calls its listener, and commits before it gives up partitions or leaves its group.
+//! Handles rebalances and the closing of a consumer: calls the rebalance listener, and commits offsets before the
+//! consumer loses partitions or leaves its group.
 
 use super::consumer::ConsumerCore;
 use super::deadline::{Deadline, LEAST_CLOSE, wait_for};
@@ -54,12 +55,12 @@ impl ConsumerCore {
             let Some((name, partitions)) = self.next_change()? else {
                 break;
             };
-            let told = match self.listener(py) {
+            let notified = match self.listener(py) {
                 Some(listener) => call_listener(py, &listener, name, &partitions),
                 None => Ok(()),
             };
             self.client.handled()?;
-            told?;
+            notified?;
         }
         Ok(())
     }
@@ -71,21 +72,21 @@ impl ConsumerCore {
         if let Some(handled) = handled {
             self.buffer().finish(&self.client, handled);
         }
-        let told = if self.defers.load(Relaxed) { Ok(()) } else { self.revoke_all(py) };
+        let notified = if self.defers.load(Relaxed) { Ok(()) } else { self.revoke_all(py) };
         if self.client.check().is_err() {
-            return (false, told); // the listener closed the consumer, which did the rest
+            return (false, notified); // the listener closed the consumer, which did the rest
         }
         let commit = match self.client.commit_finished(handled.is_some()) {
             Ok(Some(commit)) => commit,
-            Ok(None) => return (false, told),
-            Err(e) => return (false, told.and(Err(e.into()))),
+            Ok(None) => return (false, notified),
+            Err(e) => return (false, notified.and(Err(e.into()))),
         };
         match wait_for(py, end, |slice| commit.wait(slice) || self.cutoff.is_over()) {
             Ok(_) => {
                 let committed = commit.result().map_err(PyErr::from);
-                (false, told.and(committed))
+                (false, notified.and(committed))
             }
-            Err(signal) => (true, told.and(Err(signal))),
+            Err(signal) => (true, notified.and(Err(signal))),
         }
     }
 
@@ -112,7 +113,7 @@ impl ConsumerCore {
         given_up.and(over.map(drop)).and(left.map(drop))
     }
 
-    /// Tells the listener that all partitions are revoked, and removes it. The listener may close the consumer.
+    /// Notifies the listener that all partitions are revoked, and removes it. The listener may close the consumer.
     pub(super) fn revoke_all(&self, py: Python<'_>) -> PyResult<()> {
         let Some(listener) = self.listener(py) else {
             return Ok(());

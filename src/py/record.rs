@@ -1,7 +1,8 @@
-//! [`Record`] and [`RecordMetadata`] as Python sees them.
+//! The Python classes [`Record`] and [`RecordMetadata`].
 //!
-//! A [`Record`] is an index into a fetched slice: its bytes become Python objects when Python reads them. It keeps the whole
-//! slice in memory, so a program that stores many records should store their values instead.
+//! A [`Record`] is an index into a fetched slice. Its key, value and headers become Python objects when the program
+//! reads them. It keeps the whole slice in memory, so a program that stores many records should store their values
+//! instead.
 
 use super::arguments;
 use super::bytes_like::{BytesLike, Headers, header_name};

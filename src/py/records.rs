@@ -1,4 +1,5 @@
-//! [`Records`]: the sequence of records that a poll returns. It creates each record when Python asks for it.
+//! [`Records`]: the sequence of records that a poll returns. The sequence creates each record when the program accesses
+//! it.
 
 use super::arguments;
 use super::arrow::{ArrowBatch, ArrowColumns};

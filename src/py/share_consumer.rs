@@ -1,8 +1,8 @@
 //! [`ShareConsumerCore`]: the base class of `ShareConsumer` and `AsyncShareConsumer`.
 //!
-//! It holds the records of a fetch until the program consumes them, one by one or as a batch. With implicit
-//! acknowledgement it accepts a record when the program asks for the next one, unless the program acknowledged the record
-//! itself. Fetching and sending acknowledgements is the client's part.
+//! The class holds the records of a fetch until the program consumes them, one by one or as a batch. With implicit
+//! acknowledgement it accepts a record when the program asks for the next one, unless the program acknowledged the
+//! record itself. The client fetches records and sends acknowledgements.
 
 use super::deadline::{Cutoff, Deadline, LEAST_CLOSE, wait_for};
 use super::error::{exception, no_pickle};
@@ -184,18 +184,18 @@ impl ShareConsumerCore {
         else {
             return Ok(());
         };
-        let outcomes = self.client.take_outcomes()?;
-        if outcomes.is_empty() {
+        let acknowledged = self.client.take_results()?;
+        if acknowledged.is_empty() {
             return Ok(());
         }
-        listener.call1(py, (results(py, outcomes)?,)).map(drop)
+        listener.call1(py, (results(py, acknowledged)?,)).map(drop)
     }
 }
 
 /// Returns a dict from TopicPartition to an exception or None.
-fn results(py: Python<'_>, outcomes: AckResults) -> PyResult<Py<PyAny>> {
+fn results(py: Python<'_>, acknowledged: AckResults) -> PyResult<Py<PyAny>> {
     let results = PyDict::new(py);
-    for (partition, error) in outcomes {
+    for (partition, error) in acknowledged {
         let error = error.map(|e| PyErr::from(e).into_value(py));
         results.set_item(&partition, error)?;
     }

@@ -1,6 +1,6 @@
-//! [`WaitSource`]: what an asyncio task can await, and the sources that are clients.
+//! [`WaitSource`]: an object that an asyncio task can await, such as a client.
 //!
-//! A pending result is the third source; `pending.rs` implements it.
+//! `pending.rs` implements it for a single result.
 
 use crate::client::{AnyClient, Consumer, Producer, ShareConsumer};
 use pyo3::gc::{PyTraverseError, PyVisit};

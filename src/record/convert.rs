@@ -1,5 +1,4 @@
-//! Converts records from one format to another, as Kafka's brokers do for clients that are older or newer than their
-//! log.
+//! Converts records from one format to another, as Kafka's brokers do if a client uses another format than the log.
 //!
 //! | | kept | lost |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Checksums of batches. Magic 2 uses CRC-32C (Castagnoli) over everything after the checksum. The base offset and the
-//! leader epoch precede it, so a broker can change them without a new checksum. Magic 0 and 1 use CRC-32.
+//! Checksums of batches. Magic 2 uses CRC-32C (Castagnoli) over all bytes after the checksum. The base offset and the
+//! leader epoch are before the checksum, so a broker can change them without a new checksum. Magic 0 and 1 use CRC-32.
 
 /// Computes the checksum of magic 2.
 pub fn crc32c(data: &[u8]) -> u32 {

@@ -1,5 +1,5 @@
-//! Explains why a record of magic 2 is malformed. The record is read again, slowly, so that valid records pay nothing
-//! for a precise error.
+//! Explains why a record of magic 2 is malformed. It reads the malformed record a second time, so that precise errors
+//! cost nothing for valid records.
 
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};

@@ -8,8 +8,8 @@
 //!             key_length i32, key | value_length i32, value
 //! ```
 //!
-//! `length` counts from byte 12. The checksum covers everything after it. An incomplete batch at the end of a fetch
-//! response is not an error: the broker cuts at the requested size.
+//! `length` counts from byte 12. The checksum covers all bytes after the checksum. An incomplete batch at the end of a
+//! fetch response is not an error, because the broker cuts the response at the requested size.
 
 use super::{LOG_OVERHEAD, crc32c};
 use crate::compress::Compression;

@@ -1,12 +1,12 @@
-//! Iterates over the records of one batch without copying. A record is a few positions in the batch; its key, value and
-//! headers are sliced on demand. A record of magic 2 is
+//! Iterates over the records of one batch without copying. A record holds only positions in the batch, and returns
+//! slices of the batch as key, value and headers. A record of magic 2 is
 //!
 //! ```text
 //! size varint | attributes i8 | timestamp_delta varlong | offset_delta varint
 //! key_length varint, key | value_length varint, value | header_count varint, (length, key, length, value)*
 //! ```
 //!
-//! Older formats have messages instead, which `message_set` reads.
+//! `message_set` reads the older formats.
 
 use super::fault;
 use super::header::{Header, TimestampType};

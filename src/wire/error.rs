@@ -1,7 +1,7 @@
-//! Errors of wire data: what is wrong, and where (field path and byte offset).
+//! Errors of decoding: what is wrong, and where (field path and byte offset).
 //!
-//! An error is one pointer and is built out of line, so that the success path pays nothing for it. Each level adds its
-//! field while the error propagates, the innermost field first.
+//! An error is a pointer to the heap, so that results stay small when decoding succeeds. While the error propagates,
+//! each level adds its field to the path, the innermost field first.
 
 use super::reflect::{field_of_tag, split_field};
 use std::fmt;

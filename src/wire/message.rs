@@ -1,4 +1,4 @@
-//! The grammar that declares messages: once, for all versions and both directions.
+//! The grammar that declares a message once, for all versions, and for both encoding and decoding.
 //!
 //! ```text
 //! message! {

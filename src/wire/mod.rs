@@ -1,9 +1,9 @@
-//! Bytes to values and back, without any meaning of Kafka: cursors, variable-length integers, limits, errors, and the
-//! `message!` grammar that declares every API once.
+//! Encodes and decodes the types of Kafka's protocol: cursors, variable-length integers, limits, errors, and the
+//! `message!` grammar that declares every API once. This module does not know any API.
 //!
-//! The cursor carries the version and whether it is flexible. Lengths from a peer are compared with the remaining bytes
-//! before anything is read, and memory is charged to a budget. Unknown tagged fields are dropped and counted: a client
-//! never forwards a message.
+//! The cursor knows the version of the message and whether that version is flexible. The cursor compares a length from
+//! a peer with the remaining bytes before it reads, and charges memory to a budget. Unknown tagged fields are dropped
+//! and counted, because a client never forwards a message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,8 +1,8 @@
 //! Messages by name: converts between a typed message and its [`Value`], and describes the fields of a message.
 //!
 //! `message!` generates one function for each struct, [`Struct::fields`], which shows each field as a [`Shape`]
-//! together with its declaration. Everything else is written once, as a visitor of these fields: there are hundreds of
-//! structs, and generated functions for each of them would be most of the codec. Names are those of Kafka's schemas
+//! together with its declaration. All other code here visits these fields and is written once. There are hundreds of
+//! structs, so functions generated for each of them would be most of the codec. Names are those of Kafka's schemas
 //! (`throttleTimeMs`).
 
 use super::{Error, LONGEST_STRING, Reason, Step, Uuid, Value, camel_case};

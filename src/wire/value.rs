@@ -1,5 +1,5 @@
-//! Messages as values by name, for tools, tests and `klamm.protocol`. Names are those of Kafka's schemas
-//! (`throttleTimeMs`). Fields that the version does not have are absent, and so are tagged fields with their default.
+//! Messages as values with named fields, for tools, tests and `klamm.protocol`. Names are those of Kafka's schemas
+//! (`throttleTimeMs`). A value omits fields that the version does not have, and tagged fields with their default.
 
 use super::Uuid;
 use bytes::Bytes;

@@ -1,11 +1,11 @@
-//! The embedded consumer protocol: what members of a classic group send each other through their coordinator, which
-//! does not interpret it. [`Subscription`] is the metadata in JoinGroup, [`Assignment`] the assignment in SyncGroup.
-//! The protocol type is `consumer`.
-//! v1 owned partitions, for cooperative rebalances (KIP-429); v2 the generation in which they were owned (KIP-792); v3
-//! racks (KIP-881). The assignment is the same in all versions.
+//! The embedded consumer protocol: data that members of a classic group send each other through their coordinator. The
+//! coordinator does not interpret the data. [`Subscription`] is the metadata in JoinGroup, and [`Assignment`] the
+//! assignment in SyncGroup. The protocol type is `consumer`. Version 1 of the subscription adds the owned partitions,
+//! for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned them (KIP-792), and
+//! version 3 its rack (KIP-881). The assignment is the same in all versions.
 //!
 //! On the wire the version comes first. Versions only add fields at the end, so a member reads a newer version as the
-//! newest one that it knows: any member can lead a group, including old ones.
+//! newest one that it knows. Any member can therefore lead a group, including an old one.
 
 use crate::api::{self, Message};
 use crate::wire::{Error, Reader, Wire};

@@ -1,5 +1,5 @@
 //! The principal of a request, as a broker forwards it to the controller in an Envelope (KIP-590). An int16 version
-//! precedes it.
+//! precedes the structure.
 
 message! {
     struct Principal {

@@ -1,4 +1,4 @@
-//! The log levels that `log_level` and `debug` ask for. Both keys are librdkafka's.
+//! The log levels of the keys `log_level` and `debug`. Both keys are librdkafka's.
 
 use super::values::invalid;
 use crate::client::Error;

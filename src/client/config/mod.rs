@@ -1,4 +1,4 @@
-//! The configuration of a client: from keys and values to the settings of the state machines and of the sockets.
+//! The configuration of a client: converts keys and values to settings of the state machines and of the sockets.
 
 mod addresses;
 pub(super) mod aliases;
@@ -262,7 +262,7 @@ impl Config {
         let asked = self.values.is_set("enable.idempotence") || transactions.is_some();
         let idempotent = self.values.bool("enable.idempotence") && (asked || acks == -1);
         if transactions.is_some() && !idempotent {
-            let hint = "leave enable.idempotence=true, or transactional.id out".to_owned();
+            let hint = "set enable.idempotence=true, or leave transactional.id out".to_owned();
             return Err(invalid("transactional.id needs enable.idempotence".to_owned(), hint));
         }
         if idempotent && acks != -1 {
@@ -271,7 +271,7 @@ impl Config {
         }
         let max_in_flight = self.values.size("max.in.flight.requests.per.connection");
         if idempotent && max_in_flight > 5 {
-            let hint = "set it to 5 or less, or enable.idempotence=false".to_owned();
+            let hint = "set max.in.flight.requests.per.connection to 5 or less, or enable.idempotence=false".to_owned();
             let message = format!(
                 "enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}"
             );
@@ -348,7 +348,7 @@ impl Config {
     fn offsets_retention(&self) -> Result<Option<Duration>, Error> {
         let key = "offsets.retention.ms";
         let refused = |with: &str| {
-            let hint = "leave it out, and set offsets.retention.minutes of the brokers".to_owned();
+            let hint = "leave offsets.retention.ms out, and set offsets.retention.minutes on the brokers".to_owned();
             Err(invalid(format!("{key} cannot be combined with {with}: a request has only one of them"), hint))
         };
         match u64::try_from(self.values.int(key)) {

@@ -1,5 +1,5 @@
-//! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Every error that shows without a broker is
-//! raised here, when the configuration is parsed.
+//! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Parsing reports every error that klamm
+//! can find without a broker.
 
 use super::keys::{KEYS, Key};
 use super::values::{HOST_CHECK, Value, Values, invalid};

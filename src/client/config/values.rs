@@ -1,4 +1,5 @@
-//! The values of a configuration, checked against the table of keys. Knows nothing about what the keys are for.
+//! The values of a configuration, checked against the table of keys. This file does not depend on the meaning of the
+//! keys.
 
 use super::aliases;
 use super::keys::{ClientType, KEYS, Key, Kind};

@@ -1,8 +1,8 @@
-//! A connection to a broker of Kafka 0.6 or 0.7: sends frames, and returns the answers in the order of their requests.
+//! A connection to a broker of Kafka 0.6 or 0.7: sends frames, and returns the responses in the order of the requests.
 //!
-//! These answers do not name their request, and most requests have no answer. So there is no I/O thread: the caller moves the
-//! bytes itself, in short slices of time. If it gives up in the middle of an exchange, it must close the connection. Only
-//! host names are resolved on another thread.
+//! Responses have no correlation ID, and most requests have no response. There is therefore no I/O thread: the caller
+//! reads and writes the socket itself, in short time slices. If the caller gives up before a response is complete, it
+//! must close the connection. Only host names are resolved on another thread.
 
 use crate::client::fork::Birth;
 use crate::client::{Error, ErrorKind};

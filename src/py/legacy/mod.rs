@@ -1,6 +1,6 @@
 //! Kafka 0.6 and 0.7 for Python: the codec, connections, and membership of ZooKeeper groups.
 //!
-//! `klamm.legacy` builds its clients of these parts. The rest of `src/py` does not use them.
+//! The clients of `klamm.legacy` use these files. The rest of `src/py` does not.
 
 mod codec;
 mod connection;
