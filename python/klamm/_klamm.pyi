@@ -537,7 +537,7 @@ class DevBrokerCore:
         topics: Mapping[str, int],
         records: Mapping[tuple[str, int], Sequence[bytes]],
         versions: Mapping[str, int],
-        outcomes: Sequence[tuple[str, tuple[str, float | None, str | None] | None]],
+        results: Sequence[tuple[str, tuple[str, float | None, str | None] | None]],
     ) -> None: ...
     def _clear_faults(self) -> None: ...
 

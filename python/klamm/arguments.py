@@ -1,8 +1,8 @@
 """Checks of arguments that consist of several objects, such as partitions and offsets.
 
-Each function returns its argument in the form that the core takes. It raises `ArgumentError` for a wrong type and
-`ConfigError` for a wrong value. The message names the argument, its value and the allowed values. The core checks plain
-numbers and strings itself, with the same messages (`src/py/arguments.rs`).
+Each function returns its argument in the form that the core takes. The functions raise `ArgumentError` for a wrong type
+and `ConfigError` for a wrong value. The message names the argument, its value and the allowed values. The core checks
+plain numbers and strings itself, with the same messages (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations

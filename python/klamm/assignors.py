@@ -1,4 +1,4 @@
-"""Assignors decide which member of a classic group reads which partition. The leader of the group runs them.
+"""Assignors decide which member of a classic group reads which partition. The leader of the group runs the assignor.
 
     klamm.assignors.assign(
         "range",
@@ -95,7 +95,7 @@ class Assignor:
     def assign(
         self, topics: Mapping[str, list[list[str]]], members: list[Member]
     ) -> Mapping[str, Iterable[TopicPartition]]:
-        """Return the partitions of each member. It runs in a thread of the client of the leader.
+        """Return the partitions of each member. A thread of the group leader's client calls the method.
 
         Args:
             topics: For each topic, a list with the racks of the replicas of each partition.

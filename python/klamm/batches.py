@@ -35,6 +35,8 @@ class ValueFormat(TypedDict, total=False):
         flatten: Make a column of each field of a struct.
         on_error: What happens with a record that cannot be decoded: "raise" a `DeserializationError`, "null", or "column",
             which adds the columns `value_error` and `value_raw`.
+        on_new_fields: What happens with fields of newer writers that the column does not have: "drop", or "raise", which treats
+            the record as one that cannot be decoded.
         subject_name_strategy: Strategy for the name of the subject, as for the deserializers.
         id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
     """
@@ -46,6 +48,7 @@ class ValueFormat(TypedDict, total=False):
     key_schema: Any
     flatten: bool
     on_error: Literal["raise", "null", "column"]
+    on_new_fields: Literal["drop", "raise"]
     subject_name_strategy: SubjectNameStrategy
     id_bytes: int
 
@@ -73,7 +76,7 @@ def check_options(method: str, typed: ValueFormat) -> None:
 
 
 def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = "klamm") -> Batches:
-    """Return what makes the batches that a program asks for."""
+    """Return the object that builds the requested batches."""
     check_options("arrow", typed)
     if not typed:
         return _Plain(ArrowColumns(columns, layout))

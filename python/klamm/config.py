@@ -188,7 +188,7 @@ class Foreign(NamedTuple):
 
     Attributes:
         names: Names of the keys.
-        clients: klamm's clients that refuse the keys.
+        clients: klamm's clients that reject the keys.
         hint: What to use instead.
     """
 
@@ -198,5 +198,5 @@ class Foreign(NamedTuple):
 
 
 def foreign() -> list[Foreign]:
-    """Return the keys of other clients that klamm refuses, with hints what to use instead."""
+    """Return the keys of other clients that klamm rejects, with hints what to use instead."""
     return _klamm.foreign_keys()

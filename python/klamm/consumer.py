@@ -1,7 +1,8 @@
 """`Consumer` and `AsyncConsumer`.
 
-The Rust core fetches and creates records. This module adds results and the ways to wait. `klamm.consumer_base` has the methods
-that do not wait, `klamm.record` assignments and offsets, `klamm.hooks` deserializers, and `klamm.rebalance` listeners.
+The Rust core fetches and creates records. This module adds the methods that wait for results, in a thread or with
+asyncio. `klamm.consumer_base` has the methods that do not wait, `klamm.record` assignments and offsets, `klamm.hooks`
+deserializers, and `klamm.rebalance` listeners.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Except
 
 @explained(CONSUMER)
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
-    """Read records from topics. Only one thread at a time can use a consumer.
+    """Read records from topics. One thread reads; other threads may call the other methods at the same time.
 
     With a `group_id`, the consumer commits the offsets of processed records in the background and when it closes,
     unless `enable_auto_commit` is off. A record counts as processed when the loop asks for the next one.
@@ -57,13 +58,13 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         group_id: Consumer group, whose members share the partitions of their topics. Without it, the consumer reads
             all partitions.
         topics: Topics to subscribe to, as by `subscribe`.
-        key_deserializer: Function that turns the bytes of a key into an object. It is not called for `None`.
-        value_deserializer: Function that turns the bytes of a value into an object. It is not called for `None`.
+        key_deserializer: Function that turns the bytes of a key into an object. Not called for `None`.
+        value_deserializer: Function that turns the bytes of a value into an object. Not called for `None`.
         interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_commit(offsets, error)`,
             or both; see `klamm.interceptors`.
-        on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
-            broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
-            own. It is called at once, and less and less often while the problem lasts.
+        on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that
+            no broker is reachable, that a topic is missing, or that the group cannot be joined. The client calls the
+            function in a separate thread: at once, and less and less often while the problem lasts.
         stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
@@ -90,8 +91,9 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Returns:
             The records. The result is empty if the timeout passed, or if all end offsets are reached.
 
-        Raises: KafkaError: The group failed, the user is not authorized, or the data of a partition is damaged. The
-            next call continues.
+        Raises:
+            KafkaError: The group failed, the user is not authorized, or the data of a partition is damaged. The next
+                call continues.
         """
         self._note_poll()
         return self._poll(timeout, max_records) or _NO_RECORDS
@@ -113,8 +115,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             timeout: Seconds to wait for a batch. `None` waits without limit.
             columns: Names of the columns, in order: topic, partition, offset, timestamp, timestamp_type, key, value,
                 headers. The default is all columns.
-            max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed it. The default and
-                the upper limit is 64 MiB.
+            max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed this size. The
+                default and the upper limit is 64 MiB.
             **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and others;
                 see `klamm.batches.ValueFormat`. Without a format they are bytes.
 
@@ -153,9 +155,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     ) -> None:
         """Commit offsets for the group, and wait for the result.
 
-        Args: offsets: For each partition, the offset of the next record to read. The default is the offset after the
-            last record that the consumer returned, for each partition. timeout: Seconds to wait. The default is
-            `default_api_timeout_ms`.
+        Args:
+            offsets: For each partition, the offset of the next record to read. The default is the offset after the last
+                record that the consumer returned, for each partition.
+            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
             BrokerError: The group coordinator rejected the commit, for example because of a rebalance.
@@ -228,13 +231,13 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition. The timeout is that of `offsets_for_times`."""
+        """Return the first offset of each partition. `timeout` is that of `offsets_for_times`."""
         return self._ends(BEGINNING, partitions, timeout)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition. The timeout is that of `offsets_for_times`."""
+        """Return the offset after the last record of each partition. `timeout` is that of `offsets_for_times`."""
         return self._ends(END, partitions, timeout)
 
     def _ends(self, end: int, partitions: Iterable[TopicPartition], timeout: float | None) -> dict[TopicPartition, int]:
@@ -267,12 +270,13 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Closing a closed consumer does nothing.
 
         All records of a `poll` count as processed, unless an exception that was raised after that poll is still being
-        handled. This is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and
-        `ExitStack`. If the loop was left early, its last record does not count as processed. A `with` statement always
-        knows whether the block raised.
+        handled. An exception is being handled in a `finally` or `except` block, and in the exit of `contextlib.closing`
+        and `ExitStack`. If the program left the loop early, the last record of the loop does not count as processed. A
+        `with` statement always knows whether the block raised.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. Leaving the group gets at least 0.1 seconds.
+            timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave
+                the group, even if `timeout` is shorter.
             commit: False commits no offsets. True also commits the last poll while an exception is being handled. The
                 default decides as described above.
 
@@ -291,7 +295,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 @explained(CONSUMER)
 @documented_by(Consumer)
 class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
-    """Read records on an asyncio event loop. It has the methods of `Consumer`, and the same arguments.
+    """Read records on an asyncio event loop. `AsyncConsumer` has the methods of `Consumer`, and the same arguments.
 
     Only one task at a time can use a consumer.
 

@@ -74,9 +74,10 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         The consumer drops all other partitions, as in `unsubscribe()`. An `AsyncConsumer` commits them in the
         background. If it is a member of a group, it must first `await unsubscribe()`.
 
-        Args: partitions: Partitions to read. Reading starts at `offset`. By default, it starts at the group's committed
-            offset, or else where `auto_offset_reset` says. Reading stops at `end_offset`. Iteration ends when all
-            partitions have reached their `end_offset`.
+        Args:
+            partitions: Partitions to read. Reading starts at `offset`. By default, it starts at the group's committed
+                offset, or else where `auto_offset_reset` says. Reading stops at `end_offset`. Iteration ends when all
+                partitions have reached their `end_offset`.
 
         Raises:
             ConfigError: An offset is negative, or an `AsyncConsumer` is a member of a group.

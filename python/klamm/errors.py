@@ -240,7 +240,7 @@ class FencedError(KafkaError):
 
 
 class TransactionAbortedError(KafkaError):
-    """A transaction was aborted. Consumers that read only committed records do not see its records.
+    """A transaction was aborted. Consumers that read only committed records do not see the records of the transaction.
 
     Attributes:
         code: Error code of the broker that caused the abort, or None. The `__cause__` is the full error.
@@ -264,7 +264,10 @@ class ForkedClientError(KafkaError):
 
 
 class OtherClusterError(KafkaError):
-    """Another cluster answers at an address of the client's cluster. The client neither writes to it nor reads from it."""
+    """Another cluster answers at an address of the client's cluster.
+
+    The client neither writes to the other cluster nor reads from it.
+    """
 
 
 class InternalError(KafkaError):

@@ -1,4 +1,4 @@
-"""Names of confluent-kafka, aiokafka and kafka-python, and what klamm calls them. `docs/coming-from.md` shows programs side by side.
+"""Names of confluent-kafka, aiokafka and kafka-python, and what klamm calls them. `docs/coming-from` shows programs side by side.
 
 The tables are read only when a program uses one of the names, and when the classes are defined.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 PRODUCER = {
     "abort_transaction": "leave `with producer.transaction()` by an exception, or call abort() of the transaction",
     "begin_transaction": "klamm calls this transaction(): with producer.transaction() as tx",
+    "bootstrap_connected": "not needed: the first call that needs a broker connects, and its error says why it cannot",
+    "cluster_id": "klamm has this in klamm.Admin: describe_cluster()",
     "commit_transaction": "the end of `with producer.transaction()` commits",
     "create_batch": "klamm batches by itself; for many records in one call, use send_many()",
     "list_topics": "use klamm.Admin: list_topics() and describe_topics()",
     "poll": "not needed: callbacks run without polling; to wait, call flush() or result() of a delivery",
     "produce": "klamm calls this send(), or send_nowait() without a result for each record",
+    "produce_batch": "klamm calls this send_many()",
     "purge": "use close(timeout=0), which drops the records that are not sent",
     "send_and_wait": "klamm calls this send(): await producer.send(...), or producer.send(...).result()",
     "send_batch": "klamm calls this send_many()",
@@ -23,7 +26,9 @@ PRODUCER = {
 }
 
 CONSUMER = {
+    "bootstrap": "not needed: the first call that needs a broker connects, and its error says why it cannot",
     "bootstrap_connected": "not needed: the first call that needs a broker connects, and its error says why it cannot",
+    "cluster_id": "klamm has this in klamm.Admin: describe_cluster()",
     "commit_async": "klamm calls this commit_nowait()",
     "committed_offsets": "klamm calls this committed()",
     "consume": "klamm calls this poll(timeout, max_records)",
@@ -34,11 +39,13 @@ CONSUMER = {
     "highwater": "klamm calls this end_offsets(), or lag() for the difference to the position",
     "incremental_assign": "klamm calls this assign(): partitions that stay assigned keep their position",
     "incremental_unassign": "klamm calls this assign(): pass the partitions that remain",
+    "last_stable_offset": "klamm has this in klamm.Admin: list_offsets() with isolation_level='read_committed'",
     "list_topics": "use klamm.Admin: list_topics() and describe_topics()",
     "memberid": "klamm has this in group_metadata()",
     "offsets_for_time": "klamm calls this offsets_for_times()",
     "partitions_for_topic": "klamm calls this partitions_for()",
     "seek_to_committed": "klamm calls this committed() and seek()",
+    "set_sasl_credentials": "pass the function sasl_oauth_token_provider; for another password, create a new client",
     "start": "not needed: a consumer is ready at once; `async with` closes it",
     "stop": "klamm calls this close()",
     "store_offsets": "not needed: klamm commits what the loop has finished; with enable_auto_commit=False call commit()",
@@ -49,15 +56,25 @@ CONSUMER = {
 
 ADMIN = {
     "alter_consumer_group_offsets": "klamm calls this alter_group_offsets()",
+    "cluster_id": "klamm has this in describe_cluster()",
     "create_topic": "klamm calls this create_topics([name])",
     "delete_consumer_groups": "klamm calls this delete_groups()",
     "delete_topic": "klamm calls this delete_topics([name])",
     "describe_consumer_groups": "klamm calls this describe_groups()",
+    "describe_topic_partitions": "klamm calls this describe_topics()",
+    "find_coordinator": "klamm calls this find_coordinators()",
+    "find_hanging_transactions": "the command `klamm transactions find-hanging` finds them",
+    "get_broker_version_data": "klamm calls this api_versions()",
     "list_consumer_group_offsets": "klamm calls this list_group_offsets()",
     "list_consumer_groups": "klamm calls this list_groups()",
+    "list_partition_offsets": "klamm calls this list_offsets()",
     "poll": "not needed: each call returns its result",
+    "reset_configs": "klamm calls this incremental_alter_configs(), with ConfigOperation.DELETE",
+    "reset_group_offsets": "klamm calls this alter_group_offsets(); the command `klamm groups reset-offsets` resolves positions",
+    "set_sasl_credentials": "pass the function sasl_oauth_token_provider; for another password, create a new client",
     "start": "not needed: an admin client is ready at once",
     "stop": "klamm calls this close()",
+    "wait_for_topics": "klamm calls this describe_topics(), which raises for a topic that does not exist",
 }
 
 TRANSACTION = {
@@ -80,9 +97,13 @@ MODULE = {
     "AIOKafkaConsumer": "AsyncConsumer",
     "AIOKafkaProducer": "AsyncProducer",
     "AdminClient": "Admin",
+    "AsyncConsumerRebalanceListener": "RebalanceListener",
+    "ConsumerGroupMetadata": "GroupMetadata",
     "ConsumerRebalanceListener": "RebalanceListener",
     "ConsumerRecord": "Record",
+    "ConsumerStoppedError": "ClosedError",
     "DeserializingConsumer": "Consumer, with key_deserializer and value_deserializer",
+    "DeserializingShareConsumer": "ShareConsumer, with key_deserializer and value_deserializer",
     "KafkaAdminClient": "Admin",
     "KafkaConsumer": "Consumer",
     "KafkaException": "KafkaError",
@@ -94,6 +115,7 @@ MODULE = {
     "SerializingProducer": "Producer, with key_serializer and value_serializer",
     "TopicCollection": "a list of names",
     "TopicMetadata": "TopicDescription",
+    "TopicPartitionInfo": "PartitionInfo",
 }
 
 
@@ -103,6 +125,8 @@ def module_hint(name: str) -> str:
 
     import klamm
 
+    if name in ("otel", "prometheus", "spark"):  # modules that need packages of their own
+        return f"; hint: import klamm.{name}"
     if name in MODULE:
         return f"; hint: klamm calls this {MODULE[name]}"
     near = get_close_matches(name, dir(klamm), 1, 0.75)

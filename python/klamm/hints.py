@@ -1,9 +1,9 @@
 """Errors for names of other clients and for wrong keywords. Each error names klamm's equivalent.
 
 Names of other clients are descriptors that raise AttributeError, so that other attributes cost nothing. `__getattr__`
-would slow down every call of a method. `dir()` and `help()` do not show them. Other calls explain wrong arguments after
-Python has rejected them. The calls for single records are not wrapped: the core explains their errors itself
-(`src/py/arguments.rs`).
+would slow down every call of a method. `dir()` and `help()` do not show names of other clients. Other calls explain
+wrong arguments after Python has rejected them. The calls for single records are not wrapped: the core explains their
+errors itself (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClientType(type):
 
 
 class ForeignName:
-    """A method that another client has. Using it raises AttributeError with what to use instead."""
+    """A method of another client. Using it raises AttributeError, whose message names klamm's equivalent."""
 
     def __init__(self, hint: str) -> None:
         self.hint = hint
@@ -63,13 +63,13 @@ class ForeignName:
 
 
 def visible(cls: type, names: Iterable[str]) -> list[str]:
-    """Return the names, without those of other clients."""
+    """Return names without the names of other clients."""
     hidden = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, ForeignName)}
     return [name for name in names if name not in hidden]
 
 
 def public_name(cls: type) -> str:
-    """Return the public name of a class. Classes with hooks and base classes begin with an underscore."""
+    """Return the public name of a class: without the underscore of a base class or of a subclass with hooks."""
     return cls.__name__.lstrip("_")
 
 
@@ -78,7 +78,7 @@ def explained(foreign: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callabl
 
     Args:
         foreign: Names of other clients, and what to use instead.
-        hot: Methods that are called for each record. They are not wrapped.
+        hot: Methods that programs call for each record. The decorator does not wrap them, so that they stay fast.
     """
 
     def decorate(cls: C) -> C:
@@ -138,7 +138,7 @@ def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
 def with_explained_options(function: F) -> F:
     """Return a function whose errors name the nearest right argument.
 
-    Its other keywords, if any, are Kafka's configuration keys.
+    Other keywords of the function, if any, are Kafka's configuration keys.
     """
 
     @wraps(function)

@@ -1,8 +1,9 @@
 """Hooks: serializers, partitioner functions, interceptors and delivery callbacks of a producer, and deserializers of a consumer.
 
 A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the
-methods below. It needs one more Python call for each record. `send_arrow` has no Python objects, so it bypasses the
-hooks. Consumers work the same way: without deserializers there is no extra cost, and Arrow columns always hold bytes.
+methods below. Such a producer needs one more Python call for each record. `send_arrow` has no Python objects, so it
+bypasses the hooks. Consumers work the same way: without deserializers there is no extra cost, and Arrow columns always
+hold bytes.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class SendInterceptor(Protocol):
     """An interceptor that sees every record before it is serialized."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Return the record to send. An exception is raised by `send`."""
+        """Return the record to send. If this raises an exception, `send` raises the same exception."""
 
 
 class DeliveryInterceptor(Protocol):
@@ -88,7 +89,8 @@ class DeliveryInterceptor(Protocol):
     def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
         """Handle a completed delivery. `delivery.result()` does not wait here.
 
-        It runs in klamm's I/O thread, or in a thread that waits for a delivery. It must be short and must not wait.
+        klamm's I/O thread, or a thread that waits for a delivery, calls the interceptor. The interceptor must be short
+        and must not wait.
         """
 
 
@@ -133,7 +135,7 @@ class Hooks(NamedTuple):
         return hooks if any(hooks) else None
 
     def prepared(self, record: NewRecord) -> NewRecord:
-        """Return a record after the interceptors and serializers. They are not called for `None`."""
+        """Return a record after the interceptors and serializers. Serializers are not called for `None`."""
         return self.serialized(self.intercepted(record))
 
     def intercepted(self, record: NewRecord) -> NewRecord:
@@ -504,7 +506,7 @@ def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deser
 
 @cache
 def hooked(cls: Any) -> Any:
-    """Return the subclass of a client class that has hooks. It has the same name."""
+    """Return the subclass of a client class that has hooks. The subclass has the same name."""
     is_async = hasattr(cls, "__aenter__")
     if hasattr(cls, "send"):
         methods: type = _HookedAsyncProducer if is_async else _HookedProducer

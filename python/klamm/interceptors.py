@@ -4,7 +4,7 @@ A consumer without interceptors uses its methods directly. A consumer with inter
 methods below. Arrow columns have no Python objects, so `arrow()` bypasses the interceptors of records.
 
 As in the Java client, an exception in an interceptor is logged, and the records are delivered unchanged. Otherwise the
-program would lose them.
+program would lose the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from klamm._klamm import Record, Records
     from klamm.record import OffsetAndMetadata
-    from klamm.share import Outcomes
+    from klamm.share import AckResults
 
 __all__ = [
     "AcknowledgeInterceptor",
@@ -63,7 +63,7 @@ class CommitInterceptor(Protocol):
 class AcknowledgeInterceptor(Protocol):
     """An interceptor that sees the results of acknowledgements of a share consumer."""
 
-    def on_acknowledge(self, outcomes: Outcomes) -> object:
+    def on_acknowledge(self, results: AckResults) -> object:
         """Handle the result of each partition: None or the error."""
 
 
@@ -215,11 +215,11 @@ class _Acknowledgements:
 
     _interceptors: Interceptors
 
-    def _listen(self, listener: Callable[[Outcomes], object] | None) -> None:
-        def both(outcomes: Outcomes) -> None:
-            self._interceptors.completed(outcomes)
+    def _listen(self, listener: Callable[[AckResults], object] | None) -> None:
+        def both(results: AckResults) -> None:
+            self._interceptors.completed(results)
             if listener is not None:
-                listener(outcomes)
+                listener(results)
 
         super()._listen(both)  # type: ignore[misc]
 
@@ -229,24 +229,24 @@ class _Acknowledgements:
 
 
 class _BlockingAcknowledgements(_Acknowledgements):
-    def commit(self, timeout: float | None = None) -> Outcomes:
+    def commit(self, timeout: float | None = None) -> AckResults:
         """Send the acknowledgements, and wait for their results; see `ShareConsumer.commit`."""
-        outcomes: Outcomes = super().commit(timeout)  # type: ignore[misc]
-        self._interceptors.completed(outcomes)
-        return outcomes
+        results: AckResults = super().commit(timeout)  # type: ignore[misc]
+        self._interceptors.completed(results)
+        return results
 
 
 class _AsyncioAcknowledgements(_Acknowledgements):
-    async def commit(self, timeout: float | None = None) -> Outcomes:
+    async def commit(self, timeout: float | None = None) -> AckResults:
         """Send the acknowledgements, and wait for their results; see `AsyncShareConsumer.commit`."""
-        outcomes: Outcomes = await super().commit(timeout)  # type: ignore[misc]
-        self._interceptors.completed(outcomes)
-        return outcomes
+        results: AckResults = await super().commit(timeout)  # type: ignore[misc]
+        self._interceptors.completed(results)
+        return results
 
 
 @cache
 def intercepted(cls: Any, methods: tuple[str, str]) -> Any:
-    """Return the subclass of a consumer class that has interceptors. It has the same name."""
+    """Return the subclass of a consumer class that has interceptors. The subclass has the same name."""
     is_async = hasattr(cls, "__aenter__")
     parts: tuple[type, ...]
     if methods[1] == "on_commit":

@@ -2,9 +2,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="GSSAPI", sasl_kerberos_keytab="/etc/klamm.keytab")
 
-The library is called with ctypes. The package `gssapi` has no wheels for Linux, and would need a compiler and headers for the five
-functions that a login uses. They run in a thread of their own, because they can block while they fetch a ticket. The Rust core
-sends the tokens and negotiates the security layer.
+The library is called with ctypes. The package `gssapi` has no wheels for Linux, and would need a compiler and headers
+for the five functions that a login uses. The functions run in a thread of their own, because they can block while they
+fetch a Kerberos ticket. The Rust core sends the tokens and negotiates the security layer.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _library() -> Any:
 
 
 def start(mailbox: LoginMailbox, settings: list[tuple[str, str]]) -> None:
-    """Start the thread that computes the tokens for a client's logins. It ends when the client is closed."""
+    """Start the thread that computes the tokens for a client's logins. The thread ends when the client is closed."""
     if _library() is None:
         raise ConfigError(
             "sasl.mechanism=GSSAPI needs the Kerberos library libgssapi_krb5, which is not installed",

@@ -1,8 +1,8 @@
 """The log lines of all clients, written to Python's `logging`.
 
-The core puts its lines into a bounded queue without entering the interpreter. One daemon thread for all clients of the
-process takes them and calls the loggers. It starts with the first client that is used. After a fork, the child gets its
-own queue and thread.
+The core puts its lines into a bounded queue without taking the GIL. One daemon thread for all clients of the process
+reads the queue and calls the loggers. The thread starts with the first client that is used. After a fork, the child
+gets its own queue and thread.
 
 Lines go to children of the logger `klamm`, such as `klamm.group`, or to the client's own logger. The core knows the
 levels of the loggers. A line below that level costs one comparison.
@@ -132,7 +132,7 @@ def dump_flights(directory: str | os.PathLike[str]) -> list[Path]:
 def dump_flights_on(signal_number: int, directory: str | os.PathLike[str] = ".") -> None:
     """Write the flight recorders of all clients when this process gets a signal, such as `signal.SIGUSR2`.
 
-    The main thread has to call this. The previous handler of the signal also runs.
+    Only the main thread may call this function. The previous handler of the signal also runs.
     """
     import signal
 
@@ -214,7 +214,7 @@ def _after_fork() -> None:
     _process = _Process()
 
 
-LOGGER._cache = _Levels()  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way to hear of a new level
+LOGGER._cache = _Levels()  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public notification of a new level
 atexit.register(_end)
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_after_fork)

@@ -63,7 +63,10 @@ COUNTERS = "klamm-producer-counters"
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def snapshot(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass. A field without a default is a measurement. Its default is 0, and `==` ignores it."""
+    """Make a frozen dataclass.
+
+    A field without a default is a measurement. The default of a measurement is 0, and `==` ignores measurements.
+    """
     for name in inspect.get_annotations(cls):
         if name not in cls.__dict__:
             setattr(cls, name, field(default=0, compare=False))
@@ -89,7 +92,7 @@ class Metric(NamedTuple):
 
 @snapshot
 class RequestMetrics:
-    """Responses of one API, such as `Produce` or `OffsetCommit`. Java's client does not have them.
+    """Responses of one API, such as `Produce` or `OffsetCommit`. Java's client does not have these metrics.
 
     Attributes:
         response_total: Responses. `response_rate` is the number per second.
@@ -229,10 +232,13 @@ class ConsumerTopicMetrics:
 class PartitionMetrics:
     """Figures of one assigned partition of a consumer.
 
-    Attributes: records_lag: Number of records between the position and the end of the partition. None before the first
-        response. records_lag_avg: Average lag when a fetch response arrives. `records_lag_max` is the largest lag.
+    Attributes:
+        records_lag: Number of records between the position and the end of the partition. None before the first
+            response.
+        records_lag_avg: Average lag when a fetch response arrives. `records_lag_max` is the largest lag.
         records_lead: Number of records between the start of the partition and the position. None before the first
-        response. preferred_read_replica: Follower that the consumer reads from. -1 is the leader.
+            response.
+        preferred_read_replica: Follower that the consumer reads from. -1 is the leader.
     """
 
     records_lag: int | None = None
@@ -516,7 +522,7 @@ class ConsumerMetrics(_ReaderMetrics):
         records_per_request_avg: Records in a fetch response.
         records_lag_max: Largest lag of a partition when a fetch response arrives.
         fetch_total: Responses to fetches.
-        fetch_latency_avg: Time from a fetch to its response. It includes the wait for new records.
+        fetch_latency_avg: Time from a fetch to its response. This time includes the wait for new records.
         fetch_throttle_time_avg: Time for which brokers throttled the consumer.
         end_to_end_latency_avg: Time from the timestamp of a record to its delivery, for the last record of each batch.
             Only klamm has it.

@@ -90,12 +90,12 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
 
 
 def provided(provider: Callable[[], Any]) -> Token:
-    """Return the token of a provider function, for clients other than Kafka's."""
+    """Return the token of a provider function, for clients that do not connect to Kafka, such as registry clients."""
     return _call(provider, {})
 
 
 def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
-    """Return a token of an endpoint, for clients other than Kafka's.
+    """Return a token of an endpoint, for clients that do not connect to Kafka, such as registry clients.
 
     Args:
         url: URL of the token endpoint.

@@ -67,7 +67,7 @@ class Tracing:
         tracer_provider: Provider of the tracer. The default is OpenTelemetry's global one.
         propagator: Writes the trace context to headers, and reads it from them. The default is the global propagator,
             which uses `traceparent`.
-        per_record: False creates no spans for single records. A producer then injects the current context, and `process`
+        per_record: False creates no spans for single records: a producer injects the current context, and `process`
             does nothing.
         per_batch: False makes `receive` do nothing.
         inject: False does not change the headers of records.

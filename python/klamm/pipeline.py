@@ -1,8 +1,8 @@
 """A Spark pipeline that counts log lines per minute, each line exactly once even after failures.
 
-It reads a topic of log lines, with the system as key, such as `billing`. It extracts the time and the level of each line, and joins
-the lines with a table of systems. Then it counts lines and bytes of each system and level in time windows. Two queries write
-their results exactly once:
+The pipeline reads a topic of log lines, with the system as key, such as `billing`. It extracts the time and the level
+of each line, and joins the lines with a table of systems. Then it counts lines and bytes of each system and level in
+time windows. Two queries write their results exactly once:
 
 - counts: a record for each complete window, to the result topic. The key is `billing`, and the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
@@ -11,9 +11,9 @@ their results exactly once:
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-It processes the records in the topic and ends, or continues with `--follow`. If you start it again with the same
-checkpoint, it continues with newer records. A window is complete when a line has arrived that is newer than the end of
-the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not counted.
+The pipeline processes the records in the topic and ends, or continues with `--follow`. If you start it again with the
+same checkpoint, it continues with newer records. A window is complete when a line has arrived that is newer than the
+end of the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not counted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) 
 
 
 def parsed(lines: DataFrame, systems: DataFrame) -> DataFrame:
-    """Add system, kind, time and level to lines. This uses only functions of Spark, so that no row passes through Python."""
+    """Add system, kind, time and level to lines.
+
+    The function uses only functions of Spark, so that no row passes through Python.
+    """
     text = F.col("value").cast("string")
     times = [
         *(F.try_to_timestamp(F.regexp_replace(_found(text, at), "T", " "), F.lit(form)) for at, form in TIMES),

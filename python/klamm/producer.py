@@ -229,17 +229,17 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
-        key_serializer: Function that turns a key into bytes. It is not called for `None`.
-        value_serializer: Function that turns a value into bytes. It is not called for `None`.
-        on_delivery: Function that is called with the completed Delivery of each record. It runs in klamm's I/O thread, or
-            in a thread that waits for a delivery. It must be short and must not wait.
+        key_serializer: Function that turns a key into bytes. Not called for `None`.
+        value_serializer: Function that turns a value into bytes. Not called for `None`.
+        on_delivery: Function that is called with the completed Delivery of each record. klamm's I/O thread, or a thread
+            that waits for a delivery, calls the function, which must be short and must not wait.
         interceptors: Objects with `on_send(record)`, which can return a changed record, or `on_delivery(delivery)`, or
             both.
-        on_error: Function that is called with the error of a record for whose result no caller waits. It runs in a
-            thread that uses the producer. It is also called, in a thread of its own, with the error of a problem that
-            the producer keeps retrying: no broker is reachable, a broker refuses the credentials, or a topic is
-            missing. The function is called immediately, and then at growing intervals while the problem lasts. To
-            separate the two, pass `error_cb` for the problems.
+        on_error: Function that is called with the error of a record for whose result no caller waits. A thread that
+            uses the producer calls the function. A separate thread also calls it with the error of a problem that the
+            producer keeps retrying: no broker is reachable, a broker refuses the credentials, or a topic is missing.
+            The function is called immediately, and then at growing intervals while the problem lasts. To separate the
+            two, pass `error_cb` for the problems.
         stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka. It
             runs in a thread of its own.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` is also
@@ -265,10 +265,10 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         keys: Iterable[K_contra | None] | None = None,
         partition: int | None = None,
     ) -> None:
-        """Send many records in one call. This is faster than one `send` for each record.
+        """Send many records in one call. `send_many` is faster than one `send` for each record.
 
-        While the buffer is full, this waits for room for at most `max_block_ms`. Delivery errors are passed to `on_error`
-        and raised by `flush`.
+        While the buffer is full, the call waits for room for at most `max_block_ms`. Delivery errors are passed to
+        `on_error` and raised by `flush`.
 
         Args:
             topic: Topic of all records.
@@ -336,7 +336,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         run(self._wait(self._start_transactions(), timeout))
 
     def transaction(self) -> Transaction[K_contra, V_contra]:
-        """Return a transaction to use in a `with` statement. It commits at the end of the block, or aborts on an exception.
+        """Return a transaction to use in a `with` statement.
+
+        The transaction commits at the end of the block, or aborts on an exception.
 
         The producer needs a `transactional_id`, and can then send records only inside transactions. The first
         transaction calls `init_transactions`.
@@ -371,7 +373,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 @explained(PRODUCER, hot=HOT)
 @documented_by(Producer)
 class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
-    """Send records to Kafka from an asyncio event loop. It has the methods of `Producer`, and the same arguments.
+    """Send records to Kafka from an asyncio event loop.
+
+    `AsyncProducer` has the methods of `Producer`, and the same arguments.
 
     The producer takes the record when you call `send`, not when you await its result. To wait for the acknowledgement,
     await the result of `send`. The call raises errors that are known at once, such as a wrong argument. The `await`
@@ -476,8 +480,9 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     ) -> Delivery[RecordMetadata]:
         """Send a record, or raise at once if the buffer is full. The arguments are those of `send`.
 
-        Returns: A Delivery, which can be awaited. Only the Delivery reports a failure. `on_error` and `flush` do not
-            report failures of this record.
+        Returns:
+            A Delivery, which can be awaited. Only the Delivery reports a failure. `on_error` and `flush` do not report
+                failures of this record.
 
         Raises:
             BufferFullError: The buffer is full.

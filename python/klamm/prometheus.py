@@ -43,7 +43,10 @@ class Client(Protocol):
 
 
 class KlammCollector(Collector):
-    """A collector for the metrics of clients. It does not keep the clients alive, and forgets clients that are gone."""
+    """A collector for the metrics of clients.
+
+    The collector does not keep the clients alive, and forgets clients that are gone.
+    """
 
     def __init__(self) -> None:
         self._clients: list[weakref.ref[Client]] = []

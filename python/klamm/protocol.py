@@ -3,9 +3,9 @@
     body = klamm.protocol.encode("Metadata", "request", 12, {"topics": [{"name": "greetings"}]})
     klamm.protocol.decode("Metadata", "request", 12, body)
 
-A message has one of four kinds: a `request` or `response` of an API, a `header`, or `data`, which is a structure inside
-other messages. An example of `data` is the subscription of a group member; the version in front of it is not part of
-the structure. `apis()` and `structures()` list all messages, and `schema` describes their fields.
+There are four types of messages: a `request` or `response` of an API, a `header`, and `data`, which is a structure
+inside other messages. An example of `data` is the subscription of a group member; the version in front of it is not
+part of the structure. `apis()` and `structures()` list all messages, and `schema` describes their fields.
 
 A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`,
 and a UUID is its 22 characters of base64. The dict has no entry for fields that the version does not have, and none for
@@ -60,7 +60,7 @@ class Api(NamedTuple):
     """An API of Kafka and its versions.
 
     Attributes:
-        max_stable: Newest stable version. If no version is stable, this is less than `min`.
+        max_stable: Newest stable version. If no version is stable, `max_stable` is less than `min`.
         flexible: First version with tagged fields, or None.
         internal: Whether only brokers and controllers use the API.
     """
@@ -113,7 +113,8 @@ class BatchRecord:
 
     Attributes:
         timestamp: Milliseconds since 1970, or -1 for none.
-        headers: Pairs of name and value. Bytes of a name that are not UTF-8 are lone surrogates (`surrogateescape`).
+        headers: Pairs of name and value. Bytes of a name that are not UTF-8 become surrogate escapes
+            (`surrogateescape`).
         timestamp_type: `CreateTime` or `LogAppendTime`. Ignored by `encode_batch`.
         sequence: Sequence number. Ignored by `encode_batch`.
         control: Content of a control record. Ignored by `encode_batch`.
@@ -220,7 +221,7 @@ def structures() -> list[Structure]:
 
 
 def errors() -> list[ErrorCode]:
-    """Return all error codes, including 0 (NONE). Each of the others has an exception class in `klamm.errors`."""
+    """Return all error codes, including 0 (NONE). Every code except NONE has an exception class in `klamm.errors`."""
     return [ErrorCode(*fields) for fields in _klamm.error_codes()]
 
 
@@ -271,9 +272,9 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
         The batches, in order.
 
     Raises:
-        DecodeError: A batch is damaged. `batches` and `records` of the error have the valid data before the damage. Its
-            `path` begins with the number of the batch. Its `offset` counts from the start of the decompressed batch, or of
-            the first message inside a compressed message.
+        DecodeError: A batch is damaged. `batches` and `records` of the error have the valid data before the damage. The
+            error's `path` begins with the number of the batch. The error's `offset` counts from the start of the
+            decompressed batch, or of the first message inside a compressed message.
 
     Example:
         for batch in klamm.protocol.decode_records(data):
@@ -320,15 +321,17 @@ def encode_batch(
         keep_offsets: Use the offsets of the records instead of consecutive ones.
         compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
         level: Compression level. The level has no effect on lz4.
-        log_append_time: Timestamp of all records, in milliseconds since 1970. Format 0 does not support it.
+        log_append_time: Timestamp of all records, in milliseconds since 1970. Format 0 has no log append time.
         partition_leader_epoch: Epoch of the partition leader.
         producer_id: ID of an idempotent producer.
         producer_epoch: Epoch of that producer.
         base_sequence: Sequence number of the first record.
         transactional: Whether the records belong to a transaction.
         control: Whether the records are control records.
-        base_timestamp: Timestamp that the others are relative to. The default is that of the first record.
-        delete_horizon_ms: Delete horizon of a compacted batch. It is stored in place of the base timestamp.
+        base_timestamp: Timestamp in the header, to which the timestamps of the records are relative. The default is
+            that of the first record.
+        delete_horizon_ms: Delete horizon of a compacted batch. The batch stores the delete horizon in place of the base
+            timestamp.
         last_offset_delta: Last offset relative to the first, if compaction removed the last records.
         max_timestamp: Largest timestamp, if compaction removed the record that had it.
 

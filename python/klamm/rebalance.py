@@ -17,9 +17,9 @@ class RebalanceListener:
 
     Override the methods that you need.
 
-    The thread or task that polls or iterates calls the methods, between two records. The group waits for them. With an
-    `AsyncConsumer`, they can be coroutine functions. If a method raises, the poll raises the same exception, and the
-    change still takes effect.
+    The thread or task that polls or iterates calls the methods, between two records. The group waits until these
+    methods return. With an `AsyncConsumer`, they can be coroutine functions. If a method raises, the poll raises the
+    same exception, and the change still takes effect.
 
     Example:
         class Saving(klamm.RebalanceListener):

@@ -27,7 +27,7 @@ Sequence.register(Records)
 
 @dataclass(frozen=True, order=True)
 class TopicPartition:
-    """A partition of a topic. Comparison and hash ignore the offsets, so it can be the key of a dict.
+    """A partition of a topic. Comparison and hash ignore the offsets, so a partition can be the key of a dict.
 
     Args:
         topic: Name of the topic.
@@ -52,8 +52,9 @@ class OffsetAndMetadata:
     Args:
         offset: Offset of the next record to read.
         metadata: Text that the broker stores with the offset.
-        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here uses it to detect a truncated
-            log (KIP-320, Kafka 2.1). None is unknown. A consumer fills it in for records that it has read itself.
+        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here uses it to detect a
+            truncated log (KIP-320, Kafka 2.1). None is unknown. A consumer fills in the leader epoch of records that it
+            has read itself.
         timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The retention of offsets starts at
             this time. The default is now. Only Kafka 0.8.2 to 3.9 accept it (OffsetCommit v1, which has no leader
             epochs). With other brokers, the commit raises UnsupportedVersionError. `committed` does not return it.
@@ -124,12 +125,12 @@ def _timed(topic: str, partition: int, time: int | datetime, least: int) -> tupl
 
 
 def at_all(partitions: Iterable[TopicPartition], end: int) -> list[tuple[str, int, int]]:
-    """Return partitions with a number that stands for one of their ends, in the form that the core takes."""
+    """Return partitions, each with the special timestamp for its start or its end, in the form that the core takes."""
     return [(*checked_partition(tp), end) for tp in partitions]
 
 
 def time_ms(name: str, time: int | datetime) -> int:
-    """Return a time in milliseconds since 1970. A datetime is rounded up. One without a time zone is local time."""
+    """Return a time in milliseconds since 1970. A datetime is rounded up, and without a time zone it is local time."""
     if isinstance(time, datetime):
         try:
             return first_ms_of(time.astimezone(timezone.utc))
@@ -146,7 +147,7 @@ def time_ms(name: str, time: int | datetime) -> int:
 def datetime_of(timestamp_ms: int) -> datetime | None:
     """Return milliseconds since 1970 as an aware datetime, or None if they are not in the years 1 to 9999.
 
-    Only integers are used, because a float would round.
+    The calculation uses only integers, because a float would round.
     """
     try:
         return _EPOCH + timedelta(milliseconds=timestamp_ms)
@@ -155,7 +156,7 @@ def datetime_of(timestamp_ms: int) -> datetime | None:
 
 
 def first_ms_of(moment: datetime) -> int:
-    """Return an aware datetime in milliseconds since 1970, rounded up. Only integers are used, because a float would round."""
+    """Return an aware datetime in milliseconds since 1970, rounded up. The integers here avoid rounding by floats."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 
@@ -175,5 +176,5 @@ def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) 
 
 
 def known_offsets(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    """Return the offsets of the partitions for which there is one."""
+    """Return the offsets, without partitions that have none."""
     return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}

@@ -1,7 +1,7 @@
 """Deserializers that are called with the topic and headers of a record, not only with its bytes.
 
-The core calls a deserializer with the bytes of a field. For the deserializers of `klamm.registry`, this file binds the record to
-the call. `klamm.hooks` decides which consumers need this.
+The core calls a deserializer with the bytes of a field. Deserializers of `klamm.registry` also need the topic and the
+headers, so this file passes the record to them. `klamm.hooks` decides which consumers need this.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _bound(deserializer: Callable[[bytes], Any] | None, record: Record, field: s
 
 
 class DeserializedRecords(Sequence["Record[Any, Any]"]):
-    """The records of a poll, with deserializers. It has the methods of `klamm.Records`."""
+    """The records of a poll, with deserializers. This class has the methods of `klamm.Records`."""
 
     def __init__(self, plain: Records, deserializers: RecordDeserializers) -> None:
         self.plain, self._deserializers = plain, deserializers

@@ -16,7 +16,7 @@ from klamm.errors import ConfigError, DecodeError
 if TYPE_CHECKING:
     from os import PathLike
 
-Outcome = tuple[str, float | None, str | None]
+Result = tuple[str, float | None, str | None]
 """What happened to a request: a fault of the dev broker, its seconds and its error."""
 
 SUPPORTED = 1
@@ -25,15 +25,15 @@ MOST_BROKERS = 100
 
 MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
 NO_ERROR = 0
-DROPPED: Outcome = ("drop", None, None)
-SILENT: Outcome = ("delay", 3600.0, None)
+DROPPED: Result = ("drop", None, None)
+SILENT: Result = ("delay", 3600.0, None)
 BY_ITSELF = {("JoinGroup", "MEMBER_ID_REQUIRED"), ("ApiVersions", "UNSUPPORTED_VERSION")}
 """Errors that a broker returns without a fault."""
 
 
 @dataclass
 class Recording:
-    """What a client recorded of its brokers.
+    """The recording of a client's traffic with its brokers.
 
     Attributes:
         brokers: Number of brokers, or 1 if it is not known.
@@ -41,7 +41,7 @@ class Recording:
         has_missing_topics: Whether the client asked for a topic that did not exist.
         records: Batches by topic and partition.
         versions: The newest version of each API that the client used.
-        outcomes: What happened to the requests of each API, in order. None is a response without an error.
+        results: Results of the requests of each API, in order. None is a response without an error.
     """
 
     brokers: int = 1
@@ -49,16 +49,16 @@ class Recording:
     has_missing_topics: bool = False
     records: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
-    outcomes: list[tuple[str, Outcome | None]] = field(default_factory=list)
+    results: list[tuple[str, Result | None]] = field(default_factory=list)
 
 
 class Slot:
-    """A request, and what happened to it, if the recording has that."""
+    """A request and its result, if the recording contains the result."""
 
     def __init__(self, api: str) -> None:
         self.api = api
         self.is_over = False
-        self.outcome: Outcome | None = None
+        self.result: Result | None = None
 
 
 def read(path: str | PathLike[str]) -> Recording:
@@ -117,12 +117,12 @@ class Reader:
         slot.is_over = True
         if kind == "response":
             body = protocol.decode(api, "response", version, bytes.fromhex(entry["body"])) if "body" in entry else None
-            slot.outcome = self.error_of(api, entry, body)
+            slot.result = self.error_of(api, entry, body)
         else:
-            slot.outcome = SILENT if kind == "timed_out" else DROPPED
+            slot.result = SILENT if kind == "timed_out" else DROPPED
 
-    def error_of(self, api: str, entry: dict[str, Any], body: dict[str, Any] | None) -> Outcome | None:
-        """Return the error of a response, and take in its content."""
+    def error_of(self, api: str, entry: dict[str, Any], body: dict[str, Any] | None) -> Result | None:
+        """Return the error of a response, and add its content to the recording."""
         codes = [str(error["code"]) for error in entry.get("errors", [])]
         if api == "Metadata" and body is not None:
             self.take_metadata(body)
@@ -138,7 +138,7 @@ class Reader:
         return "error", None, codes[0] if codes[0] in self.codes.values() else "UNKNOWN_SERVER_ERROR"
 
     def take_metadata(self, body: dict[str, Any]) -> None:
-        """Take in the cluster and its topics."""
+        """Add the cluster and its topics to the recording."""
         self.found.brokers = max(self.found.brokers, min(len(body["brokers"]), MOST_BROKERS))
         for topic in body["topics"]:
             name = topic["name"]
@@ -154,7 +154,7 @@ class Reader:
                 self.names[str(topic["topicId"])] = name
 
     def take_records(self, topic: dict[str, Any]) -> None:
-        """Take in the batches of a topic in the response to a fetch."""
+        """Add the batches of a topic in the response to a fetch."""
         name = topic.get("topic") or self.names.get(str(topic.get("topicId")))
         for partition in topic["partitions"]:
             if name is not None and partition["records"]:
@@ -163,9 +163,9 @@ class Reader:
                 self.found.topics[name] = max(place[1] + 1, self.found.topics.get(name, 1))
 
     def finished(self, slots: list[Slot]) -> Recording:
-        """Return the recording, without what belongs to topics that were missing at its end."""
+        """Return the recording, without the topics that did not exist at its end."""
         found = self.found
-        found.outcomes = [(slot.api, slot.outcome) for slot in slots if slot.is_over]
+        found.results = [(slot.api, slot.result) for slot in slots if slot.is_over]
         found.has_missing_topics = bool(self.missing)
         found.topics = {name: count for name, count in found.topics.items() if name not in self.missing}
         found.records = {place: data for place, data in found.records.items() if place[0] not in self.missing}

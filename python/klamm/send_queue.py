@@ -1,7 +1,7 @@
 """The send queue of an `AsyncProducer`: records that could not be appended to a batch at once.
 
-A record is queued while the buffer is full, or while the number of partitions of its topic is unknown. One task appends the
-queued records in the order of their calls, and waits for room on behalf of all of them. No record waits longer than
+A record is queued while the buffer is full, or while the number of partitions of its topic is unknown. One task appends
+the queued records in the order of their calls, and waits for room on behalf of all records. No record waits longer than
 `max_block_ms` after its call.
 
 The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait for
@@ -59,7 +59,10 @@ class SendQueue:
         return self._acknowledgement(appended)
 
     def is_partitioning(self, topic: str) -> bool:
-        """Return whether records of a topic wait for their partitions. Later records must not overtake them."""
+        """Return whether records of a topic wait for their partitions.
+
+        Later records of the topic must not overtake the waiting records.
+        """
         return topic in self._unpartitioned and self.is_of_running_loop()
 
     def send_unpartitioned(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncShareConsumer", "ShareConsumer"]
 
 AcknowledgeType: TypeAlias = Literal["accept", "release", "reject", "renew"]
-Outcomes: TypeAlias = "dict[TopicPartition, KafkaError | None]"
+AckResults: TypeAlias = "dict[TopicPartition, KafkaError | None]"
 """The result of acknowledgements for each partition: None if the broker accepted them, or the error."""
 
 
@@ -53,7 +53,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         *,
         key_deserializer: Callable[[bytes], K_co] | None = None,
         value_deserializer: Callable[[bytes], V_co] | None = None,
-        on_acknowledged: Callable[[Outcomes], object] | None = None,
+        on_acknowledged: Callable[[AckResults], object] | None = None,
         interceptors: Sequence[ShareInterceptor] = (),
         on_error: Callable[[Exception], object] | None = None,
         stats_cb: Callable[[str], object] | None = None,
@@ -132,10 +132,10 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
-    The consumer accepts a record when the loop asks for the next one, unless the program acknowledged it otherwise. With
-    `share_acknowledgement_mode="explicit"`, nothing is accepted automatically, and the program must acknowledge all records
-    before it gets more. The group's configuration says where a new group starts (`share.auto.offset.reset`). The default is
-    the end of each partition.
+    The consumer accepts a record when the loop asks for the next one, unless the program has already acknowledged it in
+    another way. With `share_acknowledgement_mode="explicit"`, nothing is accepted automatically, and the program must
+    acknowledge all records before it gets more. The group's configuration says where a new group starts
+    (`share.auto.offset.reset`). The default is the end of each partition.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
@@ -145,7 +145,7 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         value_deserializer: As for `klamm.Consumer`.
         on_acknowledged: Function that is called with the results of acknowledgements, by partition, if no `commit`
             waits for them. The thread that polls, iterates or closes calls it.
-        interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_acknowledge(outcomes)`,
+        interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_acknowledge(results)`,
             or both; see `klamm.interceptors`.
         on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
             broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
@@ -170,7 +170,7 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return the next records as soon as there are any.
 
-        With implicit acknowledgement, this accepts the records of the previous poll.
+        With implicit acknowledgement, the call accepts the records of the previous poll.
 
         Args:
             timeout: Seconds to wait for the first record. `None` waits without limit.
@@ -184,16 +184,16 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         """
         return self._poll(timeout, max_records)
 
-    def commit(self, timeout: float | None = None) -> Outcomes:
+    def commit(self, timeout: float | None = None) -> AckResults:
         """Send the acknowledgements, and wait for their results.
 
-        With implicit acknowledgement, this accepts all records that the consumer has returned.
+        With implicit acknowledgement, the call accepts all records that the consumer has returned.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit.
 
         Returns:
-            For each partition, None or the error. This includes earlier results that `on_acknowledged` did not get.
+            For each partition, None or the error. The dict includes earlier results that `on_acknowledged` did not get.
 
         Raises:
             KafkaTimeoutError: A broker did not answer in time.
@@ -219,7 +219,9 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
 @explained(CONSUMER)
 @documented_by(ShareConsumer)
 class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
-    """Read records of a share group on an asyncio event loop. It has the methods of `ShareConsumer`, and the same arguments.
+    """Read records of a share group on an asyncio event loop.
+
+    `AsyncShareConsumer` has the methods of `ShareConsumer`, and the same arguments.
 
     Only one task at a time can use a consumer.
 
@@ -246,7 +248,7 @@ class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
                 break
         return records
 
-    async def commit(self, timeout: float | None = None) -> Outcomes:
+    async def commit(self, timeout: float | None = None) -> AckResults:
         return await self._commit().within(timeout)
 
     async def close(self, timeout: float | None = None, *, commit: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""`read_table`: topics as an Arrow table. It reads with a `Consumer` until all partitions are complete."""
+"""`read_table`: topics as an Arrow table. The function reads with a `Consumer` until all partitions are complete."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def read_table(
     key_schema: Any = None,
     flatten: bool = False,
     on_error: Literal["raise", "null", "column"] = "raise",
+    on_new_fields: Literal["drop", "raise"] = "drop",
     subject_name_strategy: SubjectNameStrategy = "TOPIC",
     id_bytes: int = 4,
     **config: Any,
@@ -72,6 +73,8 @@ def read_table(
         flatten: Make a column of each field of a struct.
         on_error: What happens with a record that cannot be decoded: "raise", "null", or "column", which adds the columns
             `value_error` and `value_raw`.
+        on_new_fields: What happens with fields of newer writers that the column does not have: "drop", or "raise", which treats
+            the record as one that cannot be decoded.
         subject_name_strategy: How the subject of the latest version is named, as for the deserializers.
         id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
@@ -100,6 +103,7 @@ def read_table(
         "key_schema": key_schema,
         "flatten": flatten,
         "on_error": on_error,
+        "on_new_fields": on_new_fields,
         "subject_name_strategy": subject_name_strategy,
         "id_bytes": id_bytes,
     }

@@ -1,7 +1,7 @@
 """Telemetry (KIP-714, KIP-1076): the ID that brokers give a client, and metrics of the application that the client pushes.
 
-The Rust core pushes metrics to brokers whose operators ask for them. Its I/O thread never runs Python, so a thread of
-this module calls the application's functions.
+The Rust core pushes metrics to brokers whose operators ask for them. The core's I/O thread never runs Python, so a
+thread of this module calls the application's functions.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Telemetry:
 
         Args:
             name: Name, such as `myapp.queue.depth`.
-            function: Function that returns the value. A thread of the client calls it every second.
+            function: Function that returns the value. A thread of the client calls the function every second.
             total: Whether the value only grows.
             attributes: Labels of the metric.
 
@@ -126,8 +126,8 @@ class BlockingTelemetry(Telemetry):
 
         Raises:
             ConfigError: `enable_metrics_push` is off.
-            UnsupportedVersionError: The brokers do not accept metrics. They are older than Kafka 3.7, or have no
-                metrics receiver.
+            UnsupportedVersionError: The brokers do not accept metrics. Such brokers are older than Kafka 3.7, or have
+                no metrics receiver.
             KafkaTimeoutError: No broker answered in time.
         """
         found: str = self._instance_id().result(timeout)

@@ -142,8 +142,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         tls: Encrypt connections. True creates a certificate for localhost, signed by a temporary authority. Pass a
             `CertificateAuthority` to share one among clusters, or a pair of PEM strings (certificate, key) to use your own. Default False.
         client_auth: Require a client certificate; needs `tls`. Default False.
-        schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. It keeps its
-            schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`. Default False.
+        schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. The
+            registry keeps its schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`.
+            Default False.
         first_node: ID of the first node. The others follow. Default 1.
         telemetry: Whether clients can push their metrics (KIP-714), as with a receiver in Kafka's brokers. Default False.
 
@@ -259,7 +260,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @classmethod
     def replay(cls, path: str | PathLike[str], **options: Any) -> Self:
-        """Create a cluster that answers as the brokers did that a client recorded, from a dump of its flight recorder.
+        """Create a cluster that replays a dump of a client's flight recorder: it responds as the client's brokers did.
 
         The cluster has the recorded topics and as many nodes, and serves no newer version of an API than the client used. For
         each API, the first request gets the first recorded result, and so on. The last result repeats. A result is one of these:
@@ -268,11 +269,13 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         * An error code: the cluster rejects the whole request with it, even if only one partition had the error.
         * No response: the cluster closes the connection, or keeps silent if the request timed out.
 
-        Records are only in the dump if the client had `flight_recorder_values=True`. They have their recorded offsets.
+        Records are only in the dump if the client had `flight_recorder_values=True`. The records have their recorded
+        offsets.
 
-        A dump does not have response times, ACLs, committed offsets, other members of a group, attempts to connect that failed, or
-        what happened before the oldest entry. The error codes of fetches larger than 4 KiB and of other responses larger than 64 KiB
-        are missing, unless the client recorded values. Set up what a test needs of this with `options` and the other methods.
+        A dump does not have response times, ACLs, committed offsets, configurations, other members of a group, attempts
+        to connect that failed, or what happened before the oldest entry. The error codes of fetches larger than 4 KiB
+        and of other responses larger than 64 KiB are missing, unless the client recorded values. A test can set up
+        missing state with `options` and the other methods.
 
         Args:
             path: File that `dump_flight()` wrote.
@@ -297,7 +300,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def schema_registry(self) -> DevRegistry:
-        """Return the schema registry. Its address is `url`, and it has its own `fault` method.
+        """Return the schema registry. The registry's address is `url`, and it has its own `fault` method.
 
         Raises:
             ConfigError: The cluster has no schema registry.
@@ -343,7 +346,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         klamm and librdkafka clients accept it as it is.
 
         Args:
-            user: SASL user. Its password is filled in.
+            user: SASL user. The configuration contains the password of this user.
             mechanism: SASL mechanism. Default: the first mechanism that has this user. With OAUTHBEARER, add your own token.
 
         Raises:
@@ -415,7 +418,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     def _start_recording(self, recording: Recording) -> None:
         try:
-            self._repeat(recording.topics, recording.records, recording.versions, recording.outcomes)
+            self._repeat(recording.topics, recording.records, recording.versions, recording.results)
         except BaseException:
             self._stop()
             raise
@@ -477,7 +480,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     ) -> None:
         """Answer the next requests of an API with an error instead of handling them.
 
-        A request with more than one partition fails for all of them.
+        A request with more than one partition fails for all partitions.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
@@ -499,9 +502,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         """Choose the metrics that clients push, like a subscription of Kafka's `client-metrics`.
 
         Args:
-            metrics: Prefixes of names. An empty prefix, the default, means all metrics, and an empty list none.
+            metrics: Prefixes of names. An empty prefix, the default, means all metrics. An empty list means no metrics.
             interval: Seconds between two pushes of a client.
-            delta: Whether clients push the differences of totals.
+            delta: Whether clients push the change of each total since the last push, instead of the total.
         """
         self._want_telemetry(list(metrics), round(interval * 1000), delta)
 
@@ -534,7 +537,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         If more than one fault matches a request, the fault that was added first applies.
 
         Brokers of Kafka 0.6 and 0.7 only support `delay` and `drop`, for requests of all APIs. With `delay`, they
-        handle the request late. A long delay therefore gives a broker that accepts requests but never answers.
+        handle the request late. A long delay therefore simulates a broker that accepts requests but never responds.
 
         Args:
             api: Kafka's name of the API, or None for every API.

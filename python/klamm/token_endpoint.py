@@ -1,7 +1,7 @@
-"""Connects to an OpenID Connect token endpoint. Its errors say what to check.
+"""Connects to an OpenID Connect token endpoint. The errors of this module say what to check.
 
-The endpoint has its own authorities. An authority of the endpoint must not make a certificate valid for brokers, and an
-authority of the brokers must not make one valid for the endpoint. `oauth` builds the requests and reads the tokens.
+The endpoint has its own certificate authorities. An authority of the endpoint must not sign for brokers, and an
+authority of the brokers must not sign for the endpoint. `oauth` builds the requests and reads the tokens.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Token:
     """A token for a login with OAUTHBEARER.
 
     Args:
-        value: The token itself. It is not part of `repr()`.
+        value: The token itself. `repr()` does not show it.
         expires_at: When the token expires, in seconds since 1970.
         extensions: SASL extensions to send with the token (RFC 7628).
     """

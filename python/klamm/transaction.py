@@ -1,6 +1,6 @@
 """Transactions: records of any number of topics, and a consumer's offsets.
 
-Either all of them are committed, or all are discarded.
+Either all records and offsets are committed, or all are discarded.
 
     with klamm.Producer("localhost:9092", transactional_id="orders-1") as producer:
         with producer.transaction() as tx:
@@ -195,7 +195,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
 class Transaction(Blocking, _Transaction[K_contra, V_contra]):
     """A transaction of a `Producer`. `producer.transaction()` creates it, and `with` begins and ends it.
 
-    It has the `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
+    A transaction has the `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
 
     Example:
         with producer.transaction() as tx:
@@ -225,8 +225,9 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
             timeout: Seconds to wait. `None` waits without limit.
 
         Raises:
-            BrokerError: The group coordinator rejected the offsets, for example because the consumer is no longer a member
-                of the group. The transaction can then only abort. The next transaction works again.
+            BrokerError: The group coordinator rejected the offsets, for example because the consumer is no longer a
+                member of the group. The program can then only abort the transaction. The next transaction is not
+                affected.
             ConfigError: The consumer commits automatically or has no group, or an offset is negative.
             KafkaTimeoutError: The timeout passed.
         """
@@ -268,7 +269,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
 @explained(TRANSACTION)
 @documented_by(Transaction)
 class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
-    """A transaction of an `AsyncProducer`. It has the methods of `Transaction`, as coroutines.
+    """A transaction of an `AsyncProducer`. `AsyncTransaction` has the methods of `Transaction`, as coroutines.
 
     Example:
         async with producer.transaction() as tx:

@@ -2,8 +2,8 @@
 
 Logic that a blocking class and its asyncio counterpart share is written once, as a coroutine that waits with
 `self._wait`. The asyncio class awaits that coroutine. The blocking class passes it to `run`: there, `_wait` blocks the
-thread and never suspends, so the coroutine finishes in one step. Calls for single records do not take this path,
-because it costs a coroutine a call.
+thread and never suspends, so the coroutine finishes in one step. Calls for single records do not use this, because it
+would create a coroutine for each call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Admin`, `AsyncAdmin`, and what they take and return.
+"""`Admin` and `AsyncAdmin`, and the types of their arguments and results.
 
 `client.py` has the two classes. Each other file has the calls about one subject, for both classes.
 """

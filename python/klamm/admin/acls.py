@@ -43,7 +43,7 @@ class AclPatternType(Code):
 
 
 class AclOperation(Code):
-    """What a rule allows or denies. `ANY` is for filters."""
+    """An operation that a rule allows or denies. `ANY` is for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -80,7 +80,7 @@ class AclBinding:
         resource: Type of the resource.
         name: Name of the resource, or `*` for all. The name of the cluster is `kafka-cluster`.
         principal: User to whom the rule applies, such as `User:alice`, or `User:*` for all.
-        operation: What the rule allows or denies.
+        operation: Operation that the rule allows or denies.
         permission: Allow or deny. Default allow.
         host: IP address from which the rule applies. Default `*`, all.
         pattern: Compare the whole name (the default), or only its beginning.
@@ -97,7 +97,7 @@ class AclBinding:
 
 @dataclass(frozen=True)
 class AclFilter:
-    """Selects access rules. The defaults select all of them.
+    """Selects access rules. The defaults select all rules.
 
     Args:
         resource: Type of the resource.

@@ -1,4 +1,4 @@
-"""Requests by name, and the code that all calls on several items share.
+"""Sends requests by the name of their API, and has the common code of calls on several items.
 
 The core finds the broker for each request, and retries if another broker has become responsible. The calls of `Admin`
 and `AsyncAdmin` are written once, as coroutines that wait with `_ask`.
@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 class Code(IntEnum):
-    """A number of the protocol. Numbers that only newer brokers use become `UNKNOWN`, which each subclass has."""
+    """A number that the protocol uses for a name.
+
+    Numbers that only newer brokers use become `UNKNOWN`, which each subclass has.
+    """
 
     @classmethod
     def _missing_(cls, _value: object) -> Self:
@@ -216,7 +219,8 @@ class Calls(Waiting, AdminCore):
         while not await is_done(deadline.left()):
             if deadline.left() <= pause:
                 raise KafkaTimeoutError(
-                    f"{what} is not finished yet", hint="the change is still in progress; check it later"
+                    f"{what} is not finished yet",
+                    hint="the brokers continue with the change; describe the item later to see the result",
                 )
             await self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -335,12 +339,12 @@ def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> 
 
 
 def choice(name: str, value: str, allowed: Mapping[str, T]) -> T:
-    """Return the value for a word."""
+    """Return the value of an argument that has a fixed set of names."""
     if value not in allowed:
         raise ArgumentError(f"{name} cannot be {value!r}", hint=f"allowed: {', '.join(allowed)}")
     return allowed[value]
 
 
 def known(number: int) -> int | None:
-    """Return a number of a response, where -1 stands for an unknown one."""
+    """Return a number from a response, or None if it is negative, which means unknown."""
     return None if number < 0 else number

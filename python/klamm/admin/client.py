@@ -1,4 +1,4 @@
-"""`Admin` and `AsyncAdmin`: the calls of all topic files in this package, for one client."""
+"""`Admin` and `AsyncAdmin`, which combine the calls of the other files in this package."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class Admin(
             `bootstrap_controllers`, the client talks to the controllers of a KRaft cluster instead (Kafka 3.7).
         stats_cb: As for `klamm.Producer`.
         on_error: Function that is called with the error when the client has a problem that it keeps retrying: no broker
-            is reachable, or a broker refuses the credentials. It runs in a thread of its own. It is called immediately,
-            and then at growing intervals while the problem lasts.
+            is reachable, or a broker refuses the credentials. The client calls the function in a separate thread:
+            immediately, and then at growing intervals while the problem lasts.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
     Raises:
@@ -150,7 +150,7 @@ class AsyncAdmin(
     AsyncTransactions,
     AsyncUsers,
 ):
-    """Administer a cluster on an asyncio event loop. It has the methods of `Admin`.
+    """Administer a cluster on an asyncio event loop. `AsyncAdmin` has the methods of `Admin`.
 
     Example:
         async with klamm.AsyncAdmin("localhost:9092") as admin:

@@ -41,7 +41,7 @@ CONTROLLERS = 2
 
 @dataclass(frozen=True)
 class Node:
-    """A broker or a controller: its ID, host, port and rack. Clients do not use a fenced broker, which is registered."""
+    """A broker or a controller. A fenced broker is registered, but clients do not use it."""
 
     id: int
     host: str
@@ -58,7 +58,7 @@ class ClusterDescription:
         cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
         controller: ID of the controller, or -1 if it is unknown.
         brokers: All brokers that are alive, and the fenced ones if they were requested. If the client talks to
-            controllers, these are the controllers.
+            controllers, `brokers` has the controllers.
         authorized_operations: Operations that the user may perform on the cluster, if they were requested.
     """
 
@@ -312,7 +312,7 @@ class Clusters(ClusterCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Some keys failed; `results` has the others.
+            CombinedError: Some keys failed; `results` has the other results.
         """
         return run(self._coordinators(keys, kind, timeout))
 
@@ -322,11 +322,11 @@ class Clusters(ClusterCalls):
         """Return the versions of each API that brokers support, by broker ID and name of the API (Kafka 0.10).
 
         Args:
-            brokers: IDs of brokers, or of controllers if the client talks to controllers. None is all of them.
+            brokers: IDs of brokers, or of controllers if the client talks to controllers. None means all nodes.
             timeout: Seconds to wait.
 
         Raises:
-            CombinedError: Some brokers failed; `results` has the others.
+            CombinedError: Some brokers failed; `results` has the other results.
         """
         return run(self._versions(brokers, timeout))
 
@@ -372,13 +372,13 @@ class Clusters(ClusterCalls):
         Args:
             voter_id: ID of the controller.
             directory_id: ID of the directory with its metadata log, as `describe_metadata_quorum` returns it.
-            endpoints: Where the controller listens.
+            endpoints: Addresses at which the controller listens.
             timeout: Seconds to wait.
             cluster_id: Refuse the change if the cluster has another ID.
 
         Raises:
             DuplicateVoterError: The controller is a voter already.
-            UnsupportedVersionError: The quorum is static.
+            UnsupportedVersionError: The quorum is static: `controller.quorum.voters` lists its voters.
         """
         fields = _voter(voter_id, directory_id, endpoints, cluster_id)
         run(self._change("AddRaftVoter", fields, f"add voter {voter_id}", timeout))
@@ -396,7 +396,7 @@ class Clusters(ClusterCalls):
 
         Raises:
             VoterNotFoundError: The controller is not a voter.
-            UnsupportedVersionError: The quorum is static.
+            UnsupportedVersionError: The quorum is static: `controller.quorum.voters` lists its voters.
         """
         fields = _voter(voter_id, directory_id, None, cluster_id)
         run(self._change("RemoveRaftVoter", fields, f"remove voter {voter_id}", timeout))

@@ -93,7 +93,10 @@ class ConfigChange:
 
 @dataclass(frozen=True)
 class ConfigSynonym:
-    """A setting that applies if the settings before it in the list are not set. It can have another name."""
+    """A setting that applies if the settings before it in the list are not set.
+
+    A synonym can have another name than the setting.
+    """
 
     name: str
     value: str | None
@@ -267,7 +270,7 @@ class Configs(ConfigCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
-            CombinedError: Some resources failed; `results` has the others.
+            CombinedError: Some resources failed; `results` has the other results.
         """
         asked = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
         return run(self._read_configs(resources, timeout, names, asked))
@@ -325,8 +328,8 @@ class Configs(ConfigCalls):
     ) -> None:
         """Replace all settings of any number of resources.
 
-        Settings that you do not pass are reset to their defaults. Unlike `incremental_alter_configs`, this also works
-        before Kafka 2.3.
+        Settings that you do not pass are reset to their defaults. Unlike `incremental_alter_configs`, this method also
+        works before Kafka 2.3.
 
         Args:
             configs: For each resource, all its settings.

@@ -201,7 +201,7 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Some groups failed; `results` has the others.
+            CombinedError: Some groups failed; `results` has the other results.
         """
         return run(self._fetch_offsets(groups, require_stable, timeout))
 
@@ -215,7 +215,7 @@ class GroupOffsets(GroupOffsetCalls):
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
-        """Set committed offsets of a group without members. If the group does not exist, this creates it.
+        """Set committed offsets of a group without members. If the group does not exist, the call creates the group.
 
         Args:
             group: Name of a consumer or streams group.
@@ -251,7 +251,7 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupIdNotFoundError: A share group does not exist.
-            CombinedError: Some groups failed; `results` has the others.
+            CombinedError: Some groups failed; `results` has the other results.
         """
         return run(self._share_offsets(groups, timeout))
 

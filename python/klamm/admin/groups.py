@@ -59,9 +59,9 @@ class StreamsSubtopology:
 
     Attributes:
         source_topics: Topics that the subtopology reads.
-        repartition_sink_topics: Repartition topics that it writes.
+        repartition_sink_topics: Repartition topics that the subtopology writes.
         changelog_topics: Changelog topics of its state stores.
-        repartition_source_topics: Repartition topics that it reads.
+        repartition_source_topics: Repartition topics that the subtopology reads.
     """
 
     id: str
@@ -136,7 +136,7 @@ class RemovedMember:
 
     Args:
         instance_id: Instance ID of a static member.
-        member_id: ID of the member. A static member can be removed without it.
+        member_id: ID of the member. A static member needs no `member_id`.
     """
 
     instance_id: str | None = None
@@ -249,7 +249,7 @@ class Groups(GroupCalls):
 
         Raises:
             GroupIdNotFoundError: A group does not exist.
-            CombinedError: Some groups cannot be described; `results` has the others.
+            CombinedError: Some groups cannot be described; `results` has the other results.
         """
         return run(self._describe_each_group(groups, authorized_operations, timeout))
 

@@ -1,4 +1,4 @@
-"""Offsets of partitions: look them up, find the end of leader epochs, and delete the records below."""
+"""Offsets of partitions: look them up, find the ends of leader epochs, and delete all records below an offset."""
 
 from __future__ import annotations
 
@@ -165,14 +165,16 @@ class Offsets(OffsetCalls):
     ) -> dict[TopicPartition, ListedOffset]:
         """Return offsets of partitions, by position or by time.
 
-        Args: specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time means
-            the first record at or after that time. timeout: Seconds to wait. isolation_level: With `read_committed`,
-            the latest offset is the start of the first open transaction.
+        Args:
+            specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time means the
+                first record at or after that time.
+            timeout: Seconds to wait.
+            isolation_level: With `read_committed`, the latest offset is the start of the first open transaction.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
             UnsupportedVersionError: The brokers are too old for a spec.
-            CombinedError: The lookup failed for some partitions; `results` has the others.
+            CombinedError: The lookup failed for some partitions; `results` has the other results.
         """
         return run(self._list_offsets(specs, isolation_level, timeout))
 
@@ -187,7 +189,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: The lookup failed for some partitions; `results` has the others.
+            CombinedError: The lookup failed for some partitions; `results` has the other results.
         """
         return run(self._epoch_ends(epochs, timeout))
 
@@ -205,7 +207,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             OffsetOutOfRangeError: An offset is after the end of its partition.
-            CombinedError: Some partitions failed; `results` has the others.
+            CombinedError: Some partitions failed; `results` has the other results.
         """
         return run(self._delete_below(before, timeout))
 

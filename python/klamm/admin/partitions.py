@@ -296,7 +296,7 @@ class Partitions(PartitionCalls):
         Raises:
             PreferredLeaderNotAvailableError: The first replica is offline or not in sync.
             EligibleLeadersNotAvailableError: No replica is online.
-            CombinedError: Some elections failed; `results` has the others.
+            CombinedError: Some elections failed; `results` has the other results.
         """
         return run(self._elect(partitions, election, timeout, wait))
 
@@ -348,7 +348,7 @@ class Partitions(PartitionCalls):
 
         Raises:
             ClusterAuthorizationFailedError: The user may not describe the cluster.
-            CombinedError: Some brokers failed; `results` has the others.
+            CombinedError: Some brokers failed; `results` has the other results.
         """
         return run(self._log_dirs(brokers, partitions, timeout))
 

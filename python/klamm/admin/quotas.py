@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QuotaName(Enum):
-    """A name that is not a string."""
+    """A special name of a user, a client ID or an IP address."""
 
     DEFAULT = "default"
     """The default for all users, client IDs or IP addresses without a quota of their own."""

@@ -35,7 +35,7 @@ class NewTopic:
         replication_factor: Number of replicas of each partition. -1 is the default of the brokers.
         configs: Topic settings by name, such as `{"retention.ms": "60000"}`.
         assignments: For each partition, the broker IDs of its replicas, the preferred leader first. The brokers assign
-            the replicas by default. If you pass this, leave out the two numbers.
+            the replicas by default. If you pass this, leave out `partitions` and `replication_factor`.
     """
 
     partitions: int = -1
@@ -288,7 +288,7 @@ class Topics(TopicCalls):
         Raises:
             TopicAlreadyExistsError: A topic with this name exists.
             InvalidConfigError: A topic setting is invalid.
-            CombinedError: Some topics were not created; `results` has the others.
+            CombinedError: Some topics were not created; `results` has the other results.
         """
         return run(self._create(topics, timeout, validate_only, wait))
 
@@ -355,7 +355,7 @@ class Topics(TopicCalls):
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
             UnknownTopicIdError: No topic has this ID.
-            CombinedError: Some topics cannot be described; `results` has the others.
+            CombinedError: Some topics cannot be described; `results` has the other results.
         """
         return run(self._describe(topics, ids, authorized_operations, timeout))
 

@@ -199,7 +199,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: Some partitions failed; `results` has the others.
+            CombinedError: Some partitions failed; `results` has the other results.
         """
         return run(self._producers(partitions, broker, timeout))
 
@@ -210,7 +210,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             TransactionalIdNotFoundError: No producer has used a transactional ID.
-            CombinedError: Some IDs failed; `results` has the others.
+            CombinedError: Some IDs failed; `results` has the other results.
         """
         return run(self._describe_ids(transactional_ids, timeout))
 
@@ -304,7 +304,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             TransactionalIdAuthorizationFailedError: The user may not write with a transactional ID.
-            CombinedError: Some IDs failed; `results` has the others.
+            CombinedError: Some IDs failed; `results` has the other results.
         """
         return run(self._fence(transactional_ids, timeout))
 

@@ -139,7 +139,7 @@ def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse a command line. A wrong one ends the program with exit code 2."""
+    """Parse a command line. An invalid command line ends the program with exit code 2."""
     parser = build_parser()
     words = list(sys.argv[1:] if argv is None else argv)
     args: argparse.Namespace

@@ -143,7 +143,7 @@ def list_rules(args: argparse.Namespace, output: Output) -> int:
 
 
 def sort_key(rule: AclBinding) -> tuple[Any, ...]:
-    """Return the order of a rule."""
+    """Return the key for sorting rules."""
     return rule.resource.name, rule.name, rule.principal, rule.operation.name, rule.host, rule.permission.name
 
 
@@ -173,7 +173,7 @@ def show(rules: list[AclBinding], name: str, output: Output) -> None:
 
 
 def rules_of(args: argparse.Namespace) -> list[AclBinding]:
-    """Return the rules that a command line spells out."""
+    """Return the rules that the options of a command line describe."""
     if not args.principals:
         raise UsageError("a rule needs a principal", "pass --principal User:NAME, or User:* for everyone")
     if any(":" not in principal for principal in args.principals):
@@ -218,7 +218,7 @@ def sentence(rule: AclBinding) -> str:
 
 
 def create(args: argparse.Namespace, output: Output) -> int:
-    """Add rules. Adding is not destructive, so that only --dry-run asks for a look."""
+    """Add rules. The command does not ask for confirmation, because adding a rule destroys nothing."""
     rules = rules_of(args)
     if args.dry_run:
         output.confirmed(args, [f"add {sentence(rule)}" for rule in rules])

@@ -30,7 +30,10 @@ C = TypeVar("C", bound=Client)
 
 
 def client_config(args: argparse.Namespace, client: str = "", /, **settings: str | None) -> dict[str, str]:
-    """Return a configuration: of profiles, files and the environment, then the command's own settings, then `-X`.
+    """Return the configuration of a client.
+
+    The command's own settings override options of profiles, files and the environment, and options of `-X` override all
+    others.
 
     Args:
         args: The arguments of the command.
@@ -55,7 +58,7 @@ def admin_config(args: argparse.Namespace) -> dict[str, str]:
 
 
 def side_config(args: argparse.Namespace) -> dict[str, str]:
-    """Return the configuration of an admin client beside another client, which gets the options of `-X`."""
+    """Return the configuration of an additional admin client, without options that admin clients do not have."""
     config = client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
     shared = {name for option in options() if "admin" in option.clients for name in (option.name, *option.aliases)}
     return {name: value for name, value in config.items() if name in shared or name.replace("_", ".") in shared}

@@ -1,4 +1,4 @@
-"""`klamm cluster`: describes a cluster as `kcat -L` does, lists versions of APIs, and forgets nodes that are gone."""
+"""`klamm cluster`: describes a cluster as `kcat -L` does, lists versions of APIs, and unregisters nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "cluster",
         help="describe the cluster and its brokers",
-        description="Describe the cluster and its brokers, and forget nodes that are gone.",
+        description="Describe the cluster and its brokers, and unregister nodes.",
     )
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -66,7 +66,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "unregister",
         help="forget a node that was shut down for good",
-        description="Forget a broker or controller that was shut down for good (KRaft).",
+        description="Unregister a broker or controller that was shut down permanently (KRaft).",
     )
     which = part.add_mutually_exclusive_group(required=True)
     which.add_argument("--broker", metavar="ID", type=natural, help="forget this broker (Kafka 3.7)")
@@ -81,7 +81,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     controllers = CONTROLLERS in config
     with klamm.Admin(config) as admin:
         cluster = admin.describe_cluster(fenced=args.fenced)
-        # Controllers do not tell the topics.
+        # Controllers do not return topics.
         names = [] if controllers else admin.list_topics(internal=True)
         topics = admin.describe_topics(names) if names else {}
     listed = [

@@ -82,7 +82,7 @@ def show(args: argparse.Namespace, output: Output) -> int:
 
 
 def hidden(name: str, value: str) -> str:
-    """Return a value that may be printed."""
+    """Return a value for printing: secrets are replaced by `[hidden]`."""
     return "[hidden]" if any(part in name for part in SECRETS) else value
 
 
@@ -159,7 +159,7 @@ def try_cluster(admin: klamm.Admin, config: dict[str, str], done: Any) -> KafkaE
 
 
 def failed_step(error: KafkaError) -> str:
-    """Return the step that an error of the first request is about."""
+    """Return the step of the check that caused an error of the first request."""
     text = error.message.lower()
     if isinstance(error, AuthenticationError) or "sasl" in text or "authentication" in text:
         return "tls" if ("tls" in text or "certificate" in text) and "sasl" not in text else "authenticate"

@@ -1,8 +1,8 @@
 """`klamm consume`: prints the records of topics.
 
-With `--group` or `--share` it is a member of a group, and commits the printed records. Otherwise it assigns partitions
-itself and commits nothing. It flushes the output after each poll, and ends when the program that reads the output ends,
-even if no record arrives.
+With `--group` or `--share` the command is a member of a group, and commits the printed records. Without these options,
+the command assigns partitions itself and commits nothing. The command flushes the output after each poll, and ends when
+the program that reads the output ends, even if no record arrives.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
         help="print the records of topics",
         description="Print the records of topics. By default, print each value on a line of its own, and wait for new "
         "records forever.",
-        epilog="POSITION applies to each partition. It is one of: earliest, latest (or end), OFFSET, -N (the last N "
+        epilog="POSITION applies to each partition, and is one of: earliest, latest (or end), OFFSET, -N (the last N "
         "records), or @TIME (the first record at or after a time). TIME is ISO 8601, milliseconds since 1970, or a duration "
         "before now, such as -15m.",
     )

@@ -1,7 +1,8 @@
 """`klamm decode`: decodes Kafka's requests, responses and record batches, and prints them as JSON.
 
-The first half reads input as raw bytes, hex or base64. The second half decodes. A request names its API and version, but a response
-does not: in a stream of frames, its correlation id leads to the request, which must come first. `klamm.protocol` does the decoding.
+The first half of this file reads input as raw bytes, hex or base64. The second half decodes. A request names its API
+and version, but a response does not. In a stream of frames, the correlation ID of a response identifies its request,
+which must precede the response. `klamm.protocol` does the decoding.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ class Decoder:
             return self.failure(error.message)
 
     def frame(self, data: bytes) -> dict[str, Any]:
-        """Decode a frame of either direction: the response to an unanswered request, otherwise a request."""
+        """Decode a frame: as the response to an earlier request if one matches, otherwise as a request."""
         if self.api_version:
             return self.response(data, *self.api_version)
         unanswered = self.unanswered.get(int.from_bytes(data[:LENGTH], "big", signed=True), deque())
@@ -249,7 +250,7 @@ class Decoder:
         return self.body(*self.api_version, self.kind.removesuffix("-body"), data)
 
     def request(self, data: bytes, *, is_answered: bool = False) -> dict[str, Any]:
-        """Decode a request with its header. With `is_answered`, its response may follow."""
+        """Decode a request with its header. With `is_answered`, the input may also contain its response."""
         header, api, body = self.request_header(data)
         number, version = header["correlationId"], header["requestApiVersion"]
         try:
@@ -333,7 +334,7 @@ class ContainsRows(Exception):  # noqa: N818 (this is not an error)
 
 
 def reject_rows(_: object) -> object:
-    """Stop `json.dumps`, which calls this for types that it does not know: only `Rows`."""
+    """Raise `ContainsRows`. `json.dumps` calls this function for `Rows`, the only type that it cannot encode."""
     raise ContainsRows
 
 

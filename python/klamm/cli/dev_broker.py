@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "dev-broker",
         help="run a small Kafka cluster for development",
-        description="Run a small Kafka cluster in this process, for development and tests. It prints the addresses of its "
+        description="Run a small Kafka cluster in this process, for development and tests. The broker prints the addresses of its "
         "nodes and runs until Ctrl+C or SIGTERM.",
     )
     parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="start N nodes (default: 1)")

@@ -1,7 +1,7 @@
 """`klamm dump`: prints the files in a log directory of a broker as JSON, as kafka-dump-log does.
 
-It reads segments, their indexes, snapshots of producers, and the records that brokers keep in `__consumer_offsets`,
-`__transaction_state` and the metadata log. `internal_records` decodes these.
+The command reads segments, their indexes, snapshots of producers, and the records that brokers keep in
+`__consumer_offsets`, `__transaction_state` and the metadata log. `internal_records` decodes these.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="files to print")
     parser.add_argument(
-        "--records", action="store_true", help="of segments, also print the records (default: only the batches)"
+        "--records", action="store_true", help="also print the records of segments (default: only the batches)"
     )
     parser.add_argument(
         "--as",
@@ -194,7 +194,7 @@ def producers(path: Path, file: BinaryIO, _: argparse.Namespace) -> Iterator[dic
 
 
 def whole(file: BinaryIO, size: int) -> bytes:
-    """Return the entries of an index, without an incomplete one at the end."""
+    """Return the entries of an index, without an incomplete entry at the end."""
     data = file.read()
     return data[: len(data) // size * size]
 

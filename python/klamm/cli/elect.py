@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
         description="Elect the preferred leaders of partitions, and wait until all brokers know them.",
     )
     add_partitions(parser, "partitions to elect leaders of", nargs="*")
-    parser.add_argument("--all", action="store_true", help="elect leaders of all partitions that need it")
+    parser.add_argument("--all", action="store_true", help="elect leaders of all partitions that need an election")
     parser.add_argument(
         "--unclean",
         action="store_true",

@@ -1,4 +1,4 @@
-"""Prints the dump of a client's flight recorder as a story: one line for each request, response and change of state.
+"""Prints the dump of a client's flight recorder as text: one line for each request, response and change of state.
 
 A dump is JSON Lines. `klamm.logs` and the core write it; the core's `logging/flight.rs` describes the fields.
 """
@@ -36,7 +36,7 @@ NO_RESPONSE = {"lost": "the connection ended before the response", "timed_out": 
 
 
 def story(lines: Iterable[str], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of the story. `decode` returns the parts of a message as JSON.
+    """Yield one line for each entry of a dump. `decode` returns the parts of a message as JSON.
 
     Raises:
         CommandError: A line is not part of a dump.
@@ -60,7 +60,7 @@ def story(lines: Iterable[str], decode: Callable[[str, int, str, bytes], Iterabl
 
 
 def head(entry: dict[str, Any]) -> str:
-    """Return the line about the client."""
+    """Return the line that describes the client."""
     if entry["flight"] != SUPPORTED:
         raise ValueError(f"format {entry['flight']}")
     began = datetime.fromtimestamp(entry["started_us"] / 1e6, timezone.utc).isoformat(timespec="milliseconds")

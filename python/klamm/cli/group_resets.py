@@ -87,7 +87,7 @@ def add_reset(parts: Commands, kind: str) -> None:
         type=topic_partitions,
         action="append",
         default=[],
-        help="reset only this topic, or only these partitions of it; may be repeated",
+        help="reset only this topic, or only these partitions of the topic; may be repeated",
     )
     mode = part.add_mutually_exclusive_group()
     mode.add_argument("--execute", action="store_true", help="set the offsets, instead of only printing them")
@@ -108,7 +108,7 @@ def to_time(text: str) -> Position:
 
 
 def ago(text: str) -> Position:
-    """Parse a duration before now."""
+    """Parse a duration that counts back from now."""
     return Position(Kind.TIME, max(round(time.time() * 1000) - duration(text), 0))
 
 
@@ -192,7 +192,7 @@ def read_csv(path: Path, group: str) -> Offsets:
 
 
 def check_empty(admin: klamm.Admin, group: str) -> None:
-    """Raise if the group has members. They would continue from their positions and overwrite the new offsets."""
+    """Raise if the group has members. Members would continue from their positions and overwrite the new offsets."""
     try:
         found = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:
@@ -216,5 +216,7 @@ def shifted(bounds: Bounds, current: Mapping[klamm.TopicPartition, int], shift: 
     for tp in bounds.begin:
         if tp not in current:
             message = f"cannot shift the offset of {tp.topic}-{tp.partition}: the group has no committed offset for it"
-            raise CommandError(message, hint="use --to-earliest, --to-latest or --to-offset, which need none")
+            raise CommandError(
+                message, hint="use --to-earliest, --to-latest or --to-offset, which need no committed offsets"
+            )
     return limited(bounds, {tp: current[tp] + shift for tp in bounds.begin})

@@ -1,7 +1,7 @@
 """Decodes the records that brokers keep in `__consumer_offsets`, `__transaction_state` and the metadata log.
 
 The names come from Kafka's schemas. A record of an unknown type or version is returned as base64, because newer brokers
-add some.
+may write such records.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SECRET_TYPES = {10, 11}
 
 
 class Reader:
-    """Reads fields one after the other. Too little data is an error of `struct`."""
+    """Reads fields one after the other. If there is too little data, the methods raise `struct.error`."""
 
     def __init__(self, data: bytes, *, flexible: bool = False) -> None:
         self._data = data
@@ -66,7 +66,7 @@ class Reader:
         self.flexible = flexible
 
     def number(self, form: str) -> int:
-        """Read a number in a form of `struct`."""
+        """Read a number in a format of `struct`."""
         (value,) = struct.unpack_from(f">{form}", self._data, self._at)
         self._at += struct.calcsize(form)
         return int(value)

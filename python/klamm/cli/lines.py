@@ -1,6 +1,6 @@
 r"""Splits files and standard input into lines of bytes, in batches of bounded size.
 
-Lines end with b"\n", which is not part of the line. The last line does not need it. Bytes are never decoded. Reads
+Lines end with b"\n", which is not part of the line. The last line may lack the newline. Bytes are never decoded. Reads
 return what is available, so that slow input is passed on at once.
 """
 

@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "move",
         help="move replicas to another directory",
-        description="Move the replicas of partitions on a broker to another directory of it.",
+        description="Move the replicas of partitions on a broker to another of its directories.",
     )
     part.add_argument("broker", metavar="BROKER", type=natural, help="ID of the broker")
     part.add_argument("path", metavar="PATH", help="path of the directory")

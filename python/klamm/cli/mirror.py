@@ -1,8 +1,8 @@
 """`klamm mirror`: copies a topic into a cluster of a current Kafka.
 
-This file copies from brokers of Kafka 0.6 and 0.7, and `mirror_modern` from current clusters. Each fetch becomes one transaction,
-which contains its records and the next byte offset to fetch. That offset is committed to a group for each old partition. So an
-interrupted copy continues without losing or repeating a record.
+This file copies from brokers of Kafka 0.6 and 0.7, and `mirror_modern` from current clusters. Each fetch becomes one
+transaction, which contains its records and the next byte offset to fetch. The transaction commits this offset to a
+group for each old partition. An interrupted copy therefore continues without losing or repeating a record.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "mirror",
         help="copy a topic into another cluster",
-        description="Copy a topic into another cluster, exactly once, and stop at its current end. If it is started again, it "
+        description="Copy a topic into another cluster, exactly once, and stop at its current end. If the command is started again, it "
         "continues where it stopped. Records keep their key, value, headers, timestamp and partition, and get a header "
         "klamm.source.offset. From Kafka 0.6 and 0.7, records have no key, and their headers are source.broker, "
         "source.partition, source.offset (a byte offset), and source.index for messages that were compressed together.",
@@ -102,7 +102,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="wait for new messages at the end, and for the old broker when it is away, forever",
+        help="at the end, keep waiting for new messages, and for an old broker that is unreachable",
     )
     parser.add_argument(
         "--group",

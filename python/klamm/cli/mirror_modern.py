@@ -1,8 +1,9 @@
 """`klamm mirror` between two clusters of Kafka 0.11 or newer.
 
-Each poll of the source becomes one transaction in the target. It contains the records, and the next source offset of each partition,
-committed to a group in the target. So an interrupted copy continues without losing or repeating a record. Each record gets a header
-with its source offset, by which committed offsets of groups are translated.
+Each poll of the source becomes one transaction in the target. The transaction contains the records, and commits the
+next source offset of each partition to a group in the target. An interrupted copy therefore continues without losing or
+repeating a record. Each record gets a header with its source offset, by which committed offsets of groups are
+translated.
 """
 
 from __future__ import annotations

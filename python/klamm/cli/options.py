@@ -29,6 +29,10 @@ class Parser(argparse.ArgumentParser):
     parts: Mapping[str, Parser] = {}
     """Parsers of the commands or actions by name."""
 
+    def __init__(self, **options: Any) -> None:
+        # A misspelled option could be an abbreviation of another: `--form` of `--format`.
+        super().__init__(**options, allow_abbrev=False)
+
     def add_subparsers(self, **options: Any) -> Any:
         """Declare commands or actions."""
         options.setdefault("dest", "action" if " " in self.prog else "command")
@@ -70,9 +74,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
-    """Return the question after a misspelled word, or None if no known word is like it."""
-    found = get_close_matches(word, list(known), 1, 0.5)
-    return f"did you mean {found[0]}?" if found else None
+    """Return a suggestion for a misspelled word, or None if no known word is similar."""
+    # The dashes that all options have in common make no option like another.
+    names = {name.lstrip("-"): name for name in known}
+    found = get_close_matches(word.lstrip("-"), names, 1, 0.5)
+    return f"did you mean {names[found[0]]}?" if found else None
 
 
 def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str, *, controllers: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Prints what commands show: lines, tables, progress bars, questions, JSON and errors.
+"""Prints the output of commands: lines, tables, progress bars, questions, JSON and errors.
 
 With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars and questions are shown on
 standard error, and progress bars only on a terminal. Without the package rich, terminals get plain tables and no progress bars.
@@ -130,7 +130,7 @@ class Output:
         With `--dry-run`, print the changes and return False.
 
         Raises:
-            UsageError: There is no terminal to ask on, and no answer in standard input.
+            UsageError: A confirmation is needed, but there is no terminal and no answer in standard input.
         """
         if args.dry_run:
             if self.json:
@@ -146,7 +146,9 @@ class Output:
         answer = read_answer()
         if not answer:
             print(file=sys.stderr)
-            raise UsageError("the command needs a confirmation", "pass --yes to confirm, or --dry-run to only look")
+            raise UsageError(
+                "the command needs a confirmation", "pass --yes to confirm, or --dry-run to see the changes"
+            )
         if answer.strip().lower() in ("y", "yes"):
             return True
         raise CommandError("nothing was changed")
@@ -187,7 +189,7 @@ class Output:
 
 
 def read_answer() -> str:
-    """Read a line from standard input. The empty text is its end."""
+    """Read a line from standard input. Empty text means the end of the input."""
     # A signal right before the read would wait for its end, so that Ctrl+C would do nothing.
     while os.name != "nt" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:
         pass
@@ -196,7 +198,7 @@ def read_answer() -> str:
 
 @cache
 def has_rich() -> bool:
-    """Return whether rich is installed. If it is not, the first call prints how to install it."""
+    """Return whether rich is installed. The first call without rich prints how to install it."""
     if find_spec("rich"):
         return True
     print(f"klamm: output is plain, because rich is not installed\n  hint: {INSTALL_RICH}", file=sys.stderr)

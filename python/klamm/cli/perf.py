@@ -1,7 +1,8 @@
 """`klamm perf`: measures producing, consuming, and the latency of a record from the producer to the consumer.
 
-With `--rate`, a latency counts from the time when the record was due, not from the time when the program sent it.
-Otherwise a stalled broker would be measured as one slow record, although all records behind it waited as well.
+With `--rate`, a latency counts from the time when the record was due, not from the time when the program sent it. If
+latencies counted from the time of sending, a stalled broker would appear as one slow record, although all later records
+waited as well.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def add(commands: Commands) -> None:
         "--rate",
         metavar="N",
         type=positive,
-        help="send N records a second, and measure latency from when each is due (default: as fast as possible)",
+        help="send N records a second, and measure latency from the time when each record was due (default: as fast as possible)",
     )
     part.add_argument("--acks", choices=("0", "1", "all"), help="replicas that must store a record (default: all)")
     part.add_argument(

@@ -65,7 +65,8 @@ def parse_position(text: str) -> Position:
 def parse_time(text: str) -> int:
     """Parse a time into milliseconds since 1970.
 
-    It is a number of milliseconds, ISO 8601 in local time unless it has an offset, or a duration before now, such as -15m.
+    A time is a number of milliseconds, ISO 8601 in local time unless it has an offset, or a duration before now, such
+    as -15m.
     """
     if text.startswith("-"):
         return max(round(time.time() * 1000) - duration(text[1:]), 0)

@@ -110,7 +110,7 @@ def add(commands: Commands) -> None:
         "--transaction-size",
         metavar="N",
         type=positive,
-        help="with --transactional-id, commit after each N records or more",
+        help="with --transactional-id, commit a transaction when it has at least N records",
     )
     add_json(part, "print one JSON object at the end, with topic, records, bytes (of values) and seconds")
     add_writing(part)

@@ -37,7 +37,9 @@ def add(commands: Commands) -> None:
     add_common(part, describe, "print one JSON object, with the quotas")
 
     part = parts.add_parser(
-        "alter", help="change quotas", description="Change quotas of one entity. Other quotas of it keep their values."
+        "alter",
+        help="change quotas",
+        description="Change quotas of one entity. Other quotas of the entity keep their values.",
     )
     add_entity(part, None)
     part.add_argument(

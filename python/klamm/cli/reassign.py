@@ -1,6 +1,6 @@
 """`klamm reassign`: plans, executes, verifies, throttles and cancels moves of partitions to other brokers.
 
-The files have the format of kafka-reassign-partitions, so that both commands read the files of each other.
+The files have the format of kafka-reassign-partitions, so that each command can read the files of the other command.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ def add(commands: Commands) -> None:
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument(
-        "--throttle", metavar="BYTES", type=positive, help="limit the moves to this many bytes a second and broker"
+        "--throttle", metavar="BYTES", type=positive, help="limit the moves to this many bytes a second on each broker"
     )
     part.add_argument(
         "--log-dir-throttle",
         metavar="BYTES",
         type=positive,
-        help="limit moves between directories to this many bytes a second and broker",
+        help="limit moves between directories to this many bytes a second on each broker",
     )
     part.add_argument("--wait", action="store_true", help="wait until the moves are finished, and remove the throttle")
     add_confirmation(part)
@@ -193,7 +193,7 @@ def plan(args: argparse.Namespace, _: Output) -> int:
 
 
 def spread(factors: Mapping[klamm.TopicPartition, int], racks: Mapping[int, str | None]) -> Plan:
-    """Return an assignment that gives each broker equally many leaders and replicas, and each partition different racks."""
+    """Return an assignment with evenly distributed leaders and replicas, and each partition in different racks."""
     of_rack: dict[str | None, list[int]] = defaultdict(list)
     for broker in sorted(racks):
         of_rack[racks[broker]].append(broker)
@@ -358,7 +358,7 @@ def cancel(args: argparse.Namespace, output: Output) -> int:
         admin.alter_partition_reassignments(dict.fromkeys(moving))
         if not args.keep_throttle:
             plan = {tp: each.replicas for tp, each in moving.items()}
-            # Controllers do not tell which brokers there are.
+            # Controllers do not return the brokers.
             own = {broker for replicas in plan.values() for broker in replicas} if CONTROLLERS in config else None
             remove_throttle(admin, plan, own)
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(moving)]

@@ -100,7 +100,7 @@ def header_fields(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str,
 
 
 def name_bytes(name: str) -> bytes:
-    """Return the bytes of a header's name. Those that are not UTF-8 are lone surrogates in the text."""
+    """Return the bytes of a header's name. The text contains surrogate escapes for bytes that are not UTF-8."""
     return name.encode("utf-8", "surrogateescape")
 
 

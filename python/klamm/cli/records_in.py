@@ -46,7 +46,7 @@ Parse = Callable[["Sequence[bytes]"], "Batch | list[NewRecord]"]
 
 
 def parser(args: argparse.Namespace) -> Parse:
-    """Return the function for the options of a command line."""
+    """Return the function that turns input into records, as the options of a command line require."""
     if args.json_lines:
         return lambda lines: [json_record(line, args) for line in lines if line.strip()]
     if args.header_separator is not None or args.headers or args.null_key is not None:
@@ -165,7 +165,7 @@ def name_of(header: dict[str, Any]) -> str:
 
 
 def shown(line: bytes) -> str:
-    """Return the begin of a line, for messages."""
+    """Return the beginning of a line, for messages."""
     return repr(line[:60].decode("utf-8", "replace"))
 
 

@@ -1,7 +1,8 @@
 """`klamm report`: draws throughput and lag of Spark streams over time, as an HTML page and as a PNG.
 
-It reads a file with one line of JSON for each micro-batch, from `klamm.spark.progress.ProgressLog` or `python -m klamm.pipeline
---progress`. The page is a single file without scripts or external resources. The PNG needs matplotlib.
+The command reads a file with one line of JSON for each micro-batch, from `klamm.spark.progress.ProgressLog` or `python
+-m klamm.pipeline --progress`. The page is a single file without scripts or external resources. The PNG needs
+matplotlib.
 """
 
 from __future__ import annotations

@@ -31,9 +31,11 @@ def add(commands: Commands) -> None:
     )
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    part = parts.add_parser("list", help="print subjects", description="Print the subjects, or the versions of one.")
+    part = parts.add_parser(
+        "list", help="print subjects", description="Print the subjects, or the versions of one subject."
+    )
     part.add_argument("subject", metavar="SUBJECT", nargs="?", help="print the versions of this subject")
-    part.add_argument("--deleted", action="store_true", help="include what is deleted softly")
+    part.add_argument("--deleted", action="store_true", help="include softly deleted subjects and versions")
     _add_common(part, list_subjects, "print one JSON object")
 
     part = parts.add_parser("get", help="print a schema", description="Print the text of a schema.")
@@ -49,7 +51,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "check",
         help="check whether a schema is compatible",
-        description="Check whether a schema is compatible with a subject. The exit code is 1 if it is not.",
+        description="Check whether a schema is compatible with a subject. The exit code is 1 if the schema is not compatible.",
     )
     _add_schema(part)
     part.add_argument("--version", dest="against", metavar="VERSION", help="check against this version only")
@@ -61,7 +63,7 @@ def add(commands: Commands) -> None:
     part.add_argument("subject", metavar="SUBJECT", help="the subject")
     part.add_argument("number", metavar="VERSION", nargs="?", help="delete only this version")
     part.add_argument(
-        "--permanent", action="store_true", help="delete it for good; records with its ID cannot be read any more"
+        "--permanent", action="store_true", help="delete it permanently; records with its ID cannot be read any more"
     )
     add_confirmation(part)
     _add_common(part, delete, "print one JSON object, with the deleted versions")

@@ -35,7 +35,7 @@ GROUP_KEYS = {"group.id", "group.instance.id"}
 
 @dataclass(frozen=True)
 class Setting:
-    """A client option and where it comes from."""
+    """A client option with its source."""
 
     name: str
     value: str
@@ -71,7 +71,7 @@ def layers(args: argparse.Namespace) -> Iterator[Setting]:
 
 
 def effective(args: argparse.Namespace) -> dict[str, Setting]:
-    """Return the options of all layers by Kafka's name, with where each comes from."""
+    """Return the options of all layers by Kafka's name, each with its source."""
     found = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
     for each in layers(args):
         add(found, known_names().get(each.name, each.name), each)
@@ -81,7 +81,7 @@ def effective(args: argparse.Namespace) -> dict[str, Setting]:
 
 
 def add(found: dict[str, Setting], name: str, setting: Setting) -> None:
-    """Add an option. Brokers and controllers to connect to replace each other, unless one layer has both."""
+    """Add an option. `bootstrap.servers` and `bootstrap.controllers` override each other, unless one layer has both."""
     other = {BROKERS: CONTROLLERS, CONTROLLERS: BROKERS}.get(name, "")
     if other in found and layer(found[other]) != layer(setting):
         del found[other]
@@ -211,7 +211,7 @@ def read_file(path: Path) -> Iterator[Setting]:
 
 
 def plain_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:
-    """Yield `key=value` lines as librdkafka's tools read them: without escapes, and with `#` only before a line."""
+    """Yield `key=value` lines as librdkafka's tools read them: without escapes and without comments after values."""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):

@@ -1,7 +1,9 @@
-"""`klamm top`: shows brokers, throughput, consumer groups and busy partitions, again and again. `klamm.Admin` does the work.
+"""`klamm top`: shows brokers, throughput, consumer groups and busy partitions, and updates the display at an interval.
 
-To compute rates, the command reads the end offsets of all partitions and the committed offsets of all groups twice. It
-does not need the brokers' own metrics.
+`klamm.Admin` does the work.
+
+To compute rates, the command reads the end offsets of all partitions and the committed offsets of all groups twice. The
+command does not need the brokers' own metrics.
 """
 
 from __future__ import annotations
@@ -45,7 +47,11 @@ def add(commands: Commands) -> None:
         "On a terminal, the display is updated until Ctrl+C. Otherwise, print one sample.",
     )
     parser.add_argument(
-        "--interval", metavar="SECONDS", type=seconds, default=2.0, help="time between two looks (default: %(default)s)"
+        "--interval",
+        metavar="SECONDS",
+        type=seconds,
+        default=2.0,
+        help="time between two samples (default: %(default)s)",
     )
     add_common(parser, run, "print one sample as a JSON object")
 
@@ -59,7 +65,7 @@ def seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show samples, or print one."""
+    """Show samples until Ctrl+C, or print one sample."""
     config = admin_config(args)
     with klamm.Admin(config) as admin, klamm.Consumer(config) as consumer:
 
@@ -124,7 +130,7 @@ def samples(sample: Callable[[], Look], interval: float) -> Iterator[dict[str, A
 
 
 def compare(before: Look, now: Look) -> dict[str, Any]:
-    """Return the sample that two states give, in JSON's types."""
+    """Compute a sample from two states, in JSON's types."""
     elapsed = max(now.at - before.at, 1e-6)
     written = {tp: max(end - before.ends.get(tp, end), 0) / elapsed for tp, end in now.ends.items()}
     leaders = {(name, part.partition): part.leader for name, topic in now.topics.items() for part in topic.partitions}
@@ -204,7 +210,7 @@ def rows(found: dict[str, Any], section: str) -> list[list[object]]:
 
 
 def live(sample: Callable[[], Look], interval: float, output: Output) -> None:
-    """Update a display until Ctrl+C. If the brokers cannot be asked, show why and continue."""
+    """Update a display until Ctrl+C. If the brokers do not respond, show the error and continue."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.table import Table

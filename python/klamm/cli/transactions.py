@@ -82,7 +82,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "find-hanging",
         help="find transactions that no coordinator will end",
-        description="Find transactions that are open in a partition, but that no coordinator will end. They block consumers with "
+        description="Find transactions that are open in a partition, but that no coordinator will end. These transactions block consumers with "
         "read_committed. The exit code is 1 if there are any.",
     )
     add_partitions(part, "partitions to look at (default: all)", nargs="*")
@@ -280,7 +280,7 @@ def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], patience
 def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState, transactional_id: str | None) -> bool:
     """Return whether the coordinator of a transaction knows that it is open in a partition.
 
-    The coordinator will then end it.
+    The coordinator will end such a transaction.
     """
     if transactional_id is None:
         return False

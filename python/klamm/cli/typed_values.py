@@ -56,7 +56,9 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schema", metavar="FILE|latest", help="schema of the value: a file, or the latest of the subject"
     )
-    parser.add_argument("--key-schema", metavar="FILE|latest", help="schema of the key, in the same way")
+    parser.add_argument(
+        "--key-schema", metavar="FILE|latest", help="schema of the key: a file, or the latest of the subject"
+    )
     add_registry(parser, required=False)
 
 

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "set-password",
         help="set the password of a user",
-        description="Set the password of a user. It is read from the terminal, or is the first line of standard input.",
+        description="Set the password of a user. The password is read from the terminal, or is the first line of standard input.",
     )
     part.add_argument("user", metavar="USER", help="name of the user")
     add_mechanism(part)

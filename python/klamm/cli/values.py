@@ -42,7 +42,7 @@ def as_json(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value that is no collection in JSON's types."""
+    """Return a single value, which is not a collection, in JSON's types."""
     if isinstance(value, Enum):
         return value.name.lower()
     if isinstance(value, KafkaError):
@@ -107,7 +107,7 @@ def one_partition(text: str) -> klamm.TopicPartition:
 
 
 def words(numbers: Iterable[object]) -> str:
-    """Return a list for a table cell."""
+    """Return a list as the text of a table cell."""
     return ", ".join(map(str, numbers)) or "-"
 
 

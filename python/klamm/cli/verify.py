@@ -36,14 +36,14 @@ def add(commands: Commands) -> None:
         metavar="DURATION",
         type=duration,
         default=30_000,
-        help="give up on a partition when nothing arrives for this time (default: 30s)",
+        help="stop reading a partition when no record arrives for this time (default: 30s)",
     )
     add_common(parser, run, "print one JSON object, with ok and the partitions")
 
 
 @dataclass
 class Checked:
-    """What was found in a partition."""
+    """The results for a partition."""
 
     topic: str
     partition: int

@@ -1,8 +1,8 @@
 """Prints within a second that no broker can be reached, while the clients of a command keep retrying.
 
 Clients retry in silence until their timeout. A thread tries plain connections to the bootstrap addresses meanwhile, and
-prints the first failure. On a terminal, it shows a spinner until an address accepts a connection. The thread then
-stops, because the clients report all later errors. From then on, the warnings that the clients log are printed.
+prints the first failure. On a terminal, the thread shows a spinner until an address accepts a connection. The thread
+then stops, because the clients report all later errors. From then on, the warnings that the clients log are printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Log lines for `klamm.pipeline`: generated, or read from a folder. Also sends them to a topic."""
+"""Log lines for `klamm.pipeline`: generates them or reads them from a folder, and sends them to a topic."""
 
 from __future__ import annotations
 

@@ -2,14 +2,14 @@
 
     python -m klamm.examples.source_lines --bootstrap localhost:9092 --source lines --result packages --checkpoint DIR
 
-It reads a topic of source lines. The key is the path of the file, such as `json/decoder.py`, and the value is the line. For each
-package it counts lines and bytes, finds the most frequent identifiers, and writes one row to a second topic: key `json`, value
-`{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
+The pipeline reads a topic of source lines. The key is the path of the file, such as `json/decoder.py`, and the value is
+the line. For each package it counts lines and bytes, and finds the most frequent identifiers. It writes one row for
+each package to a second topic: key `json`, value `{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
 
-It reads the topic to its end and stops. If you start it again with the same checkpoint, it continues with new records.
-Counts are exact, because Spark commits its state and the offsets together. Every batch writes the totals so far (output
-mode complete, because Spark has no update mode for Python data sources). So the last row of a package is correct even
-if a batch was repeated.
+The pipeline reads the topic to its end and stops. If you start it again with the same checkpoint, it continues with new
+records. Counts are exact, because Spark commits its state and the offsets together. Every batch writes the totals so
+far (output mode complete, because Spark has no update mode for Python data sources). The last row of a package is
+therefore correct even if a batch was repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) -> DataFrame:
-    """Read the topic from its first record. The schema with two columns avoids building the others."""
+    """Read the topic from its first record. The schema selects two columns, so klamm does not build the others."""
     return (
         spark.readStream.format("klamm")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -47,7 +47,10 @@ def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) 
 
 
 def pipeline(lines: DataFrame) -> DataFrame:
-    """Turn lines into one row for each package. It only uses Spark's own functions, so no row passes through Python."""
+    """Turn lines into one row for each package.
+
+    The query only uses Spark's own functions, so no row passes through Python.
+    """
     path = F.coalesce(F.col("key").cast("string"), F.lit("-"))
     name = F.substring_index(path, "/", 1)
     words = F.regexp_extract_all(F.col("value").cast("string"), F.lit(IDENTIFIER), F.lit(0))

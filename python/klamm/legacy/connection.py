@@ -83,7 +83,7 @@ class Connection:
     def request(self, request_type: str, parts: list[Part]) -> bytes:
         """Send a request and return the response without its length prefix.
 
-        If the broker closed the connection while it was idle, this opens a new one. Sending the request again is safe,
+        If the broker closed the idle connection, this method opens a new connection. Sending the request again is safe,
         because these requests only read.
         """
         frame = encode_request({"type": request_type, "parts": parts})  # type: ignore[typeddict-item]
@@ -129,4 +129,4 @@ class Connection:
 
     def _check(self) -> None:
         if self._closed:
-            raise ClosedError("this client is closed", hint="create a new one")
+            raise ClosedError("this client is closed", hint="create a new client")

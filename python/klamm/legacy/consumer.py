@@ -49,7 +49,7 @@ def source_headers(message: Message07, broker: str, partition: int) -> list[tupl
 
 
 def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
-    """Return the broker's partitions of a topic; raise if none of them has ever had a message."""
+    """Return the broker's partitions of a topic; raise if no partition has ever had a message."""
     found = consumer.partitions(topic)
     if not any(consumer.latest(topic, number) for number in found):
         raise UnknownTopicOrPartitionError(
@@ -187,7 +187,7 @@ class Consumer07(Closing):
         return found[0]
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
-        """Fetch messages from the byte offset of a message. At the end of the log, return none.
+        """Fetch messages from the byte offset of a message. At the end of the log, return no messages.
 
         Raises:
             OffsetInMessageError: No message begins at this offset.

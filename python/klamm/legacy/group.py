@@ -368,12 +368,15 @@ class GroupConsumer07(Closing):
         Returns:
             Messages, or an empty list if none arrived in time.
 
-        Raises: NetworkError: A broker has been unreachable for the `timeout` of the constructor. The next call returns
-            messages of other brokers. KafkaTimeoutError: A broker has not responded for `timeout` seconds of the
-            constructor. As `NetworkError`. ConfigError: For `timeout` seconds of the constructor, no broker has ever
-            registered in this ZooKeeper. ClosedError: This consumer is closed. KafkaError: The membership has failed,
-            another member has the same id, or a member has registered an expression that this client cannot read. In
-            the last two cases, you can call `poll` again.
+        Raises:
+            NetworkError: A broker has been unreachable for the `timeout` of the constructor. The next call returns
+                messages of other brokers.
+            KafkaTimeoutError: A broker has not responded for `timeout` seconds of the constructor. The next call
+                returns messages of other brokers.
+            ConfigError: For `timeout` seconds of the constructor, no broker has ever registered in this ZooKeeper.
+            ClosedError: This consumer is closed.
+            KafkaError: The membership has failed, another member has the same id, or a member has registered an
+                expression that this client cannot read. In the last two cases, you can call `poll` again.
         """
         self._check()
         self._error_at_poll = sys.exc_info()[1]
@@ -461,7 +464,8 @@ class GroupConsumer07(Closing):
 
         Raises:
             KafkaTimeoutError: ZooKeeper did not store the offsets in time.
-            NetworkError: The ZooKeeper session ended before the offsets were stored. Their messages are delivered again.
+            NetworkError: The ZooKeeper session ended before the offsets were stored. The group delivers these messages
+                again.
             ClosedError: This consumer is closed.
             KafkaError: The membership has failed.
         """
@@ -559,7 +563,7 @@ class GroupConsumer07(Closing):
                 hint="create a new client in the child",
             )
         if self._stopped:
-            raise ClosedError("this consumer is closed", hint="create a new one")
+            raise ClosedError("this consumer is closed", hint="create a new consumer")
         if self._failure is not None:
             raise KafkaError(
                 f"consumer {self.member_id} left its group after this error: {self._failure!r}",

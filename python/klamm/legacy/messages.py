@@ -32,7 +32,7 @@ class Request(TypedDict):
 
 
 class FetchResponse(TypedDict):
-    """Bytes of one partition. The broker cuts them at the requested size, even in the middle of a message."""
+    """Messages of one partition. The broker cuts them at the requested size, even in the middle of a message."""
 
     error: int
     message_set: bytes

@@ -1,6 +1,7 @@
 """`Producer07`: writes to brokers of Kafka 0.6 and 0.7, which never respond to a produce request.
 
-It tracks how many messages each broker may have lost. Partitions come from ZooKeeper (`zookeeper`) or from the broker itself.
+The producer tracks how many messages each broker may have lost. Partitions come from ZooKeeper (`zookeeper`) or from
+the broker itself.
 """
 
 from __future__ import annotations
@@ -62,25 +63,29 @@ def _raise(failures: list[KafkaError]) -> None:
 class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
-    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent once it is written to
-    the socket. That is when `send` returns, or, if `batch_messages` is above 1, when `flush` returns. A broker rejects
-    a message by closing the connection. The messages that the broker has not read by then are lost too. The next write,
-    at the earliest, raises `NetworkError` with the number of messages that may be lost. klamm does not send them again,
-    so there are no duplicates.
+    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when it is written to
+    the socket: when `send` returns, or with `batch_messages` above 1 when `flush` returns. A broker rejects a message
+    by closing the connection. Later messages on that connection that the broker has not read are lost too. The producer
+    can notice this at the next write at the earliest. It then raises `NetworkError` with the number of messages that
+    may be lost. klamm does not send these messages again, so there are no duplicates.
 
-    `flush(confirm=True)` sends each broker a request that it does answer. When it returns, the brokers have read all messages and
-    rejected none. One exception remains: 0.7.2 silently drops a message set with a message above its `max.message.size`.
+    `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
+    all messages and rejected none. There is one exception: 0.7.2 silently drops a message set with a message above its
+    `max.message.size`.
 
-    Args: brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
-        brokers, which chooses the partition. Pass either this or `zookeeper`. zookeeper: Addresses of ZooKeeper,
-        `host:port,host:port/chroot`. The partitions of all brokers are read from there. A new topic has partition 0 on
-        every live broker. compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy
-        needs 0.7.1. magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. partitioner: Function `(key,
-        count)` that returns an index below `count`; used with `zookeeper`. Default: as the Java producer of 0.7. The
-        key only chooses the partition: 0.7 does not store keys. batch_messages: Number of messages to collect before a
-        write. Default 1. unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java
-        consumer cannot fetch them: a Java member of a group with a whitelist such as `.*` then reads nothing. timeout:
-        Seconds for each connect and write. Default 10. None waits forever.
+    Args:
+        brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
+            brokers, which chooses the partition. Pass either this or `zookeeper`.
+        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The partitions of all brokers are read from
+            there. A new topic has partition 0 on every live broker.
+        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy needs 0.7.1.
+        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
+        partitioner: Function `(key, count)` that returns an index below `count`; used with `zookeeper`. Default: as the
+            Java producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
+        batch_messages: Number of messages to collect before a write. Default 1.
+        unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot
+            fetch such topics: a Java member of a group with a whitelist such as `.*` then reads nothing.
+        timeout: Seconds for each connect and write. Default 10. None waits forever.
 
     Raises:
         ConfigError: An argument has an invalid value, or contradicts another argument.
@@ -126,7 +131,7 @@ class Producer07(Closing):
             self._registry = Registry(zookeeper, self._timeout)
 
     def send(self, topic: str, payload: Buffer, *, key: Any = None, partition: int | None = None) -> None:
-        """Send one message. With `batch_messages` above 1, it is written once the batch is full.
+        """Send one message. With `batch_messages` above 1, the message is written when the batch is full.
 
         Args:
             topic: Topic name.
@@ -176,7 +181,7 @@ class Producer07(Closing):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError("this producer is closed", hint="create a new one")
+            raise ClosedError("this producer is closed", hint="create a new producer")
 
     def _choose(self, topic: str, key: Any, partition: int | None) -> tuple[Address | None, int]:
         """Return the broker and partition for a message. If every broker is suitable, return no broker."""

@@ -1,7 +1,7 @@
 """White- and blacklists of Kafka 0.7: rewrites an expression as the Java consumer does, and reads it as Java does.
 
 All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into
-Python's. It rejects syntax that one of the two engines cannot read, or that they read differently.
+Python's. `compile_filter` rejects syntax that one of the two engines cannot read, or that they read differently.
 """
 
 from __future__ import annotations

@@ -23,11 +23,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from klamm.spark.columns import TimestampRangeError
-from klamm.spark.exactly_once import ExactlyOnceError
-from klamm.spark.foreach import foreach_batch, write_stream
-from klamm.spark.offsets import DataLossError
-from klamm.spark.source import KlammDataSource
+try:
+    from klamm.spark.columns import TimestampRangeError
+    from klamm.spark.exactly_once import ExactlyOnceError
+    from klamm.spark.foreach import foreach_batch, write_stream
+    from klamm.spark.offsets import DataLossError
+    from klamm.spark.source import KlammDataSource
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith(("pyarrow", "pyspark")):
+        raise
+    raise ImportError(f"klamm.spark needs {error.name}: pip install 'klamm[spark]'", name=error.name) from error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,4 +60,10 @@ def register(spark: SparkSession) -> None:
         klamm.spark.register(spark)
         frame = spark.read.format("klamm").options(**{"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}).load()
     """
-    spark.dataSource.register(KlammDataSource)
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(KlammDataSource)
+    except AnalysisException as error:  # Spark 4.0, if the session has found the package
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

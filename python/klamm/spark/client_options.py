@@ -1,7 +1,7 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
-Spark's connector passes them to the Java client, which warns about unknown keys; klamm's client raises an error for
-unknown keys. Some keys exist in the Java client but not in klamm. Keys that only affect tuning or reporting are ignored
+Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an error
+for unknown keys. Some keys exist in the Java client but not in klamm. Keys that only affect tuning or reporting are ignored
 with a warning, so that existing jobs run unchanged. Keys that affect trust, identity or the partition of a record are
 rejected, with klamm's equivalent as the hint.
 """

@@ -2,8 +2,8 @@
 
 Spark forks its Python workers and reuses them, and a client must not cross a fork. So clients are never created at
 import and never pickled; the cache key includes the process id. A task removes a client from the cache while it uses
-the client, so two tasks never share one. It returns the client only on success: after a failure the client's buffers
-may hold records of the failed task.
+the client, so two tasks never share a client. The task returns the client only on success: after a failure, the
+client's buffers may hold records of the failed task.
 
 This module also excludes loaded modules from a worker's garbage collections.
 """

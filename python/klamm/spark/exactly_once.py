@@ -1,13 +1,13 @@
 """Writes the rows of a streaming query exactly once: one Kafka transaction for each task.
 
-A batch write can do the same if its options name an application and a version. They replace the query ID and the number
-of the micro-batch. Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may
+A batch write can also be exactly once, if its options name an application and a version. These replace the query ID and
+the number of the micro-batch. Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may
 have committed already. So each transaction also commits an offset for a group of its own, which encodes the epoch and
 the number of rows. A repeated task reads that offset and skips the rows that are already committed. The transactional
 id and the group id are both `klamm-<query id>-<task number>`.
 
 A new attempt first initializes its transactional id, which completes or aborts the open transaction of an earlier attempt and fences
-it (KIP-98). Only then does it read the offset. Tasks commit one by one, so readers may see part of a batch, but each row only once.
+that attempt (KIP-98). Then it reads the offset. Tasks commit one by one, so readers may see part of a batch, but each row only once.
 """
 
 from __future__ import annotations

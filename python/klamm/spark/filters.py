@@ -1,8 +1,8 @@
 """Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
-Spark checks every row again, so this only skips records that cannot match, and ignores filters that it does not know. A
-filter on timestamps only gives a first offset: brokers find the first record at or after a time, but records with
-earlier timestamps may follow it.
+Spark checks every row again. So this module only skips records that cannot match, and ignores filters that it does not
+know. A filter on timestamps only gives a first offset: brokers find the first record at or after a time, but later
+records may have earlier timestamps.
 """
 
 from __future__ import annotations

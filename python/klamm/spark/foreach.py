@@ -1,10 +1,10 @@
 """Writes streams in every output mode, through Spark's `foreachBatch`.
 
-Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports it: Spark passes each micro-batch to
-a function on the driver, which writes it as a batch. The functions here write it with `format("klamm")`.
+Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports this mode: Spark passes each
+micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module write with `format("klamm")`.
 
-For exactly-once delivery, they pass the ID of the query and the number of the micro-batch as options `txnAppId` and `txnVersion`.
-`exactly_once` does the rest. A streaming write uses the same ID and number, so a query may switch between the two.
+For exactly-once delivery, these functions pass the ID of the query and the number of the micro-batch as options `txnAppId` and
+`txnVersion` to the module `exactly_once`. A streaming write uses the same ID and number, so a query may switch between the two.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def write_stream(
 def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> Callable[[DataFrame, int], None]:
     """Return a function for Spark's `foreachBatch` that writes each micro-batch to Kafka.
 
-    Your own function for `foreachBatch` can call it too. With exactly-once delivery, a micro-batch can then be written to the same
+    Your own function for `foreachBatch` can call the returned function too. With exactly-once delivery, a micro-batch can then be written to the same
     topic only once. To write more than one frame, set option `txnAppId` to a different name for each write.
 
     Args:

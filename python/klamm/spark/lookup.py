@@ -1,8 +1,8 @@
 """Asks the brokers for the partitions of a query and their offsets, on Spark's driver.
 
 Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, there
-is a minimum interval between requests. A call waits instead of using a cache, so that it sees every record that was
-acknowledged before. A request that fails with a retriable error is tried at most `fetchOffset.numRetries` times.
+is a minimum interval between requests. A call waits instead of using a cache, so that the result includes every record
+that was acknowledged before the call. A request that fails with a retriable error is tried at most `fetchOffset.numRetries` times.
 
 A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore come
 back. `stream` decides what to write into the checkpoint.

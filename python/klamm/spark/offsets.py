@@ -36,8 +36,9 @@ class DataLossError(KafkaError):
 
     Option `failOnDataLoss` controls whether this error is raised.
 
-    Attributes: condition: Error condition of Spark's connector, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`. The
-        message begins with this condition.
+    Attributes:
+        condition: Error condition of Spark's connector, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`. The message
+            begins with this condition.
     """
 
     def __init__(self, message: str, *, condition: str, hint: str | None = None) -> None:

@@ -40,12 +40,13 @@ OPTIONS = {
         "key.schema",
         "flatten",
         "onError",
+        "onNewFields",
         "subject.name.strategy",
     )
 }
 
 # Options of columns whose types come from a schema registry, and the prefix of its client's configuration.
-TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror"})
+TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror", "onnewfields"})
 REGISTRY = "schema.registry."
 
 # Options of Spark's own writer, which it also passes to the sink.

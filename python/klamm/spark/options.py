@@ -1,9 +1,9 @@
 """Parses and checks the options of reads and writes, before anything runs.
 
-The names are those of Spark's own Kafka connector. Spark passes keys in lower case; messages show them in their usual
-spelling. An unknown option is an error, because a misspelled one would be ignored silently (a misspelled
-`startingOffsets` reads the whole topic). A read accepts the options of a write, and a write those of a read, because
-jobs often use one dict for both. `client_options` handles options that begin with `kafka.`; `positions` parses
+The names are those of Spark's own Kafka connector. Spark passes the names in lower case; messages show them in their
+usual spelling. An unknown option is an error. Otherwise a misspelled option would be ignored silently: with a
+misspelled `startingOffsets`, a job would read the whole topic. A read accepts the options of a write, and a write those
+of a read, because jobs often use one dict for both. `client_options` handles options that begin with `kafka.`; `positions` parses
 positions.
 """
 

@@ -89,7 +89,7 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
 
     Returns:
         `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, over the partitions. Empty if the report
-        has no latest offsets: in a batch that was repeated after a crash, for sources of other formats, and with Spark 4.1.
+        has no latest offsets: in a batch that was repeated after a crash, for sources of other formats, and before Spark 4.2.
 
     Example:
         source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]

@@ -22,7 +22,6 @@ from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError, 
 from klamm.spark import clients
 from klamm.spark.columns import Columns
 from klamm.spark.failures import short_errors
-from klamm.spark.filters import narrow
 from klamm.spark.lookup import GONE_SECONDS, Lookup
 from klamm.spark.offsets import DataLossError, OffsetRange, divide
 from klamm.spark.schema import source_schema
@@ -64,7 +63,10 @@ class KlammReader(DataSourceReader):
                         f"cannot read partition {tp[0]}-{tp[1]} from offset {start[tp]}, which is after its end, {end[tp]}",
                         hint=f"correct option '{options.start.option}' or '{options.end.option}'",
                     )
-            start, end = narrow(self._filters, start, end, lookup.at_times)
+            if self._filters:
+                from klamm.spark.filters import narrow  # needs Spark 4.1
+
+                start, end = narrow(self._filters, start, end, lookup.at_times)
             return tasks(options, lookup, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -137,7 +139,7 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
 
 
 def range_of(task: InputPartition | None) -> OffsetRange | None:
-    """Return the offsets of a task. None for the empty task that Spark makes from a plan without tasks (4.1: a task None)."""
+    """Return the offsets of a task. None for the empty task that Spark makes from a plan without tasks (before 4.2, a task None)."""
     return None if task is None else task.value
 
 

@@ -1,6 +1,6 @@
 """The data source `klamm`: receives Spark's calls and creates readers and writers.
 
-Spark creates and pickles this object itself, so it stores nothing: every method parses the options again.
+Spark creates and pickles the data source itself. So the data source stores nothing, and every method parses the options again.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql import datasource
 
 from klamm.errors import ConfigError
 from klamm.spark import clients
@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("klamm.spark")
 
 
-class KlammDataSource(DataSource):
+# Spark 4.0 gives no filters to a data source.
+HAS_FILTERS = hasattr(datasource, "Filter")
+
+# The only option of the registry's client that has a credential and does not match spark.redaction.regex.
+SHOWN = "schema.registry.basic.auth.user.info"
+
+
+class KlammDataSource(datasource.DataSource):
     """The data source behind `format("klamm")`, for read, readStream, write and writeStream.
 
     docs/reference/spark.md lists the options.
@@ -72,6 +79,8 @@ class KlammDataSource(DataSource):
         ):
             if name.lower() in self.options:
                 log.warning("option '%s' has no effect in a batch read", name)
+        if options.filter_pushdown and not HAS_FILTERS:
+            log.warning("option 'filterPushdown' has no effect before Spark 4.1")
         if options.protocol is not None:
             from klamm.spark import legacy
 
@@ -95,6 +104,12 @@ class KlammDataSource(DataSource):
         if "groupidprefix" in self.options:
             log.warning(
                 "option 'groupIdPrefix' has no effect: klamm's reads join no group; use 'commitGroup' to name one"
+            )
+        if SHOWN in self.options:
+            log.warning(
+                "Spark shows option '%s' in explain() of a stream that has not started; hint: put user and password into "
+                "option 'schema.registry.url', which Spark hides",
+                SHOWN,
             )
         return KlammStreamReader(options, schema)
 

@@ -5,7 +5,7 @@ Spark keeps one process on the driver for a query, so the state here lasts as lo
 commit the query's progress to its group.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
-for lost partitions itself. If its result lacked them, a later batch would read them again from the start.
+for lost partitions itself. If the result lacked these partitions, a later batch would read them again from the start.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -46,7 +46,7 @@ try:
     )
 
     ADMISSION_CONTROL = True
-except ImportError:  # Spark 4.1 has no limits for streams of Python data sources
+except ImportError:  # Spark 4.0 and 4.1 have no limits for streams of Python data sources
     ADMISSION_CONTROL = False
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
@@ -67,7 +67,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # end of a run with Trigger.AvailableNow
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None
-        self._known: Offsets = {}  # end of the last batch; Spark 4.1 does not pass it
+        self._known: Offsets = {}  # end of the last batch; Spark 4.0 and 4.1 do not pass it
         self._missing_since: dict[Partition, float] = {}
         self._topic_ids: dict[str, str] = {}
         self._last_batch_at: float | None = None
@@ -102,7 +102,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next batch.
 
         Args:
-            start: Start of the batch; None with Spark 4.1.
+            start: Start of the batch; None with Spark 4.0 and 4.1.
             limit: Spark's limit for the batch.
         """
         if start is None:

@@ -1,7 +1,7 @@
 """Typed columns from a schema registry: the options, the schema at planning time, and the conversion for Spark.
 
-The driver asks the registry for the schema of the column and sends its text with the tasks, so that all tasks of a query have the
-same schema. `klamm.registry.columns` decodes. This file converts types that Spark does not support.
+The driver asks the registry for the schema of the column and sends the schema's text with the tasks, so that all tasks of a query
+have the same schema. `klamm.registry.columns` decodes. This file converts types that Spark does not support.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from klamm.batches import ValueFormat
-    from klamm.registry import Schema, SchemaRegistry
-    from klamm.registry.columns import TypedColumns
+    from klamm.registry import SchemaRegistry
+    from klamm.registry.columns import ReaderSchema, TypedColumns
     from klamm.spark.options import ReadOptions
 
 _FORMATS = ("avro", "json", "protobuf")
@@ -39,9 +39,10 @@ class TypedOptions:
     registry: Settings
     formats: Mapping[str, str]
     """Format of the key, of the value, or of both."""
-    schemas: Mapping[str, str | int | Schema]
+    schemas: Mapping[str, str | int | ReaderSchema]
     flatten: bool
     on_error: str
+    on_new_fields: str
     strategy: str
 
     def arguments(self) -> ValueFormat:
@@ -50,6 +51,7 @@ class TypedOptions:
             "registry": _registry(tuple(sorted(self.registry.items()))) if self.registry else None,
             "flatten": self.flatten,
             "on_error": self.on_error,
+            "on_new_fields": self.on_new_fields,
             "subject_name_strategy": self.strategy,
         }
         for field, kind in self.formats.items():
@@ -95,7 +97,7 @@ def typed_options(  # noqa: C901
         return None
     if registry and not registry.get("url", "").strip():
         raise ConfigError(f"option '{REGISTRY}url' is missing", hint="set the address of the schema registry")
-    schemas: dict[str, str | int | Schema] = {}
+    schemas: dict[str, str | int | ReaderSchema] = {}
     for field in formats:
         text = given.get(f"{field}.schema", default or "").strip()
         if not text:
@@ -109,12 +111,16 @@ def typed_options(  # noqa: C901
     on_error = given.get("onerror", "raise").strip().lower()
     if on_error not in ("raise", "null", "column"):
         raise ConfigError(f"option 'onError' must be raise, null or column, got '{on_error}'")
+    on_new_fields = given.get("onnewfields", "drop").strip().lower()
+    if on_new_fields not in ("drop", "raise"):
+        raise ConfigError(f"option 'onNewFields' must be drop or raise, got '{on_new_fields}'")
     return TypedOptions(
         registry=registry,
         formats=formats,
         schemas=schemas,
         flatten=boolean(given, "flatten", False),
         on_error=on_error,
+        on_new_fields=on_new_fields,
         strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
     )
 
@@ -191,10 +197,12 @@ class TypedSparkColumns(Columns):
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         expected = {field.name: (field.dataType, kind) for field, kind in _fields(options)}
         for field in schema.fields:
-            if field.name not in expected or field.dataType != expected[field.name][0]:
+            now = expected[field.name][0] if field.name in expected else None
+            if now != field.dataType:
                 raise ConfigError(
-                    f"column '{field.name}' of type {field.dataType.simpleString()} is not among those of the registry's schema",
-                    hint="leave the schema out, and cast after reading",
+                    f"column '{field.name}' has type {field.dataType.simpleString()}, and the schema of the registry "
+                    + ("does not have it" if now is None else f"has {now.simpleString()}"),
+                    hint="if the registry's schema changed after load(), call load() again; do not set the frame's schema",
                 )
         self.schema = pa.schema([pa.field(field.name, expected[field.name][1]) for field in schema.fields])
         self._fail_on_timestamp_range = options.fail_on_timestamp_range

@@ -13,11 +13,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from klamm.errors import ConfigError
 from klamm.spark import clients, exactly_once
@@ -31,6 +27,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from klamm.spark.options import WriteOptions
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+except ImportError:
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
+        """Spark 4.0 gives Arrow batches to every writer that is a `DataSourceArrowWriter`."""
+
 
 log = logging.getLogger("klamm.spark")
 

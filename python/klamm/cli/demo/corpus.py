@@ -71,7 +71,7 @@ class Corpus:
 
 
 def counted(chunks: Iterable[bytes], count: Count) -> Iterator[bytes]:
-    """Pass chunks on, and count their lines and the bytes that are not newlines."""
+    """Yield chunks unchanged, and count their lines and the bytes that are not newlines."""
     last = b"\n"
     for chunk in chunks:
         newlines = chunk.count(b"\n")

@@ -76,7 +76,7 @@ def start_spark(folder: Path) -> SparkSession:
 
 
 def stop_spark(spark: SparkSession) -> None:
-    """Stop the session and wait until the JVM has ended. Closing its standard input ends it."""
+    """Stop the session and wait until the JVM has ended. The JVM ends when its standard input is closed."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to wait for its JVM
@@ -117,7 +117,7 @@ def redirect_standard_output() -> TextIO:
 
 
 def exit_with_parent() -> None:
-    """Kill this process group when standard input is closed, which happens however the demo ends."""
+    """Kill this process group when standard input is closed. The end of the demo closes it, even after a crash."""
     os.read(0, 1)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 

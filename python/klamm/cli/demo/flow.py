@@ -1,7 +1,7 @@
 """Runs the demo's four stages: start a broker, produce lines, run the pipeline, read its result back.
 
-At the end, the counts must be equal to the counts of the files on disk. However the demo ends, it leaves no process
-behind, and no topic without `--keep`.
+At the end, the counts must be equal to the counts of the files on disk. The demo always ends its processes, also after
+an error or a signal. The demo deletes its topics unless `--keep` is set.
 """
 
 from __future__ import annotations

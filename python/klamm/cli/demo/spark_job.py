@@ -52,8 +52,8 @@ def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path
 def spark_home(folder: Path) -> dict[str, str]:
     """Return a setting of `SPARK_HOME` with which Spark's Python processes import the installed PySpark.
 
-    They would otherwise import a copy that Spark has in a zip file. Without compiled modules, this import takes each
-    process 0.5 s longer.
+    Without the setting, these processes would import a copy that Spark has in a zip file. Without compiled modules,
+    this import takes each process 0.5 s longer.
     """
     spec = find_spec("pyspark")
     installed = Path(spec.origin or "").parent if spec is not None else None
@@ -98,8 +98,8 @@ class SparkJob:
 def signals_deferred() -> Iterator[Callable[[], None]]:
     """Defer SIGINT and SIGTERM until the yielded function is called.
 
-    If a signal raised an exception while a process starts, its process ID would be lost. This uses handlers and not a
-    signal mask, because a new process inherits the mask, and Spark ends its workers with SIGTERM.
+    If a signal raised an exception while a process starts, its process ID would be lost. The function uses handlers and
+    not a signal mask, because a new process inherits the mask, and Spark ends its workers with SIGTERM.
     """
     deferred: list[int] = []
     before = {
