@@ -9,7 +9,6 @@ A machine that cannot run Kafka skips the tests against it. The summary counts a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lanes
-from kafka_broker import VERSION, KafkaUnavailable, RealKafka
+from kafka_broker import VERSION, RealKafka
+from running import or_skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,14 +112,8 @@ def real_kafka_v1() -> Iterator[Broker]:
 
 
 def _running(name: str, kafka: RealKafka) -> Iterator[Broker]:
-    try:
-        kafka.start()
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
-    try:
+    with or_skip(kafka):
         yield Broker(name, kafka.bootstrap_servers, kafka.controller)
-    finally:
-        kafka.stop()
 
 
 @pytest.fixture(scope="session")
@@ -136,11 +130,7 @@ def real_secured() -> Iterator[Secured]:
     """One node of Apache Kafka that requires TLS and SASL, or a skip."""
     import secured
 
-    with contextlib.ExitStack() as running:
-        try:
-            kafka = running.enter_context(secured.real_kafka())
-        except KafkaUnavailable as reason:
-            pytest.skip(f"real Kafka: {reason}")
+    with or_skip(secured.real_kafka()) as kafka:
         yield kafka
 
 
@@ -172,18 +162,33 @@ def real_registry() -> Iterator[Registry]:
     """Apicurio Registry, or a skip."""
     from apicurio import Apicurio
 
-    with contextlib.ExitStack() as running:
-        try:
-            url = running.enter_context(Apicurio()).url
-        except KafkaUnavailable as reason:
-            pytest.skip(f"Apicurio Registry: {reason}")
-        yield Registry("real-registry", url)
+    with or_skip(Apicurio(), "Apicurio Registry") as running:
+        yield Registry("real-registry", running.url)
 
 
 @pytest.fixture(scope="session", params=["dev-registry", "real-registry"])
 def registry(request: pytest.FixtureRequest) -> Registry:
     """Each of the two schema registries in turn."""
     running: Registry = request.getfixturevalue(request.param.replace("-", "_"))
+    return running
+
+
+@pytest.fixture(scope="session")
+def dev_pair(dev_broker: Broker, dev_registry: Registry) -> tuple[Broker, Registry]:
+    """The dev broker and the registry of the dev broker."""
+    return dev_broker, dev_registry
+
+
+@pytest.fixture(scope="session")
+def real_pair(real_kafka: Broker, real_registry: Registry) -> tuple[Broker, Registry]:
+    """Apache Kafka and Apicurio Registry, or a skip."""
+    return real_kafka, real_registry
+
+
+@pytest.fixture(scope="session", params=["dev", "real"])
+def pair(request: pytest.FixtureRequest) -> tuple[Broker, Registry]:
+    """Each pair of a broker and a schema registry in turn."""
+    running: tuple[Broker, Registry] = request.getfixturevalue(f"{request.param}_pair")
     return running
 
 
@@ -197,11 +202,8 @@ def topic(request: pytest.FixtureRequest) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Record the broker of each test."""
     for item in items:
-        chosen = (
-            item.callspec.params.get("broker", item.callspec.params.get("secured"))
-            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-            else None
-        )
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        chosen = next((params[name] for name in ("broker", "secured", "pair") if name in params), None)
         for name, (fixture, _) in (BROKERS | SECURED).items():
             if name == chosen or fixture in getattr(item, "fixturenames", ()):
                 item.user_properties.append(("broker", name))

@@ -258,7 +258,7 @@ def test_an_unauthorized_member_raises_and_resumes_when_it_is_authorized(rules, 
                 return str(error)
             return ""
 
-        # Whoever asks about the topic hears of it, too.
+        # A request about the topic reports the error, too.
         until(lambda: "heartbeat" in poll())
         rules.add(rule(TOPIC, rules.topic, READ))
         until(lambda: poll() == "" and values)

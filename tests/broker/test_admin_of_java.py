@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import klamm
-from java_tools import java_source
-from kafka_broker import KafkaUnavailable, RealKafka
+from java_tools import java_source, java_tool
+from kafka_broker import RealKafka
 from klamm.admin import (
     AclBinding,
     AclOperation,
@@ -19,6 +19,7 @@ from klamm.admin import (
     QuotaEntity,
     QuotaName,
 )
+from running import or_skip
 
 # Java's names where they differ from those of klamm and of the protocol.
 SOURCES = {
@@ -27,6 +28,8 @@ SOURCES = {
     ConfigSource.BROKERS_DYNAMIC: "DYNAMIC_DEFAULT_BROKER_CONFIG",
     ConfigSource.BROKER_FILE: "STATIC_BROKER_CONFIG",
     ConfigSource.DEFAULT: "DEFAULT_CONFIG",
+    ConfigSource.CLIENT_METRICS: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    ConfigSource.GROUP: "DYNAMIC_GROUP_CONFIG",
 }
 SPECS = [OffsetSpec.EARLIEST, OffsetSpec.LATEST, OffsetSpec.MAX_TIMESTAMP, OffsetSpec.EARLIEST_LOCAL]
 SPECS += [OffsetSpec.LATEST_TIERED, 1005]
@@ -39,13 +42,8 @@ CONFIG = {
 @pytest.fixture(scope="module")
 def kafka():
     """A node of Apache Kafka with access rules."""
-    node = RealKafka(config=CONFIG)
-    try:
-        node.start()
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
-    yield node
-    node.stop()
+    with or_skip(RealKafka(config=CONFIG)) as node:
+        yield node
 
 
 @pytest.fixture
@@ -175,3 +173,37 @@ def test_java_returns_the_same(kafka, admin, topic):
         "transaction",
     }
     assert ours == printed
+
+
+CHANGES = {
+    "topic": {"retention.ms": 1_000_000, "cleanup.policy": "compact,delete"},
+    "broker": {"log.cleaner.threads": 2},
+    "": {"log.retention.ms": 2_000_000},
+    "group": {"share.auto.offset.reset": "earliest"},
+    "client-metrics": {"interval.ms": 60_000},
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_kafka_configs_prints_the_same(kafka, topic, kind):
+    servers = kafka.bootstrap_servers
+    name = {"topic": topic, "broker": "1", "": ""}.get(kind, "some")
+    entity = {"": "brokers", "client-metrics": kind}.get(kind, f"{kind}s")
+    where = ["--entity-type", entity, *(["--entity-name", name] if name else ["--entity-default"])]
+    changes = ",".join(f"{key}=[{value}]" for key, value in CHANGES[kind].items())
+    with klamm.Admin(servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic()}, wait=True)
+        java_tool("Configs", servers, *where, "--alter", "--add-config", changes)
+        printed = java_tool("Configs", servers, *where, "--describe", *(["--all"] if name else []))
+        resource = ConfigResource(kind or "broker", name)
+        entries = admin.describe_resources([resource], synonyms=True)[resource]
+    assert {key: entries[key].value for key in CHANGES[kind]} == {
+        key: str(value) for key, value in CHANGES[kind].items()
+    }
+    assert printed.splitlines()[1:] == [printed_line(entries[key]) for key in sorted(entries)]
+
+
+def printed_line(entry):
+    """Return a setting as kafka-configs prints it."""
+    synonyms = ", ".join(f"{SOURCES[each.source]}:{each.name}={text(each.value)}" for each in entry.synonyms)
+    return f"  {entry.name}={text(entry.value)} sensitive={text(entry.sensitive)} synonyms={{{synonyms}}}"

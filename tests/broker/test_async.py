@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import random
 
 import pyarrow as pa
 import pytest
@@ -143,6 +144,46 @@ def test_an_anext_that_never_began_takes_no_record(broker, topic, deserializer):
             return read, committed
 
     assert asyncio.run(main()) == (list(range(5)), 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("style", ["group", "share group"])
+def test_reads_that_are_cancelled_at_random_lose_no_record(broker, topic, style, seed):
+    choice, count = random.Random(seed), 60
+
+    async def read(consumer):
+        """Read the offsets. Some reads are cancelled before they begin, or a few turns of the loop later."""
+        offsets = []
+        while len(offsets) < count:
+            reading = asyncio.ensure_future(anext(consumer))
+            if choice.random() < 0.6:
+                for _ in range(choice.randrange(4)):
+                    await asyncio.sleep(0)
+                reading.cancel()
+            try:
+                offsets.append((await asyncio.wait_for(reading, 30)).offset)
+            except asyncio.CancelledError:
+                continue
+        return offsets
+
+    async def main():
+        servers, partition = broker.bootstrap_servers, klamm.TopicPartition(topic, 0)
+        async with klamm.AsyncProducer(servers) as producer, klamm.AsyncAdmin(servers) as admin:
+            await producer.send_many(topic, [b"v"] * count, partition=0)
+            if style == "group":
+                options = {"group_id": topic, "topics": [topic], "auto_offset_reset": "earliest"}
+                async with klamm.AsyncConsumer(servers, **options) as consumer:
+                    offsets = await read(consumer)
+                return offsets, (await admin.group_offsets(topic))[partition]
+            await admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
+            async with klamm.AsyncShareConsumer(servers, topic, [topic]) as consumer:
+                offsets = await read(consumer)
+            # A record that was taken and not delivered would come before this one.
+            await producer.send(topic, b"last", partition=0)
+            async with klamm.AsyncShareConsumer(servers, topic, [topic]) as consumer:
+                return offsets, (await asyncio.wait_for(anext(consumer), 30)).offset
+
+    assert asyncio.run(main()) == (list(range(count)), count)
 
 
 @pytest.mark.parametrize("deserializer", [None, bytes.decode], ids=["bytes", "text"])

@@ -1,4 +1,4 @@
-"""Commands that only Apache Kafka can answer: tokens, features, nodes, voters, and the files of its log directory."""
+"""Commands that only Apache Kafka can answer: features, nodes, voters, and the files of its log directory."""
 
 from __future__ import annotations
 
@@ -8,57 +8,22 @@ from pathlib import Path
 import pytest
 
 from cli_process import klamm as command
-from kafka_broker import KafkaUnavailable, RealKafka
+from kafka_broker import RealKafka
 from kafka_cluster import KafkaCluster
-
-MODULES = "org.apache.kafka.common.security"
-CONFIG = {
-    "delegation.token.secret.key": "k",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-    "listener.name.logins.plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_me="pw";',
-    "listener.name.logins.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
-}
+from running import or_skip
 
 
 @pytest.fixture(scope="module")
 def kafka():
-    """A node of Apache Kafka that makes delegation tokens."""
-    node = RealKafka(config=CONFIG, listeners={"LOGINS": "SASL_PLAINTEXT"})
-    try:
-        node.start()
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
-    yield node
-    node.stop()
+    """A node of Apache Kafka, whose log directory the tests read."""
+    with or_skip(RealKafka()) as node:
+        yield node
 
 
 def run(servers, line, *more, code=0, stdin=b""):
     result = command(*line.split(), *more, "-b", servers, stdin=stdin)
     assert result.returncode == code, result.stderr.decode()
     return result.stderr.decode() if code else result.stdout
-
-
-def test_tokens_are_made_used_renewed_and_revoked(kafka):
-    login = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "me",
-        "sasl.password": "pw",
-    }
-
-    def tokens(line, stdin=b""):
-        options = [word for name, value in login.items() for word in ("-X", f"{name}={value}")]
-        return json.loads(run(kafka.addresses["LOGINS"], f"tokens {line} --json", *options, stdin=stdin))
-
-    token = tokens("create --renewer User:other --max-lifetime 1h")
-    hmac = token["hmac"].encode()
-    assert token["max_ms"] - token["issued_ms"] == 3_600_000
-    (listed,) = tokens("list")["tokens"]
-    assert (listed["token_id"], listed["renewers"]) == (token["token_id"], ["User:other"])
-    assert "hmac" not in listed
-    assert tokens("renew - --period 30m", hmac)["expires_ms"] < token["max_ms"]
-    tokens("expire - --yes", hmac)
-    assert tokens("list") == {"tokens": []}
 
 
 def test_features_change_and_return(kafka):
@@ -120,11 +85,8 @@ def test_files_of_the_log_directory_are_decoded(kafka):
 @pytest.fixture
 def three_nodes():
     """The address of three nodes of Apache Kafka."""
-    try:
-        with KafkaCluster() as cluster:
-            yield cluster.bootstrap_servers
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
+    with or_skip(KafkaCluster()) as cluster:
+        yield cluster.bootstrap_servers
 
 
 def test_a_throttled_move_is_followed_cancelled_and_made_again(three_nodes, tmp_path):

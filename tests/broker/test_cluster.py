@@ -12,10 +12,11 @@ import pytest
 
 import klamm
 from by_hand import Line
-from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
 from klamm.errors import GroupIdNotFoundError
 from klamm.testing import DevBroker
+from log_lines import collected
+from running import or_skip
 from settled import until, wait_until_settled
 
 PARTITIONS = 4
@@ -28,11 +29,8 @@ NOT_LEADER_OR_FOLLOWER = 6
 
 @pytest.fixture(scope="module")
 def cluster():
-    try:
-        with KafkaCluster(racks=RACKS) as running:
-            yield running
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
+    with or_skip(KafkaCluster(racks=RACKS)) as running:
+        yield running
 
 
 def create(cluster, *topics):
@@ -146,6 +144,22 @@ def test_readers_are_sent_to_their_rack_as_by_the_dev_broker(cluster, topic):
 
 
 @pytest.mark.timeout(240)
+def test_a_new_leader_is_logged_with_the_old_one(cluster, topic):
+    partition = klamm.TopicPartition(topic, 0)
+    with (
+        klamm.Admin(cluster.bootstrap_servers) as admin,
+        klamm.Producer(cluster.bootstrap_servers) as producer,
+        collected() as lines,
+    ):
+        admin.create_topics({topic: klamm.NewTopic(assignments=[[1, 2, 3]])}, wait=True)
+        producer.send(topic, b"v", partition=0).result(20)
+        admin.alter_partition_reassignments({partition: [2, 3, 1]}, wait=True)
+        admin.elect_leaders([partition], wait=True)
+        producer.send(topic, b"v", partition=0).result(20)
+        record = lines.find("the leader changed from 1 to 2")
+    assert (record.name, record.topic, record.partition) == ("klamm.network", topic, 0)
+
+
 def test_a_million_records_survive_a_node_that_is_killed_and_returns(cluster, topic):
     create(cluster, topic)
     outage = Outage(cluster, 2, RECORDS // 4, RECORDS // 2)

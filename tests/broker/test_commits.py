@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, RealKafka
+from kafka_broker import RealKafka
 from klamm import OffsetAndMetadata, TopicPartition
 from klamm.errors import ConfigError, RebalanceInProgressError, TopicAuthorizationFailedError, UnsupportedVersionError
 from klamm.testing import DevBroker
+from running import or_skip
 from settled import until
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker
             (3, OffsetAndMetadata(3, "", 0)),
             (OffsetAndMetadata(2, "two"), OffsetAndMetadata(2, "two", 0)),
             (OffsetAndMetadata(10, "", 0), OffsetAndMetadata(10, "", 0)),
-            (9, OffsetAndMetadata(9)),  # nobody read what is before
+            (9, OffsetAndMetadata(9)),  # no member read the records before
         ]:
             consumer.commit(None if given is None else {tp: given})
             assert consumer.committed_metadata([tp]) == {tp: kept}
@@ -173,12 +174,8 @@ def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker
 @pytest.fixture
 def forgetful() -> Iterator[RealKafka]:
     """An Apache Kafka that expires offsets every 0.2 s instead of every ten minutes."""
-    try:
-        kafka = RealKafka(config={"offsets.retention.check.interval.ms": 200}).start()
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
-    yield kafka
-    kafka.stop()
+    with or_skip(RealKafka(config={"offsets.retention.check.interval.ms": 200})) as kafka:
+        yield kafka
 
 
 def test_brokers_keep_offsets_for_the_configured_time(forgetful):
@@ -254,7 +251,7 @@ def test_commits_with_a_time_reach_brokers_that_take_one():
         assert consumer.committed_metadata([tp]) == {tp: OffsetAndMetadata(5, "text")}
         recorder, timed = Recorder(), {tp: OffsetAndMetadata(6, "text", timestamp_ms=1_000)}
         consumer.commit_nowait(timed, recorder)
-        consumer.commit(timed)  # those before it are told
+        consumer.commit(timed)  # the callbacks of earlier commits run first
         assert recorder.outcomes == [(timed, None)]
 
 

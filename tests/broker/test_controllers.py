@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import klamm
 from cli_process import klamm as command
 from java_tools import java_tool
-from kafka_broker import KafkaUnavailable
+from kafka_cluster import KafkaCluster
 from kafka_quorum import KafkaQuorum
 from klamm.admin import ConfigChange, ConfigResource, RaftEndpoint
 from klamm.errors import (
@@ -24,17 +25,16 @@ from klamm.errors import (
     UnsupportedEndpointTypeError,
     VoterNotFoundError,
 )
+from running import or_skip
 from settled import until
+from styles import Style
 
 
 @pytest.fixture(scope="module")
 def kafka():
     """Two controllers, one of which is a voter, and a broker beside the one in the first controller."""
-    try:
-        with KafkaQuorum() as running:
-            yield running
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
+    with or_skip(KafkaQuorum()) as running:
+        yield running
 
 
 @pytest.fixture
@@ -176,10 +176,25 @@ def test_a_broker_that_was_shut_down_is_forgotten(kafka, admin):
     with klamm.Admin(kafka.bootstrap_servers) as other:
         known = lambda: {node.id for node in other.describe_cluster(fenced=True).brokers}  # noqa: E731
         assert known() == {1, 3}
-        kafka.stop_node(3)
+        kafka.kill(3)
         until(lambda: len(other.describe_cluster().brokers) == 1)
         assert known() == {1, 3}
         admin.unregister_broker(3)
         until(lambda: known() == {1})
         with pytest.raises(BrokerIdNotRegisteredError):
             admin.unregister_broker(3)
+
+
+def test_clients_follow_the_active_controller_when_it_dies():
+    styles = [Style("sync"), Style("async")]
+    with or_skip(KafkaCluster()) as cluster, contextlib.ExitStack() as clients:
+        admins = [clients.enter_context(style.admin(bootstrap_controllers=cluster.controllers)) for style in styles]
+        (active,) = {admin.describe_cluster().controller for admin in admins}
+        cluster.kill(active)
+        for threads, admin in enumerate(admins, 2):
+            change = ConfigChange("log.cleaner.threads", threads)
+            admin.incremental_alter_configs({ConfigResource("broker", ""): [change]})
+            assert admin.describe_cluster().controller != active
+            assert admin.describe_metadata_quorum().leader != active
+    for style in styles:
+        style.close()

@@ -77,7 +77,7 @@ def test_partitions_without_changes_are_not_in_the_response(ask, session, write)
     assert ask(session, 1) == (0, session, [])
     write(1)
     assert ask(session, 2) == (0, session, [(1, 0, 2, True)])
-    assert ask(session, 3) == (0, session, [(1, 0, 2, True)]), "nobody said that it was taken"
+    assert ask(session, 3) == (0, session, [(1, 0, 2, True)]), "the client has not acknowledged the change"
     assert ask(session, 4, {1: 2}) == (0, session, [])
 
 

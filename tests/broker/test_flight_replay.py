@@ -12,6 +12,7 @@ from klamm.errors import ConfigError, KafkaError, KafkaTimeoutError
 from klamm.testing import DevBroker
 
 QUICK = {"delivery_timeout_ms": 3000, "request_timeout_ms": 1000, "default_api_timeout_ms": 3000}
+QUICK_SHARE = {"default_api_timeout_ms": 3000}
 
 
 def failed(call):
@@ -113,6 +114,49 @@ def test_a_group_reads_the_recorded_records(tmp_path, protocol):
         recorded = read(broker.bootstrap_servers, path, 5, flight_recorder_values=True, **group)
     with DevBroker.replay(path) as broker:
         assert read(broker.bootstrap_servers, None, 5, **group) == recorded
+
+
+def from_the_beginning(servers):
+    """Let the share group start at the first record."""
+    with klamm.Admin(servers) as admin:
+        admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+
+
+def share(servers, path=None):
+    """Read two records in a share group."""
+    found = []
+    with klamm.ShareConsumer(servers, "g", ["orders"], flight_recorder_values=True, **QUICK_SHARE) as consumer:
+        try:
+            while len(found) < 2:
+                found += consumer.poll(20)
+        finally:
+            if path is not None:
+                consumer.dump_flight(path)
+    return [(record.offset, record.value) for record in found]
+
+
+def test_a_share_group_reads_the_recorded_records(tmp_path):
+    path = tmp_path / "dump"
+    with DevBroker() as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            for value in (b"one", b"two"):
+                producer.send("orders", value, partition=0).result(20)
+        from_the_beginning(broker.bootstrap_servers)
+        recorded = share(broker.bootstrap_servers, path)
+    with DevBroker.replay(path) as replayed:
+        from_the_beginning(replayed.bootstrap_servers)
+        assert share(replayed.bootstrap_servers) == recorded == [(0, b"one"), (1, b"two")]
+
+
+def test_a_refused_member_of_a_share_group_is_refused_again(tmp_path):
+    path = tmp_path / "dump"
+    with DevBroker() as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"orders": klamm.NewTopic()})
+        broker.fault("ShareGroupHeartbeat", "error", error="GROUP_AUTHORIZATION_FAILED", times=None)
+        recorded = failed(lambda: share(broker.bootstrap_servers, path))
+    with DevBroker.replay(path) as replayed:
+        assert same(failed(lambda: share(replayed.bootstrap_servers)), recorded)
 
 
 def test_a_dump_without_values_has_the_topics_and_no_records(tmp_path):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
 from klamm.errors import UnsupportedAssignorError
 from klamm.testing import DevBroker
+from running import or_skip
 from settled import until
 
 if TYPE_CHECKING:
@@ -75,12 +75,8 @@ def test_an_assignor_that_the_coordinator_does_not_have_is_an_error(broker: Brok
 @pytest.fixture(scope="module", params=["dev", "real"])
 def racks(request: pytest.FixtureRequest) -> Iterator[str]:
     """Three nodes in different racks."""
-    try:
-        cluster = DevBroker(brokers=3, racks=RACKS) if request.param == "dev" else KafkaCluster(racks=RACKS)
-        with cluster as running:
-            yield running.bootstrap_servers
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
+    with or_skip(DevBroker(brokers=3, racks=RACKS) if request.param == "dev" else KafkaCluster(racks=RACKS)) as running:
+        yield running.bootstrap_servers
 
 
 def spread(racks: str) -> tuple[str, dict[str, list[int]]]:

@@ -103,7 +103,7 @@ def test_members_go_on_with_another_coordinator(protocol):
                 assert sorted(map(int, read([one, two], 60))) == list(range(60))
                 one.commit()
                 two.commit()
-                assert (one.partitions(), two.partitions()) == shares, "nobody had to join again"
+                assert (one.partitions(), two.partitions()) == shares, "no member had to join again"
 
 
 @pytest.mark.parametrize("kind", [Confluent, Klamm])

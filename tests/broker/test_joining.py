@@ -381,7 +381,7 @@ def test_a_refusal_of_the_moment_is_raised_and_the_member_recovers(style, dev, d
         dev.clear_faults()
 
         def is_quiet() -> bool:
-            with suppress(klamm.errors.BrokerError):  # a response that was under way
+            with suppress(klamm.errors.BrokerError):  # a response that was in flight
                 return not consumer.poll(0.1)
             return False
 

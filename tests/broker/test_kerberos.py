@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 import shutil
+import struct
 import time
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 import klamm
+import klamm.logs
 from faults import server
-from kafka_broker import KafkaUnavailable
 from kerberos_kdc import REALM, kerberos, krb5_conf
 from klamm import kerberos as library
 from klamm.errors import AuthenticationError, ConfigError, KafkaTimeoutError, NetworkError
+from log_lines import collected
+from running import or_skip
 
 pytestmark = pytest.mark.timeout(200)  # the first one may have to fetch the KDC
 
@@ -24,11 +30,8 @@ caches = count(1)
 def realm():
     if library._library() is None:
         pytest.skip("libgssapi_krb5 is not installed")
-    try:
-        with kerberos() as running:
-            yield running
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
+    with or_skip(kerberos()) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +61,38 @@ def round_trip(config, topic):
 
 def test_a_keytab_authenticates(realm, topic):
     round_trip(config(realm, sasl_kerberos_keytab=realm.keytab("alice")), topic)
+
+
+def keys(keytab):
+    """Yield the keys of a keytab of version 2."""
+    data, at = Path(keytab).read_bytes(), 2
+    while at + 4 <= len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        end = at + 4 + abs(size)
+        if size > 0:
+            (components,) = struct.unpack_from(">H", data, at + 4)
+            at += 6
+            for _ in range(components + 1):
+                at += 2 + struct.unpack_from(">H", data, at)[0]
+            # The type of the name, a time and the short version number stand before the type of the key.
+            (length,) = struct.unpack_from(">H", data, at + 11)
+            yield data[at + 13 : at + 13 + length]
+        at = end
+
+
+def test_no_key_of_a_keytab_is_logged_or_recorded(realm, topic, tmp_path):
+    chosen = config(realm, sasl_kerberos_keytab=realm.keytab("alice"))
+    with collected(logging.DEBUG) as lines, klamm.Producer(chosen, flight_recorder_values=True) as producer:
+        producer.send(topic, b"v").result(30)
+        producer.dump_flight(tmp_path / "flight")
+        klamm.logs.flush()
+    written = (tmp_path / "flight").read_bytes() + repr([vars(record) for record in lines.records]).encode()
+    found = list(keys(realm.keytab("alice")))
+    assert found
+    assert all(len(key) >= 16 for key in found)
+    for key in found:
+        forms = key.hex().encode(), base64.b64encode(key).rstrip(b"="), repr(key)[2:-1].encode()
+        assert not any(form in written for form in forms)
 
 
 def test_java_says_the_same_in_its_own_way(realm, topic):

@@ -43,8 +43,11 @@ def test_a_rebalance_is_logged_with_reason_and_duration(broker, lines, partition
         assert (joined.name, joined.levelno) == ("klamm.group", logging.INFO)
         assert joined.broker in broker.bootstrap_servers
         assert group in joined.getMessage()
+        lines.find(r"^\[first\] the rebalance of group .* took \d+\.\d{3} s")
+        lines.records.clear()
         with klamm.Consumer(broker.bootstrap_servers, group, [partitioned], client_id="second", **options) as second:
             poll_until([first, second], lambda: len(first.assignment()) == len(second.assignment()) == 2)
+            lines.find(r"^\[first\] the rebalance of group .* took \d+\.\d{3} s")
         lines.find(r"^\[second\] the client is a member of group .* after \d+\.\d{3} s")
         gave_up = lines.find(rf"^\[first\] the client gives up \d partitions in group .*: {partitioned}-\d")
         assert gave_up.name == "klamm.group"

@@ -135,7 +135,7 @@ def test_an_endpoint_that_hangs_does_not_hold_up_a_close(settings):
         config = settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
         with klamm.Admin(config) as admin, pytest.raises(klamm.KafkaError, match="there is no token"):
             admin.list_topics(timeout=0.3)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         over.set()
 
 

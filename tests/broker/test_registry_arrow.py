@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import decimal
+import io
 import json
 import uuid
 import warnings
@@ -12,7 +13,6 @@ import warnings
 import fastavro
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
 
 import klamm
 from klamm.errors import ArgumentError, ConfigError, DeserializationError
@@ -21,7 +21,6 @@ from klamm.registry import (
     AvroDeserializer,
     AvroSerializer,
     JsonSerializer,
-    ProtobufSerializer,
     Reference,
     RegistryAuthenticationError,
     RegistryUnavailableError,
@@ -32,8 +31,6 @@ from klamm.registry import (
 )
 from klamm.registry.dev import DevRegistry
 from klamm.registry.framing import written
-from klamm.registry.proto import parse
-from klamm.testing import DevBroker
 
 ORDER = {
     "type": "record",
@@ -49,25 +46,15 @@ ORDER = {
 VALUES = [{"id": 1, "note": "x", "lines": [{"sku": "a", "price": 1.5}]}, {"id": -2, "note": None, "lines": []}]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker, SchemaRegistry(broker.schema_registry.url) as registry:
-        yield broker, registry
+@pytest.fixture
+def servers(pair):
+    return pair[0].bootstrap_servers
 
 
 @pytest.fixture
-def servers(cluster):
-    return cluster[0].bootstrap_servers
-
-
-@pytest.fixture
-def registry(cluster):
-    return cluster[1]
-
-
-@pytest.fixture
-def topic():
-    return f"t{uuid.uuid4().hex}"
+def registry(pair):
+    with SchemaRegistry(pair[1].url) as running:
+        yield running
 
 
 def send(servers, topic, *values, keys=None, headers=()):
@@ -175,10 +162,10 @@ def test_a_consumer_iterates_over_typed_batches(servers, registry, topic):
         assert pa.Table.from_batches(found)["id"].to_pylist() == list(range(10))
 
 
-def test_a_registry_can_be_an_address(cluster, servers, registry, topic):
+def test_a_registry_can_be_an_address(pair, servers, registry, topic):
     with klamm.Producer(servers, value_serializer=AvroSerializer(registry, json.dumps(ORDER))) as producer:
         producer.send(topic, VALUES[0])
-    url = cluster[0].schema_registry.url
+    url = pair[1].url
     assert table(servers, topic, url)["value"].to_pylist() == VALUES[:1]
     assert table(servers, topic, {"url": url})["value"].to_pylist() == VALUES[:1]
 
@@ -303,7 +290,9 @@ def test_values_that_are_no_records(servers, registry, topic):
 
 
 @pytest.mark.parametrize("framing", ["id", "guid", "header_id", "header_guid", "apicurio"])
-def test_all_framings_are_recognized(servers, registry, topic, framing):
+def test_all_framings_are_recognized(pair, servers, registry, topic, framing):
+    if pair[1].name == "real-registry" and "guid" in framing:
+        pytest.skip("Apicurio Registry has no GUIDs")
     serializer = AvroSerializer(registry, json.dumps(ORDER), framing=framing)
     with klamm.Producer(servers, value_serializer=serializer) as producer:
         for value in VALUES:
@@ -313,7 +302,7 @@ def test_all_framings_are_recognized(servers, registry, topic, framing):
 
 @pytest.mark.parametrize("strategy", ["RECORD", "TOPIC_RECORD"])
 def test_the_subject_of_the_latest_version_can_have_the_record_name(servers, registry, topic, strategy):
-    schema = {**ORDER, "name": f"Order{topic}"}
+    schema = {**ORDER, "name": topic.replace("-", "_")}
     serializer = AvroSerializer(registry, json.dumps(schema), subject_name_strategy=strategy)
     with klamm.Producer(servers, value_serializer=serializer) as producer:
         producer.send(topic, VALUES[0])
@@ -407,7 +396,9 @@ def test_a_value_outside_its_type_is_an_error(servers, registry, topic, schema, 
 
 def test_a_schema_of_another_type_or_that_does_not_parse(servers, registry, topic):
     registry.register(f"{topic}-value", Schema(json.dumps(ORDER)))
-    other = registry.register(f"{topic}-json", Schema('{"type": "object"}', "JSON")).id
+    other = registry.register(
+        f"{topic}-json", Schema('{"$schema": "http://json-schema.org/draft-07/schema#"}', "JSON")
+    ).id
     send(servers, topic, written("id", other, None, None) + b"{}")
     with pytest.raises(DeserializationError, match="type JSON, not AVRO"):
         table(servers, topic, registry)
@@ -426,6 +417,57 @@ def test_a_recursive_schema_is_refused(servers, registry, topic):
     with pytest.raises(SchemaError, match="recursive: Node contains itself") as raised:
         table(servers, topic, registry)
     assert raised.value.path == "left"
+
+
+@pytest.mark.parametrize(("depth", "is_nullable", "is_read"), [(40, False, True), (50, False, False), (20, True, True), (30, True, False), (70, False, False)])  # fmt: skip
+def test_a_schema_that_is_nested_deeper_than_columns_is_refused(servers, registry, topic, depth, is_nullable, is_read):  # noqa: PLR0917
+    schema, value = "int", 7
+    for level in range(depth):
+        kind = ["null", schema] if is_nullable else schema
+        schema, value = {"type": "record", "name": f"R{level}", "fields": [{"name": "f", "type": kind}]}, {"f": value}
+    schema_id = registry.register(f"{topic}-value", Schema(json.dumps(schema))).id
+    send(servers, topic, framed(schema_id, schema, value))
+    if is_read:
+        assert table(servers, topic, registry)["value"].to_pylist() == [value]
+        return
+    with pytest.raises((SchemaError, DeserializationError), match="nested too deep"):
+        table(servers, topic, registry)
+
+
+HOSTILE = {
+    "nulls": ({"type": "array", "items": "null"}, 0),
+    "records without fields": ({"type": "array", "items": {"type": "record", "name": "Z", "fields": []}}, 0),
+    "booleans": ({"type": "array", "items": "boolean"}, 1),
+    "nullable doubles": ({"type": "array", "items": ["null", "double"]}, 1),
+    "empty lists": ({"type": "array", "items": {"type": "array", "items": "double"}}, 1),
+    "empty maps": ({"type": "array", "items": {"type": "map", "values": "double"}}, 1),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_record_of_a_hundred_bytes_has_at_most_1100_items(servers, registry, topic, what):
+    kind, size = HOSTILE[what]
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
+    schema_id = registry.register(f"{topic}-value", Schema(json.dumps(schema))).id
+    prefix = written("id", schema_id, None, None)
+
+    def payload(items):
+        """Return a value of 100 bytes whose only block says that it has so many items."""
+        block = io.BytesIO()
+        fastavro.schemaless_writer(block, "long", items)
+        return prefix + (block.getvalue() + bytes(100))[:100]
+
+    most = 1100 if size == 0 else 97
+    values = [payload(most), payload(most + 1), payload(2**40), prefix + b"\x02" * 100]
+    send(servers, topic, *values)
+    found = table(servers, topic, registry, on_error="column", columns=["value"])
+    assert found["value_error"][1].as_py() is not None
+    assert found["value_error"][2].as_py() is not None
+    # Each item has at most eight bytes, two offsets and two bits; a record has at most 1,100.
+    assert found["value"].nbytes < len(values) * 1100 * (8 + 2 * 4 + 1)
+    deserializer = AvroDeserializer(registry)
+    with pytest.raises(SchemaError, match="items"):
+        deserializer.deserialize(values[2], topic)
 
 
 def test_a_reader_without_a_default_refuses_the_writer(servers, registry, topic):
@@ -453,11 +495,15 @@ def test_after_an_error_the_consumer_continues_with_the_next_record(servers, reg
     assert found == list(range(10))
 
 
-def test_a_registry_that_is_down_loses_no_record(servers, registry, topic, cluster):
-    schema_id = registry.register(f"{topic}-value", Schema(json.dumps(ORDER))).id
-    send(servers, topic, *[framed(schema_id, ORDER, {"id": at}) for at in range(5)])
-    dev = cluster[0].schema_registry
-    with SchemaRegistry(dev.url, max_retries=0) as client, klamm.Consumer(servers) as consumer:
+def test_a_registry_that_is_down_loses_no_record(servers, topic):
+    with (
+        DevRegistry() as dev,
+        SchemaRegistry(dev.url, max_retries=0) as client,
+        klamm.Consumer(servers) as consumer,
+    ):
+        schema_id = client.register(f"{topic}-value", Schema(json.dumps(ORDER))).id
+        client.clear_cache()
+        send(servers, topic, *[framed(schema_id, ORDER, {"id": at}) for at in range(5)])
         consumer.assign([klamm.TopicPartition(topic, 0, 0, 5)])
         options = {"value_format": "avro", "registry": client, "on_error": "null", "flatten": True}
         dev.fault("error", status=503, times=1)
@@ -580,114 +626,6 @@ def test_bad_json_is_an_error_with_its_path(servers, registry, topic, text, why,
     with pytest.raises(DeserializationError, match=why) as raised:
         klamm.read_table(servers, topic, value_format="json", registry=registry)
     assert (raised.value.__cause__.path, raised.value.__cause__.schema_id) == (path, schema_id)
-
-
-# Protobuf
-
-PROTO = """syntax = "proto3";
-package shop;
-import "google/protobuf/timestamp.proto";
-import "google/protobuf/wrappers.proto";
-enum Kind { UNKNOWN = 0; BOOK = 1; }
-message Other { int32 x = 1; }
-message Order {
-  int64 id = 1;
-  optional string note = 2;
-  repeated double prices = 3;
-  map<string, int32> counts = 4;
-  Kind kind = 5;
-  message Line { string sku = 1; uint64 big = 2; }
-  repeated Line lines = 6;
-  google.protobuf.Timestamp at = 7;
-  oneof choice { sint32 number = 8; bytes data = 9; }
-  Line main = 10;
-  google.protobuf.Int64Value wrapped = 11;
-  fixed32 f = 12;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def order():
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
-    file = descriptor_pb2.FileDescriptorProto()
-    file.CopyFrom(parse(PROTO, "order.proto"))
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
-
-
-EMPTY_ORDER = {"id": 0, "note": None, "prices": [], "counts": [], "kind": "UNKNOWN", "lines": [], "at": None,
-               "number": None, "data": None, "main": None, "wrapped": None, "f": 0}  # fmt: skip
-
-
-def test_protobuf_messages_become_structs(servers, registry, topic, order):
-    message = order(id=-7, note="", prices=[1.5, 2], counts={"a": 1}, kind=1, number=-3, f=9)
-    message.lines.add(sku="x", big=2**64 - 1)
-    message.at.FromDatetime(dt.datetime(2024, 1, 2, 3, 4, 5, 6, dt.timezone.utc))
-    message.main.sku = "m"
-    message.wrapped.value = 0
-    serializer = ProtobufSerializer(registry, order)
-    with klamm.Producer(servers, value_serializer=serializer) as producer:
-        producer.send(topic, message)
-        producer.send(topic, order(kind=77))
-    found = klamm.read_table(servers, topic, value_format="protobuf", registry=registry)["value"].to_pylist()
-    assert found[0] == {
-        "id": -7, "note": "", "prices": [1.5, 2.0], "counts": [("a", 1)], "kind": "BOOK",
-        "lines": [{"sku": "x", "big": 2**64 - 1}], "at": dt.datetime(2024, 1, 2, 3, 4, 5, 6, dt.timezone.utc),
-        "number": -3, "data": None, "main": {"sku": "m", "big": 0}, "wrapped": 0, "f": 9,
-    }  # fmt: skip
-    assert found[1] == {**EMPTY_ORDER, "kind": "77"}
-    by_class = klamm.read_table(servers, topic, value_format="protobuf", registry=registry, value_schema=order)
-    assert by_class["value"].to_pylist() == found
-
-
-def test_protobuf_parsers_merge_and_take_the_last_value(servers, registry, topic, order):
-    serializer = ProtobufSerializer(registry, order)
-    prefix = serializer.serialize(order(), topic)
-    parts = [order(id=1, number=5), order(id=2, data=b"d"), order(prices=[1])]
-    parts[0].main.sku = "first"
-    parts[1].main.big = 4
-    payload = b"".join(part.SerializeToString() for part in parts)
-    unpacked = b"\x19" + b"\x00" * 8
-    unknown = b"\xa0\x06\x01" + b"\xab\x06\x08\x01\xac\x06"  # a varint and a group with large numbers
-    send(servers, topic, prefix + payload + unpacked + unknown)
-    (row,) = klamm.read_table(servers, topic, value_format="protobuf", registry=registry)["value"].to_pylist()
-    assert row == {**EMPTY_ORDER, "id": 2, "prices": [1.0, 0.0], "data": b"d", "main": {"sku": "first", "big": 4}}
-
-
-@pytest.mark.parametrize(
-    ("payload", "why", "path"),
-    [
-        (b"\x08", "shorter", "id"),
-        (b"\x12\x05ab", "shorter", "note"),
-        (b"\x12\x01\xff", "UTF-8", "note"),
-        (b"\x32\x03\x0a\x01\xff", "UTF-8", "lines[0].sku"),
-        (b"\x0f", "wire type", "id"),
-        (b"\x00", "number 0", ""),
-        (b"\xab\x06" * 200, "nested", ""),
-        (b"\x08" + b"\xff" * 11, "64 bits", "id"),
-    ],
-)
-def test_bad_protobuf_is_an_error_with_its_path(servers, registry, topic, order, payload, why, path):  # noqa: PLR0917
-    prefix = ProtobufSerializer(registry, order).serialize(order(), topic)
-    send(servers, topic, prefix + payload)
-    with pytest.raises(DeserializationError, match=why) as raised:
-        klamm.read_table(servers, topic, value_format="protobuf", registry=registry)
-    assert raised.value.__cause__.path == path
-
-
-def test_another_message_of_the_file_is_an_error(servers, registry, topic, order):
-    prefix = ProtobufSerializer(registry, order).serialize(order(), topic)
-    schema_id = int.from_bytes(prefix[1:5], "big")
-    send(servers, topic, prefix, written("id", schema_id, None, (0,)), written("id", schema_id, None, (9,)))
-    found = klamm.read_table(servers, topic, value_format="protobuf", registry=registry, on_error="column")
-    assert found["value"].to_pylist() == [EMPTY_ORDER, None, None]
-    assert [("shop.Other" in e, "position" in e) for e in found["value_error"].to_pylist()[1:]] == [
-        (True, False),
-        (False, True),
-    ]
 
 
 def test_no_warning_comes_from_reading(servers, registry, topic):

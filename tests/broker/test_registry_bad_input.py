@@ -186,6 +186,34 @@ class TestBadInput:
             JsonDeserializer(local).deserialize(written("id", registered.id, None, None) + payload, "t")
         assert caught.value.schema_id == registered.id
 
+    @pytest.mark.parametrize(
+        ("keyword", "value", "path", "why"),
+        [
+            ("anyOf", {"item": {"sku": 5}}, "item.sku", "string"),
+            ("oneOf", {"item": {"sku": 5}}, "item.sku", "string"),
+            ("anyOf", {"item": 5}, "item", "anyOf"),
+            ("anyOf", {"item": [{"sku": "s"}, {"sku": None}]}, "item[1].sku", "string"),
+        ],
+    )
+    def test_the_error_of_a_json_value_is_in_the_alternative_that_fits_best(self, local, keyword, value, path, why):
+        item = {"type": "object", "properties": {"sku": {"type": "string"}}}
+        alternatives = [{"type": "null"}, item, {"type": "array", "items": item}]
+        schema = {"type": "object", "properties": {"item": {keyword: alternatives}}}
+        with pytest.raises(SchemaError, match=why) as caught:
+            JsonSerializer(local, json.dumps(schema)).serialize(value, "t")
+        assert caught.value.path == path
+
+    @pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", "2019-09", "2020-12", None])
+    def test_each_draft_of_json_schema_has_its_rules(self, local, draft):
+        # `exclusiveMinimum` is a boolean in draft 4 and a number since. Without a draft, draft 7 applies.
+        base = "http://json-schema.org" if (draft or "").startswith("draft") else "https://json-schema.org/draft"
+        schema = {"minimum": 5, "exclusiveMinimum": True} if draft == "draft-04" else {"exclusiveMinimum": 5}
+        schema |= {} if draft is None else {"$schema": f"{base}/{draft}/schema"}
+        serializer = JsonSerializer(local, json.dumps(schema))
+        assert serializer.serialize(6, f"t{draft}").endswith(b"6")
+        with pytest.raises(SchemaError, match="5"):
+            serializer.serialize(5, f"t{draft}")
+
     def test_json_values_that_cannot_be_written(self, local):
         serializer = JsonSerializer(local, "{}")
         for value in (float("nan"), b"x", object()):

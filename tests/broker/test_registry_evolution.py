@@ -14,17 +14,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import klamm
-from klamm.errors import DeserializationError
+from klamm.errors import ConfigError, DeserializationError
 from klamm.registry import Schema, SchemaRegistry
 from klamm.registry.framing import written
-from klamm.testing import DevBroker
+from registry_samples import messages
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker, SchemaRegistry(broker.schema_registry.url) as registry:
-        registry.set_config("NONE")
-        yield broker, registry
+def cluster(pair):
+    broker, registry = pair
+    with SchemaRegistry(registry.url) as client:
+        yield broker, client
+
+
+@pytest.fixture(scope="module")
+def dev_cluster(dev_pair):
+    broker, registry = dev_pair
+    with SchemaRegistry(registry.url) as client:
+        yield broker, client
 
 
 def record(*fields, name="R", **more):
@@ -200,6 +207,78 @@ def test_a_change_that_cannot_be_resolved_is_an_error(cluster, name):
     assert columns(cluster, writer, reader, [encoded(writer, value)], on_error="null").to_pylist() == [None]
 
 
+# Two versions, a value of each, the field that only the newer one has, and the columns of the older one.
+NEWER = {
+    "avro": (
+        record(field("l", {"type": "array", "items": record(field("x", "int"), name="Inner")}), field("old", "int", default=0)),
+        record(field("l", {"type": "array", "items": record(field("x", "int"), field("new", "int", default=0), name="Inner")})),
+        {"l": [{"x": 1}], "old": 5}, {"l": [{"x": 2, "new": 7}]}, "l[].new",
+        [{"l": [{"x": 1}], "old": 5}, {"l": [{"x": 2}], "old": 0}],
+    ),
+    "json": (
+        {"title": "R", "type": "object", "properties": {"in": {"type": "object", "properties": {"x": {"type": "integer"}}}, "old": {"type": "integer"}}},
+        {"title": "R", "type": "object", "properties": {"in": {"type": "object", "properties": {"x": {"type": "integer"}, "new": {"type": "integer"}}}}},
+        {"in": {"x": 1}, "old": 5}, {"in": {"x": 2, "new": 7}}, "in.new",
+        [{"in": {"x": 1}, "old": 5}, {"in": {"x": 2}, "old": None}],
+    ),
+    "protobuf": (
+        'syntax = "proto3"; message R { repeated Inner l = 1; int32 old = 2; message Inner { int32 x = 1; } }',
+        'syntax = "proto3"; message R { repeated Inner l = 1; message Inner { int32 x = 1; int32 new = 2; } }',
+        {"l": [{"x": 1}], "old": 5}, {"l": [{"x": 2, "new": 7}]}, "l.new",
+        [{"l": [{"x": 1}], "old": 5}, {"l": [{"x": 2}], "old": 0}],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NEWER)
+def test_fields_that_newer_writers_add_are_dropped_or_refused(cluster, kind):
+    older, newer, first, second, path, kept = NEWER[kind]
+    broker, registry = cluster
+    topic = f"t{uuid.uuid4().hex}"
+    # Other subjects have the schemas too, with other numbers of versions.
+    ids = []
+    for number, schema in enumerate((older, newer)):
+        text = schema if kind == "protobuf" else json.dumps(schema)
+        found = Schema(text, {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}[kind])
+        ids.append(registry.register(f"{topic}-value", found).id)
+        registry.register(f"{topic}-{number}", found)
+        registry.set_config("NONE", f"{topic}-value")
+
+    def value(at, schema, of):
+        if kind == "avro":
+            return written("id", ids[at], None, None) + encoded(schema, of)
+        if kind == "json":
+            return written("id", ids[at], None, None) + json.dumps(of).encode()
+        message = messages(schema, f"{topic}-{at}.proto")["R"](**of)
+        return written("id", ids[at], None, (0,)) + message.SerializeToString()
+
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_many(topic, [value(0, older, first), value(1, newer, second)], partition=0)
+    options = {"value_format": kind, "registry": registry, "columns": ["value"]}
+    for refused in ({"value_schema": 1}, {"value_schema": registry.get_version(f"{topic}-value", 1).schema}):
+        options["value_schema"] = refused["value_schema"]
+        assert klamm.read_table(broker.bootstrap_servers, topic, **options)["value"].to_pylist() == kept
+        options["on_new_fields"] = "raise"
+        with pytest.raises(DeserializationError, match=f"{topic}-0 at offset 1") as raised:
+            klamm.read_table(broker.bootstrap_servers, topic, **options)
+        assert (raised.value.__cause__.path, raised.value.__cause__.schema_id) == (path, ids[1])
+        found = klamm.read_table(broker.bootstrap_servers, topic, on_error="column", **options)
+        assert found["value"].to_pylist() == [kept[0], None]
+        assert path in found["value_error"][1].as_py()
+        del options["on_new_fields"]
+    # The newer version removed `old`, which is no new field.
+    options = {**options, "value_schema": "latest", "on_new_fields": "raise"}
+    assert len(klamm.read_table(broker.bootstrap_servers, topic, **options)) == 2
+
+
+def test_new_fields_are_refused_only_with_a_registry_and_by_known_words(cluster):
+    servers, registry = cluster[0].bootstrap_servers, cluster[1]
+    with pytest.raises(ConfigError, match="needs a registry"):
+        klamm.read_table(servers, "t", value_format="json", value_schema=pa.schema([]), on_new_fields="raise")
+    with pytest.raises(ConfigError, match="on_new_fields cannot be 'skip'"):
+        klamm.read_table(servers, "t", value_format="avro", registry=registry, on_new_fields="skip")
+
+
 SCALARS = {
     "boolean": st.booleans(),
     "int": st.integers(-(2**31), 2**31 - 1),
@@ -247,26 +326,26 @@ SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(Healt
 
 @SLOW
 @given(st.data())
-def test_random_values_are_read_as_fastavro_reads_them(cluster, data):
+def test_random_values_are_read_as_fastavro_reads_them(dev_cluster, data):
     schema, values = data.draw(schemas())
     schema = record(field("v", schema), name="Top")
     drawn = [{"v": value} for value in data.draw(st.lists(values, min_size=1, max_size=4))]
     payloads = [encoded(schema, value) for value in drawn]
     expected = [fastavro.schemaless_reader(io.BytesIO(p), fastavro.parse_schema(schema)) for p in payloads]
-    found = columns(cluster, schema, schema, payloads)
+    found = columns(dev_cluster, schema, schema, payloads)
     assert found.to_pylist() == [plain(value, found.type) for value in expected]
 
 
 @SLOW
 @given(st.data())
-def test_damaged_bytes_cost_only_their_own_record(cluster, data):
+def test_damaged_bytes_cost_only_their_own_record(dev_cluster, data):
     schema, values = data.draw(schemas())
     schema = record(field("v", schema), name="Top")
     good = encoded(schema, {"v": data.draw(values)})
     bad = data.draw(st.binary(max_size=100))
     at = data.draw(st.integers(0, len(good)))
     mixed = [good, bad, good[:at] + bad, good[:at], good]
-    found = columns(cluster, schema, schema, mixed, on_error="null")
+    found = columns(dev_cluster, schema, schema, mixed, on_error="null")
     assert len(found) == len(mixed)
     assert found[0].as_py() == found[4].as_py() is not None
     assert found.nbytes < 200_000  # a record of 100 bytes has at most 1,100 items

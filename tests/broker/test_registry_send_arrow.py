@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import decimal
 import json
-import uuid
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +27,6 @@ from klamm.registry import (
     SchemaNotFoundError,
     SchemaRegistry,
 )
-from klamm.testing import DevBroker
 
 NOON = dt.datetime(2024, 1, 2, 12, 0, 0, 123_456, dt.timezone.utc)
 LINE = pa.struct([("sku", pa.string()), ("n", pa.int16())])
@@ -49,25 +47,15 @@ TYPES = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker, SchemaRegistry(broker.schema_registry.url) as registry:
-        yield broker, registry
+@pytest.fixture
+def servers(pair):
+    return pair[0].bootstrap_servers
 
 
 @pytest.fixture
-def servers(cluster):
-    return cluster[0].bootstrap_servers
-
-
-@pytest.fixture
-def registry(cluster):
-    return cluster[1]
-
-
-@pytest.fixture
-def topic():
-    return f"t{uuid.uuid4().hex}"
+def registry(pair):
+    with SchemaRegistry(pair[1].url) as running:
+        yield running
 
 
 def columns(*left_out):
@@ -168,11 +156,11 @@ def test_what_was_read_can_be_sent_again(servers, registry, topic):
     )
 
 
-def test_the_example_of_the_page_runs(cluster, capsys):
+def test_the_example_of_the_page_runs(pair, topic, capsys):
     page = (Path(__file__).parents[2] / "docs" / "registry-columns.md").read_text(encoding="utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
-    code = code.replace("localhost:9092", cluster[0].bootstrap_servers)
-    code = code.replace("http://localhost:8081", cluster[0].schema_registry.url)
+    code = code.replace("localhost:9092", pair[0].bootstrap_servers)
+    code = code.replace("http://localhost:8081", pair[1].url).replace("typed-orders", topic)
     exec(compile(code, "docs/registry-columns.md", "exec"), {})  # noqa: S102 - our own page
     assert '[["fragile",null]]' in capsys.readouterr().out.replace("\n", "").replace(" ", "")
 
@@ -244,6 +232,7 @@ def test_columns_and_schemas_that_differ_are_refused(servers, registry, topic):
             sent(servers, topic, pa.table({"x": [1]}), **{"registry": registry, **options})
     with pytest.raises(SchemaNotFoundError):
         sent(servers, f"{topic}-none", pa.table({"x": [1]}), registry, value_schema="latest")
+    registry.set_config("BACKWARD", f"{topic}-value")
     with pytest.raises(IncompatibleSchemaError):
         sent(servers, topic, pa.table({"x": ["text"]}), registry)
     with pytest.raises(ArgumentError):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, RealKafka
+from kafka_broker import RealKafka
 from klamm.errors import GroupIdNotFoundError, InconsistentGroupProtocolError
 from klamm.testing import DevBroker
+from running import or_skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,14 +33,12 @@ COORDINATED: dict[str, Any] = {"group_protocol": "consumer"}
 
 
 @pytest.fixture(scope="module")
-def bidirectional() -> Iterator[str]:
-    """An Apache Kafka that allows live groups to change their protocol."""
-    try:
-        kafka = RealKafka(config={"group.consumer.migration.policy": "bidirectional"}).start()
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
-    yield kafka.bootstrap_servers
-    kafka.stop()
+def disabled(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A cluster in which no live group may change its protocol."""
+    config = {"group.consumer.migration.policy": "disabled"}
+    cluster = DevBroker(config=config) if request.param == "dev" else RealKafka(config=config)
+    with or_skip(cluster) as running:
+        yield running.bootstrap_servers
 
 
 class Rolled:
@@ -127,8 +126,8 @@ def test_members_go_over_to_another_assignor_by_way_of_both(broker: Broker, roll
 
 
 @pytest.mark.parametrize("classic", [EAGER, STICKY, COOPERATIVE], ids=["range", "sticky", "cooperative-sticky"])
-def test_members_go_over_to_the_coordinators_protocol_and_back(bidirectional: str, classic, rolled):
-    group = rolled(bidirectional, classic)
+def test_members_go_over_to_the_coordinators_protocol_and_back(broker: Broker, classic, rolled):
+    group = rolled(broker.bootstrap_servers, classic)
     assert group.described()[0] == "classic"
     group.replace_each(COORDINATED)
     assert group.described()[0] == "consumer"
@@ -139,29 +138,31 @@ def test_members_go_over_to_the_coordinators_protocol_and_back(bidirectional: st
 
 @pytest.fixture
 def dev() -> Iterator[DevBroker]:
-    """A separate dev broker, which does not allow groups with both protocols."""
+    """A separate dev broker."""
     with DevBroker() as broker:
         yield broker
 
 
+@pytest.mark.parametrize("disabled", ["dev", "kafka"], indirect=True)
 @pytest.mark.parametrize(
-    ("first", "second", "error", "hint"),
+    ("first", "second", "expected"),
     [
-        (EAGER, COORDINATED, GroupIdNotFoundError, "group.consumer.migration.policy=bidirectional"),
-        (COORDINATED, EAGER, InconsistentGroupProtocolError, "group.protocol=consumer"),
-        (EAGER, COOPERATIVE, InconsistentGroupProtocolError, "partition.assignment.strategy"),
+        (EAGER, COORDINATED, (GroupIdNotFoundError, "group.consumer.migration.policy=bidirectional")),
+        (COORDINATED, EAGER, (InconsistentGroupProtocolError, "group.protocol=consumer")),
+        (EAGER, COOPERATIVE, (InconsistentGroupProtocolError, "partition.assignment.strategy")),
     ],
     ids=["to-consumer", "to-classic", "no-assignor-in-common"],
 )
-def test_a_member_with_another_protocol_raises_why_it_cannot_join(dev: DevBroker, first, second, error, hint):
-    with klamm.Admin(dev.bootstrap_servers) as admin:
-        admin.create_topics({"t": klamm.NewTopic()})
-    with klamm.Consumer(dev.bootstrap_servers, "g", ["t"], **first) as member:
+def test_a_member_with_another_protocol_raises_why_it_cannot_join(disabled: str, topic: str, first, second, expected):
+    error, hint = expected
+    with klamm.Admin(disabled) as admin:
+        admin.create_topics({topic: klamm.NewTopic()})
+    with klamm.Consumer(disabled, topic, [topic], **first) as member:
         while not member.assignment():
             member.poll(0.05)
         with (
-            klamm.Consumer(dev.bootstrap_servers, "g", ["t"], **second) as other,
-            pytest.raises(error, match='group "g"') as caught,
+            klamm.Consumer(disabled, topic, [topic], **second) as other,
+            pytest.raises(error, match=f'group "{topic}"') as caught,
         ):
             other.poll(WAIT_S)
         assert hint in caught.value.hint

@@ -17,6 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import klamm
+import klamm.aws
 import klamm.logs
 import klamm.prometheus
 from klamm.admin import ScramMechanism, ScramUpsertion
@@ -126,7 +127,8 @@ def scram_administration(output):
 
 
 def delegation_token(output):
-    with DevBroker(sasl={"PLAIN": USERS}, config={"delegation.token.secret.key": "t0ken-master-key"}) as broker:
+    sasl = {"PLAIN": USERS, "SCRAM-SHA-256": {}}
+    with DevBroker(sasl=sasl, config={"delegation.token.secret.key": "t0ken-master-key"}) as broker:
         config = broker.client_config("admin")
 
         def work(admin):
@@ -134,14 +136,22 @@ def delegation_token(output):
             output.add(repr(token))
             output.add(repr(admin.describe_delegation_tokens()))
             admin.renew_delegation_token(token.hmac)
-            admin.expire_delegation_token(token.hmac)
             return token
 
         token = output.use(config, work)
-        found = [] if token is None else [token.hmac]
+        login = f'username="{token.token_id}" password="{base64.b64encode(token.hmac).decode()}" tokenauth="true"'
+        with_token = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": f"org.apache.kafka.common.security.scram.ScramLoginModule required {login};",
+        }
+        output.use(with_token)
+        output.use(config, lambda admin: admin.expire_delegation_token(token.hmac))
+        output.use(with_token)
         hmac = b"an HMAC that no broker issued"
         output.use(config, lambda admin: admin.renew_delegation_token(hmac))
-    return [PASSWORD, hmac, *found]
+    return [PASSWORD, "t0ken-master-key", hmac, token.hmac]
 
 
 def passwords_in_configurations(output):
@@ -212,6 +222,25 @@ def oauth(output):
     return [token, "t0ken-of-another", secret]
 
 
+def msk_iam(output):
+    botocore = pytest.importorskip("botocore.session")
+    session = botocore.Session()
+    session.set_credentials("AKIDEXAMPLE", "aws-s3cret-key", "aws-s3ssion-token")
+    provider = klamm.aws.token_provider("eu-central-1", session)
+    tokens = []
+
+    def remembered():
+        tokens.append(provider())
+        return tokens[-1]
+
+    # The dev broker takes unsecured tokens only, so it rejects this one.
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER")
+        output.use({**config, "sasl.oauth.token.provider": remembered})
+    assert tokens
+    return ["aws-s3cret-key", "aws-s3ssion-token", *(token.value for token in tokens)]
+
+
 def registry(output):
     with DevRegistry(users={"alice": PASSWORD}, tokens=("t0k3n-s3cret",)) as running:
         for options in (
@@ -233,7 +262,18 @@ def registry(output):
 
 
 @pytest.mark.parametrize(
-    "case", [plain, scram, scram_administration, delegation_token, passwords_in_configurations, tls, oauth, registry]
+    "case",
+    [
+        plain,
+        scram,
+        scram_administration,
+        delegation_token,
+        passwords_in_configurations,
+        tls,
+        oauth,
+        msk_iam,
+        registry,
+    ],
 )
 def test_nothing_that_leaves_a_client_has_a_secret(case, tmp_path):
     output = Output(tmp_path)

@@ -181,7 +181,7 @@ def test_explicit_acknowledgement(style, broker, group, ten):
         consumer.acknowledge(records[4:6], "reject")
         consumer.acknowledge(records[6:], "release")
         assert take(consumer, 4) == [(6, 2), (7, 2), (8, 2), (9, 2)]
-    # Nobody said anything of these.
+    # The program did not acknowledge these.
     with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
         assert take(consumer, 4) == [(6, 3), (7, 3), (8, 3), (9, 3)]
 
@@ -388,7 +388,7 @@ def test_life_cycle(broker, group, ten):
     consumer.close()
     with pytest.raises(ClosedError):
         consumer.poll()
-    # Nobody accepted them.
+    # The program did not accept them.
     with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
         assert take(consumer, 10) == [(n, 2) for n in range(10)]
 

@@ -135,6 +135,6 @@ def test_a_partition_that_may_not_be_asked_about_keeps_no_other_from_being_check
         cluster.truncate("secret", 0, 10)
         write(cluster, "t", range(100, 110))
         assert read(consumer, 10) == list(range(100, 110))
-        # What nobody may ask is not waited for.
+        # The consumer does not wait for offsets that it may not request.
         write(cluster, "secret", [10])
         assert read(consumer, 1) == [10]

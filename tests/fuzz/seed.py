@@ -86,10 +86,48 @@ def requests() -> Iterator[tuple[str, bytes]]:
             yield "dev_broker", bytes([0, line["key"], line["version"]]) + len(body).to_bytes(2, "big") + body
 
 
+def registry() -> Iterator[tuple[str, bytes]]:
+    """Yield values of the schemas in the target of schema registries."""
+    line, entry = b"\x02\x0e\x00", b"\x02\x02k\x00\x00"
+    rest = b"\x02\x05\x00\x0aabc\x01\x00\x00\x80\x3f"
+    union = b"\x02" + bytes(range(16))
+    yield "registry", b"\0\x02\x0e\x04ab" + line + entry + rest + union + b"\x02" + b"\xff" * 40 + b"\x02\x04{}"
+    yield "registry", b"\0\x00\x00\x00\x00\x00\x00\x00abc\x00\x00\x00\x00\x00\x00\x00" + bytes(40) + b"\x00\x00"
+    message = (
+        b"\x08\x07\x1a\x02\x08\x05\x1a\x00\x22\x05\x0a\x01k\x10\x02\x2a\x01d\x32\x04\x08\x05\x10\x06\x3a\x03abc\x40\x01"
+    )
+    message += (
+        b"\x4d\x00\x00\x80\x3f\x52\x03\x0a\x01x\x52\x05\x15\x01\x00\x00\x00\x58\x03\x60\x09\xc5\x0c\x01\x00\x00\x00"
+    )
+    yield "registry", b"\1" + message + b"\x72\x03\x0a\x01w"
+    for text in (
+        {
+            "n": -1,
+            "s": "x",
+            "l": [{"x": 1, "y": 2.5}, None],
+            "m": {"k": "v"},
+            "d": 1.25,
+            "t": "2024-01-02T03:04:05.5+02:00",
+        },
+        {
+            "f": "YWJj",
+            "b": True,
+            "g": 1e3,
+            "u": {"x": "a", "y": [1, None]},
+            "day": "2024-02-29",
+            "w": "1.5",
+            "c": "01:02:03",
+        },
+        {"j": [1, {"a": None}], "more": [[]], "n": 18446744073709551615, "d": "12.5e-1", "t": 7, "s": None},
+    ):
+        yield "registry", b"\2" + json.dumps(text).encode()
+    yield "registry", b"\3text"
+
+
 def main() -> None:
     """Write the seeds."""
     folder = Path(sys.argv[1])
-    for number, (target, data) in enumerate(chain(seeds(), logins(), requests())):
+    for number, (target, data) in enumerate(chain(seeds(), logins(), requests(), registry())):
         (folder / target).mkdir(parents=True, exist_ok=True)
         (folder / target / str(number)).write_bytes(data)
 

@@ -45,13 +45,14 @@ NOTES = """
   `enable_idempotence=True`, such a leader is an error.
 * **Record formats.** Records have no headers before 0.11 and no timestamps before 0.10. If you pass headers or a
   timestamp, klamm raises an error instead of dropping them.
-* **Rebalance timeout.** JoinGroup of 0.9 and 0.10.0 has no rebalance timeout and uses the session timeout instead. Its
-  default is 30 s there, the longest that 0.9 allows by default. `session.timeout.ms` changes it.
+* **Rebalance timeout.** JoinGroup of 0.9 and 0.10.0 has no rebalance timeout and uses the session timeout instead. The
+  default of the session timeout is 30 s for these brokers, the longest time that 0.9 allows by default.
+  `session.timeout.ms` changes it.
 * **Large messages.** Brokers before 0.10.1 truncate a message that is larger than `max.partition.fetch.bytes`. klamm
   fetches it again with a larger limit, up to `fetch.max.bytes`.
 * **Groups** need 0.9. There is no coordinator before 0.8.2: Kafka 0.8.1 keeps committed offsets in ZooKeeper, and 0.8.0
   does not keep them.
-* **`acks` of 2 and more** only work with 0.8. `confluent-kafka` behaves in the same way.
+* **`acks` of 2 and more** only work with 0.8. `confluent-kafka` has the same limit.
 
 ## Detecting the release
 

@@ -202,7 +202,7 @@ mod java {
             let found = assign(case.assignor, &case.topics, &case.peers);
             check(&case.topics, &case.peers, &found, usize::MAX);
             let [ours, java] = figures(&case, &case.peers, &found, "");
-            // What moves is nobody's in this round, so that counts say little of who keeps more.
+            // A partition that moves has no owner in this round, so the counts do not show which member keeps more.
             assert!(ours.1 > java.1 || ours.1 == java.1 && ours.0 <= java.0, "{ours:?}, Java {java:?}: {}", case.line);
 
             let generation = case.peers.iter().map(|p| p.subscription.generation_id).max().unwrap() + 1;
@@ -347,7 +347,7 @@ fn nothing_moves_without_need() {
         on_groups(group(4, 12, 6), |(topics, peers)| {
             let mut peers = peers;
             let mut found = Assignment::new();
-            // Two rounds, as what moves is nobody's in the first one of a cooperative rebalance.
+            // Two rounds: a partition that moves has no owner in the first round of a cooperative rebalance.
             for generation in 10..12 {
                 found = assign(assignor, &topics, &peers);
                 peers = peers.iter().map(|p| p.after(assignor, &found, generation)).collect();
@@ -355,7 +355,7 @@ fn nothing_moves_without_need() {
             check(&topics, &peers, &found, 0);
             assert_eq!(assign(assignor, &topics, &peers), found);
 
-            // Somebody leaves: the others keep all they have.
+            // A member leaves: the others keep all their partitions.
             let rest = &peers[1..];
             if assignor.protocol() == Protocol::Eager && !rest.is_empty() {
                 let after = assign(assignor, &topics, rest);

@@ -3,6 +3,7 @@
 mod assignors;
 mod bootstrap;
 mod broker;
+mod controllers;
 mod conversion;
 mod hostile;
 mod idle;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
-use klamm::api::{self, ErrorCode, api_versions, list_groups, metadata};
+use klamm::api::{self, ErrorCode, api_versions, describe_cluster, list_groups, metadata};
 use klamm::engine::sasl::Nonces;
 use klamm::engine::{
     Action, ConnectionId, Deadline, Endpoints, MetadataDemand, Network, NetworkConfig, Outgoing, Target, Time,
@@ -57,6 +57,10 @@ pub struct World {
     /// Existing topics, and the requests about topics.
     pub topics: BTreeMap<String, Uuid>,
     pub asked: Vec<metadata::Request>,
+    /// The active controller, if the nodes are controllers.
+    pub active: Option<u16>,
+    /// Ports that responded to ListGroups, in order.
+    pub served: Vec<u16>,
     /// Number of ApiVersions requests.
     pub probes: usize,
     /// Number of requests about topics that close their connection instead.
@@ -73,7 +77,23 @@ impl World {
         let network = Network::new(network);
         let (silent, tried, asked, topics) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
         let (now, most, loses, probes) = (Time(0), usize::MAX, 0, 0);
-        Self { now, network, says, silent, sends_away, connections, tried, most, topics, asked, probes, loses }
+        let (active, served) = (None, Vec::new());
+        Self {
+            now,
+            network,
+            says,
+            silent,
+            sends_away,
+            connections,
+            tried,
+            most,
+            topics,
+            asked,
+            active,
+            served,
+            probes,
+            loses,
+        }
     }
 
     /// Makes only these brokers reachable. The bootstrap address leads to one of them.
@@ -81,6 +101,18 @@ impl World {
         self.says = ports.iter().chain([&BOOTSTRAP]).map(|port| (*port, ports.to_vec())).collect();
         for id in std::mem::take(&mut self.connections).into_keys() {
             self.network.handle_closed(self.now, id, None);
+        }
+    }
+
+    /// Makes a node unreachable that the others still name. The bootstrap address leads to the others.
+    pub fn kill(&mut self, port: u16) {
+        self.says.remove(&port);
+        for (id, (other, frames)) in std::mem::take(&mut self.connections) {
+            if other == port {
+                self.network.handle_closed(self.now, id, None);
+            } else {
+                self.connections.insert(id, (other, frames));
+            }
         }
     }
 
@@ -161,7 +193,8 @@ impl World {
                 min_version: e.info.min,
                 max_version: e.info.max,
             };
-            let api_keys = api::APIS.iter().map(all).collect();
+            let is_served = |e: &&api::Entry| self.active.is_none() || e.info.key != metadata::API.key;
+            let api_keys = api::APIS.iter().filter(is_served).map(all).collect();
             api::encode(version, &api_versions::Response { api_keys, ..Default::default() }).unwrap()
         } else if key == metadata::API.key {
             let request: metadata::Request = api::decode(version, r.rest()).unwrap();
@@ -172,7 +205,10 @@ impl World {
                 return self.network.handle_closed(self.now, id, None);
             }
             api::encode(version, &self.metadata(port, request)).unwrap()
+        } else if key == describe_cluster::API.key {
+            api::encode(version, &self.describe_cluster(port)).unwrap()
         } else {
+            self.served.push(port);
             entry.response.encode(version, Value::Struct(Vec::new())).unwrap()
         });
         bytes.truncate(self.most);
@@ -181,6 +217,21 @@ impl World {
         if let Some(frames) = self.network.frames(id) {
             frames.buffer().extend_from_slice(&bytes);
             self.network.handle_received(self.now, id);
+        }
+    }
+
+    fn describe_cluster(&self, port: u16) -> describe_cluster::Response {
+        let node = |port: &u16| describe_cluster::Broker {
+            broker_id: i32::from(*port),
+            host: "cluster".to_owned(),
+            port: i32::from(*port),
+            ..Default::default()
+        };
+        describe_cluster::Response {
+            brokers: self.says[&port].iter().map(node).collect(),
+            controller_id: self.active.map_or(-1, i32::from),
+            endpoint_type: describe_cluster::CONTROLLERS,
+            ..Default::default()
         }
     }
 

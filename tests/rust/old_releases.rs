@@ -198,7 +198,7 @@ fn a_broker_that_goes_away_or_is_slow_while_it_is_asked_is_none_of_the_old_ones(
                 let mut world = World::new(release, None);
                 world.trouble = [Some(first), second].into_iter().flatten().collect();
                 let mut result = world.ask(ends());
-                // Where the second connection told nothing, whoever asked hears of it as of any lost connection.
+                // If the second connection gave no result, the requests fail as after any lost connection.
                 for _ in 0..2 {
                     if result.as_ref().is_err_and(Error::is_retriable) {
                         result = world.ask(ends());

@@ -6,7 +6,7 @@ use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, Message, Request, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
 use klamm::engine::sasl::{BearerToken, Credentials, Nonces, gssapi, scram};
-use klamm::engine::{Connection, Error, ErrorKind, Proof, Time};
+use klamm::engine::{Connection, Error, ErrorKind, LoginConfig, Time};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Writer};
 use std::collections::BTreeMap;
@@ -27,13 +27,13 @@ fn credentials(mechanism: &str) -> Credentials {
 }
 
 fn client(credentials: Credentials) -> Connection<u32> {
-    let proof = Proof {
+    let login_config = LoginConfig {
         credentials: Arc::new(credentials),
         nonces: Nonces::new([7; 32]),
         renewal_timeout: Duration::from_secs(30),
     };
     let timeout = Duration::from_secs(10);
-    Connection::new(Time(0), "broker:9092".to_owned(), "test".to_owned(), 100 << 20, timeout, Some(proof))
+    Connection::new(Time(0), "broker:9092".to_owned(), "test".to_owned(), 100 << 20, timeout, Some(login_config))
 }
 
 /// Returns the client's output as frames without their lengths.

@@ -53,7 +53,7 @@ GROUPS = {
     "soak-classic": (2, {"partition_assignment_strategy": "cooperative-sticky", "session_timeout_ms": 10_000}),
 }
 # A broker asks to be left alone for as long as it takes to bring the rate of its window down to the quota. With windows of
-# eleven seconds, as by default, and a quota far below the rate that is for minutes, in which nobody gets on and nobody may.
+# eleven seconds, as by default, and for minutes a quota far below the rate, in which no client may make progress.
 QUOTA_WINDOW = {"quota.window.num": 2, "quota.window.size.seconds": 1}
 QUOTA = 10_000.0
 """Bytes a second. All clients have the same name and therefore share a quota."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, RealKafka
+from kafka_broker import RealKafka
 from klamm.spark.stream import ADMISSION_CONTROL
 from local_spark import builder, connector_jars
+from running import or_skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
     from conftest import Broker
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests of Spark more time: a timeout breaks the connection to the JVM, and then all later tests fail."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(400))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests that PySpark 4.1 does not support."""
+    """Skip tests that an old PySpark does not support."""
     if not ADMISSION_CONTROL and item.get_closest_marker("limits"):
         pytest.skip("limits of micro-batches: PySpark 4.2")
 
@@ -188,12 +197,25 @@ def real_cluster(real_kafka: Broker) -> Cluster:
 @pytest.fixture
 def compacting() -> Iterator[Cluster]:
     """An Apache Kafka that compacts logs at once, not every 15 seconds."""
-    kafka = RealKafka(config={"log.cleaner.backoff.ms": 100, "log.cleaner.io.buffer.size": 1 << 16})
-    try:
-        kafka.start()
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
-    try:
+    config = {"log.cleaner.backoff.ms": 100, "log.cleaner.io.buffer.size": 1 << 16}
+    with or_skip(RealKafka(config=config)) as kafka:
         yield Cluster(kafka.bootstrap_servers)
-    finally:
-        kafka.stop()
+
+
+@pytest.fixture
+def timed(cluster, topic):
+    """Fill two partitions with ten records each, ten seconds apart; the second partition's are one second later."""
+    cluster.create(topic, partitions=2)
+    for partition in range(2):
+        cluster.produce(
+            topic,
+            *(
+                {
+                    "value": b"v",
+                    "partition": partition,
+                    "timestamp_ms": 1_700_000_000_000 + 10_000 * number + partition * 1000,
+                }
+                for number in range(10)
+            ),
+        )
+    return topic

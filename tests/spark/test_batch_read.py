@@ -155,22 +155,6 @@ def test_the_option_columns_chooses_them_too(dev, topic):
         dev.read(subscribe=topic, columns="valeu")
 
 
-def test_filters_reach_the_source_if_pushdown_is_enabled(dev, topic):
-    dev.create(topic, partitions=2)
-    dev.numbers(topic, range(3), partition=0)
-    # Reading everything would fail: there are three records.
-    frame = dev.read(subscribe=topic, filterPushdown="true", endingOffsets=json.dumps({topic: {"0": 8, "1": 4}}))
-    wanted = frame.where("partition = 0 and offset < 3 and value <> cast('1' as binary)")
-    with pytest.raises(AnalysisException, match="filterPushdown"):
-        wanted.collect()
-    dev.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        assert values(wanted) == [b"0", b"2"]
-        assert values(dev.read(subscribe=topic).where("offset = 1")) == [b"1"]
-    finally:
-        dev.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
 def test_create_table_loses_its_options_and_says_so(dev, topic):
     with pytest.raises(AnalysisException, match="CREATE TEMP VIEW"):
         dev.spark.sql(

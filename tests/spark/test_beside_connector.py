@@ -116,6 +116,7 @@ ALONE = {
     "subject.name.strategy",
     "flatten",
     "onerror",
+    "onnewfields",
     "txnappid",
     "txnversion",
 }

@@ -59,10 +59,35 @@ spark.stop()
 """
 
 
-@pytest.mark.timeout(300)  # a server, a client, and the workers of both
-def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
+TYPED = """
+import sys
+
+from pyspark.sql import SparkSession
+
+bootstrap, topic, checkpoint, registry = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+common = {"kafka.bootstrap.servers": bootstrap, "value.format": "avro", "schema.registry.url": registry}
+rows = spark.range(100).selectExpr("id", "array(named_struct('sku', concat('s', id))) lines")
+rows.write.format("klamm").options(**common, topic=topic).mode("append").save()
+read = common | {"subscribe": topic, "flatten": "true"}
+frame = spark.read.format("klamm").options(**read).load()
+assert frame.select("id", "lines").schema.simpleString() == "struct<id:bigint,lines:array<struct<sku:string>>>"
+assert sorted((row.id, row.lines[0].sku) for row in frame.collect()) == [(i, f"s{i}") for i in range(100)]
+stream = spark.readStream.format("klamm").options(**read, startingOffsets="earliest", onNewFields="raise").load()
+query = (
+    stream.selectExpr("id * 2 twice", "lines").writeStream.format("klamm")
+    .options(**common, topic=topic + "-copy", delivery="exactly-once", checkpointLocation=checkpoint)
+    .trigger(availableNow=True)
+    .start()
+)
+query.awaitTermination()
+spark.stop()
+"""
+
+
+def run(client, tmp_path, *arguments):
     done = subprocess.run(
-        [sys.executable, "-c", CLIENT, dev_broker.bootstrap_servers, topic, str(tmp_path / "checkpoint")],
+        [sys.executable, "-c", client, *arguments],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, str(NEEDED)]))},
         capture_output=True,
@@ -71,6 +96,21 @@ def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.timeout(300)
+def test_a_connect_client_has_typed_columns(dev_pair, topic, tmp_path):
+    (broker, registry) = dev_pair
+    run(TYPED, tmp_path, broker.bootstrap_servers, topic, str(tmp_path / "checkpoint"), registry.url)
+    options = {"value_format": "avro", "registry": registry.url, "isolation_level": "read_committed"}
+    found = klamm.read_table(broker.bootstrap_servers, f"{topic}-copy", columns=["value"], flatten=True, **options)
+    rows = sorted(found.to_pylist(), key=lambda row: row["twice"])
+    assert rows == [{"twice": 2 * i, "lines": [{"sku": f"s{i}"}]} for i in range(100)]
+
+
+@pytest.mark.timeout(300)  # a server, a client, and the workers of both
+def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
+    run(CLIENT, tmp_path, dev_broker.bootstrap_servers, topic, str(tmp_path / "checkpoint"))
     for result in ("copy", "counts"):
         copied = klamm.read_table(dev_broker.bootstrap_servers, f"{topic}-{result}", isolation_level="read_committed")
         assert sorted(map(int, copied.column("value").to_pylist())) == list(range(100))

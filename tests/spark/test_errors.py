@@ -20,7 +20,7 @@ def line_of(caught, kind):
     text = str(caught.value)
     assert "Traceback" not in text
     assert 'File "' not in text
-    found = re.match(rf".*\n?.*?\bklamm\.(?:spark\.\w+|errors)\.{kind}: (.+)", text)
+    found = re.match(rf"(?:.*\n){{0,2}}.*?\bklamm\.(?:spark\.\w+|errors)\.{kind}: (.+)", text)
     assert found, text
     return found[1]
 

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import klamm
-from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
+from running import or_skip
 from settled import wait_until_settled
 
 SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS", "1"))
@@ -25,11 +25,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def nodes():
-    try:
-        with KafkaCluster() as running:
-            yield running
-    except KafkaUnavailable as reason:
-        pytest.skip(f"real Kafka: {reason}")
+    with or_skip(KafkaCluster()) as running:
+        yield running
 
 
 def paused(resumed):

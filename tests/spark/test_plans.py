@@ -5,31 +5,15 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from datetime import datetime, timezone
 from types import SimpleNamespace
 
 import pytest
-from pyspark.sql.datasource import (
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-    StringEndsWith,
-    StringStartsWith,
-)
 
 import klamm
 from klamm.errors import ConfigError, KafkaTimeoutError
 from klamm.spark import DataLossError, TimestampRangeError
-from klamm.spark.read import KlammFilteringReader
-from klamm.spark.schema import source_schema
 from klamm.testing import DevBroker
-from spark_plans import batch, begun, parsed, plan, stream, values
+from spark_plans import batch, begun, plan, stream, values
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="limits of micro-batches: PySpark 4.2")
 
@@ -64,25 +48,6 @@ def test_a_pattern_reads_the_topics_whose_names_contain_a_match(cluster, topic):
 
 def test_a_pattern_that_matches_nothing_reads_nothing(cluster, topic):
     assert plan(batch(cluster, subscribePattern=topic)) == []
-
-
-@pytest.fixture
-def timed(cluster, topic):
-    """Fill two partitions with ten records each, ten seconds apart; the second partition's are one second later."""
-    cluster.create(topic, partitions=2)
-    for partition in range(2):
-        cluster.produce(
-            topic,
-            *(
-                {
-                    "value": b"v",
-                    "partition": partition,
-                    "timestamp_ms": 1_700_000_000_000 + 10_000 * number + partition * 1000,
-                }
-                for number in range(10)
-            ),
-        )
-    return topic
 
 
 def test_timestamps_resolve_to_the_first_record_at_or_after_them(cluster, timed):
@@ -165,46 +130,6 @@ def test_a_partition_of_a_slow_node_is_measured_too():
             ("logs", 0, 10, 20),
             ("logs", 1, 0, 20),
         ]
-
-
-# Filters
-
-
-def narrowed(cluster, topic, *filters):
-    reader = KlammFilteringReader(parsed(cluster, False, {"subscribe": topic}), source_schema(include_headers=False))
-    assert list(reader.pushFilters(list(filters))) == list(filters)  # Spark checks the rows again
-    return [span[1:] for span in plan(reader)]
-
-
-def test_filters_skip_partitions_and_offsets(cluster, timed):
-    whole = [(0, 0, 10), (1, 0, 10)]
-    partition, offset, timestamp, name = ("partition",), ("offset",), ("timestamp",), ("topic",)
-    moment = datetime.fromtimestamp(1_700_000_020, timezone.utc)
-    for filters, expected in [
-        ([], whole),
-        ([IsNotNull(partition)], whole),
-        ([EqualTo(partition, 1)], whole[1:]),
-        ([In(partition, (0, 7))], whole[:1]),
-        ([Not(EqualTo(partition, 1))], whole[:1]),
-        ([GreaterThan(partition, 1)], []),
-        ([LessThanOrEqual(partition, 0)], whole[:1]),
-        ([GreaterThan(offset, 3), LessThanOrEqual(offset, 5)], [(0, 4, 6), (1, 4, 6)]),
-        ([GreaterThanOrEqual(offset, 3), LessThan(offset, 5), EqualTo(partition, 0)], [(0, 3, 5)]),
-        ([EqualTo(offset, 9)], [(0, 9, 10), (1, 9, 10)]),
-        ([In(offset, (2, 4))], [(0, 2, 5), (1, 2, 5)]),
-        ([EqualTo(offset, 77)], []),
-        ([Not(EqualTo(offset, 0))], whole),
-        ([GreaterThanOrEqual(timestamp, moment)], [(0, 2, 10), (1, 2, 10)]),
-        ([GreaterThan(timestamp, moment.replace(year=2030))], []),
-        ([LessThan(timestamp, moment)], whole),  # an older record may follow
-        ([EqualTo(timestamp, moment), LessThan(offset, 4)], [(0, 2, 4), (1, 2, 4)]),
-        ([GreaterThan(timestamp, datetime(1960, 1, 1, tzinfo=timezone.utc))], whole),
-        ([EqualTo(name, timed)], whole),
-        ([EqualTo(name, "another")], []),
-        ([StringStartsWith(name, timed[:3]), StringEndsWith(name, timed[3:]), StringContains(name, timed)], whole),
-        ([EqualTo(("value",), b"v"), EqualTo(("headers", "key"), "k")], whole),
-    ]:
-        assert narrowed(cluster, timed, *filters) == expected, filters
 
 
 # Micro-batches

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import traceback
 import uuid
 
 import pytest
-from pyspark.errors import PythonException
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from pyspark.errors import PythonException, StreamingQueryException
 
 import klamm
+from confluent_orders import FORMATS, ROWS, consumed, deserializer, produced, serializer
 from klamm.errors import ConfigError
 from klamm.registry import AvroSerializer, Schema, SchemaRegistry
 from klamm.registry.dev import DevRegistry
@@ -34,9 +37,14 @@ ORDER = {
 FIELDS = "id:bigint,note:string,at:timestamp,lines:array<struct<sku:string>>,f:binary,m:map<string,int>"
 
 
-@pytest.fixture(scope="module")
-def registry():
-    with DevRegistry() as dev, SchemaRegistry(dev.url) as client:
+@pytest.fixture
+def kafka(kafka_at, pair):
+    return kafka_at(pair[0].bootstrap_servers)
+
+
+@pytest.fixture
+def registry(pair):
+    with SchemaRegistry(pair[1].url) as client:
         yield client
 
 
@@ -52,9 +60,9 @@ def options(registry, topic, **more):
     return {"subscribe": topic, "value.format": "avro", "schema.registry.url": registry._settings.urls[0], **more}
 
 
-def test_a_batch_read_is_typed_at_planning_time(dev, registry, topic):
-    send(dev, registry, topic, {"id": 1, "note": "x", "lines": [{"sku": "s"}], "m": {"k": 1}}, None, {"id": 2})
-    frame = dev.read(**options(registry, topic))
+def test_a_batch_read_is_typed_at_planning_time(kafka, registry, topic):
+    send(kafka, registry, topic, {"id": 1, "note": "x", "lines": [{"sku": "s"}], "m": {"k": 1}}, None, {"id": 2})
+    frame = kafka.read(**options(registry, topic))
     assert frame.schema["value"].dataType.simpleString() == f"struct<{FIELDS}>"
     rows = frame.orderBy("offset").select("value.*").collect()
     assert [(row.id, row.note, row.lines, row.m) for row in rows] == [
@@ -62,70 +70,128 @@ def test_a_batch_read_is_typed_at_planning_time(dev, registry, topic):
         (None, None, None, None),
         (2, None, [], {}),
     ]
-    flat = dev.read(**options(registry, topic, flatten="true", columns="offset,value"))
+    flat = kafka.read(**options(registry, topic, flatten="true", columns="offset,value"))
     assert flat.columns == ["offset", "id", "note", "at", "lines", "f", "m"]
     assert [row.id for row in flat.orderBy("offset").collect()] == [1, None, 2]
     assert bytes(flat.first().f) == b"ab"
 
 
-def test_a_stream_keeps_its_schema_and_drops_what_newer_writers_add(dev, registry, topic, tmp_path):
-    dev.create(topic)
-    send(dev, registry, topic, {"id": 1})
-    stream = dev.stream(**options(registry, topic, flatten="true", startingOffsets="earliest"))
+def test_a_stream_keeps_its_schema_and_drops_what_newer_writers_add(kafka, registry, topic, tmp_path):
+    kafka.create(topic)
+    send(kafka, registry, topic, {"id": 1})
+    stream = kafka.stream(**options(registry, topic, flatten="true", startingOffsets="earliest"))
     query = stream.writeStream.format("memory").queryName("typed").option("checkpointLocation", str(tmp_path)).start()
     try:
         query.processAllAvailable()
         newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "new", "type": "int", "default": 0}]}
-        send(dev, registry, topic, {"id": 2, "new": 5}, schema=newer)
+        send(kafka, registry, topic, {"id": 2, "new": 5}, schema=newer)
         query.processAllAvailable()
         found = stream.sparkSession.sql("select * from typed order by id")
         assert [row.id for row in found.collect()] == [1, 2]
         assert "new" not in found.columns
     finally:
         query.stop()
-    assert "new" in dev.read(**options(registry, topic, flatten="true")).columns
+    assert "new" in kafka.read(**options(registry, topic, flatten="true")).columns
 
 
-def test_typed_columns_are_written_with_a_derived_or_given_schema(dev, registry, topic, spark, tmp_path):
+def test_a_stream_can_refuse_what_newer_writers_add(kafka, registry, topic, tmp_path):
+    kafka.create(topic)
+    send(kafka, registry, topic, {"id": 1})
+    newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "new", "type": "int", "default": 0}]}
+    given = options(registry, topic, flatten="true", onNewFields="raise", startingOffsets="earliest")
+    stream = kafka.stream(**given).select("id")
+    start = {"queryName": "refusing", "format": "memory", "checkpointLocation": str(tmp_path)}
+    query = stream.writeStream.start(**start)
+    try:
+        query.processAllAvailable()
+        send(kafka, registry, topic, {"id": 2, "new": 5}, schema=newer)
+        with pytest.raises(StreamingQueryException) as raised:
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    schema_id = registry.get_version(f"{topic}-value").id
+    for part in (f"{topic}-0 at offset 1", f"schema {schema_id}", "field new", "start again"):
+        assert part in str(raised.value)
+    # A restart with the new schema continues where the query failed.
+    stream = kafka.stream(**given).select("id", "new")
+    with pytest.raises(ConfigError, match="onNewFields"):
+        read_options({**given, "kafka.bootstrap.servers": "x", "onNewFields": "skip"})
+    kafka.create(f"{topic}-copy")
+    write = {k: v for k, v in options(registry, topic).items() if k != "subscribe"}
+    kafka.run(stream, tmp_path / "copy", topic=f"{topic}-copy", **write)
+    copied = kafka.read(**options(registry, f"{topic}-copy", flatten="true")).orderBy("id").select("id", "new")
+    assert [tuple(row) for row in copied.collect()] == [(1, 0), (2, 5)]
+
+
+def test_a_schema_that_changes_after_load_asks_for_another_load(kafka, registry, topic):
+    kafka.create(topic)
+    send(kafka, registry, topic, {"id": 1})
+    frame = kafka.read(**options(registry, topic))
+    newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "new", "type": "int", "default": 0}]}
+    send(kafka, registry, topic, {"id": 2}, schema=newer)
+    with pytest.raises(Exception, match=r"call load\(\) again"):
+        frame.collect()
+    assert kafka.read(**options(registry, topic)).count() == 2
+
+
+def test_typed_columns_are_written_with_a_derived_or_given_schema(kafka, registry, topic, spark, tmp_path):
     rows = spark.sql("select id, concat('n', id) note, named_struct('sku', 's') line from range(3)")
     write = {k: v for k, v in options(registry, topic).items() if k != "subscribe"}
-    dev.create(topic)
-    dev.write(rows, topic=topic, **write)
-    back = dev.read(**options(registry, topic, flatten="true")).orderBy("id").select("id", "note", "line.sku").collect()
+    kafka.create(topic)
+    kafka.write(rows, topic=topic, **write)
+    back = (
+        kafka.read(**options(registry, topic, flatten="true")).orderBy("id").select("id", "note", "line.sku").collect()
+    )
     assert [tuple(row) for row in back] == [(i, f"n{i}", "s") for i in range(3)]
-    dev.write(rows.selectExpr("struct(id, note, line) value"), topic=topic, **write, **{"value.schema": "latest"})
-    assert dev.read(**options(registry, topic)).count() == 6
-    source = dev.stream(**options(registry, topic, flatten="true", startingOffsets="earliest", columns="value"))
-    dev.create(f"{topic}-copy")
-    dev.run(source, tmp_path, topic=f"{topic}-copy", delivery="exactly-once", **write)
-    assert dev.read(**options(registry, f"{topic}-copy")).count() == 6
+    kafka.write(rows.selectExpr("struct(id, note, line) value"), topic=topic, **write, **{"value.schema": "latest"})
+    assert kafka.read(**options(registry, topic)).count() == 6
+    source = kafka.stream(**options(registry, topic, flatten="true", startingOffsets="earliest", columns="value"))
+    kafka.create(f"{topic}-copy")
+    kafka.run(source, tmp_path, topic=f"{topic}-copy", delivery="exactly-once", **write)
+    assert kafka.read(**options(registry, f"{topic}-copy")).count() == 6
 
 
-def test_bad_records_are_errors_nulls_or_columns(dev, registry, topic):
-    send(dev, registry, topic, {"id": 1})
-    dev.produce(topic, {"value": b"bad"})
+def test_bad_records_are_errors_nulls_or_columns(kafka, registry, topic):
+    send(kafka, registry, topic, {"id": 1})
+    kafka.produce(topic, {"value": b"bad"})
     with pytest.raises(PythonException, match=f"{topic}-0 at offset 1"):
-        dev.read(**options(registry, topic)).collect()
-    assert dev.read(**options(registry, topic, onError="null")).where("value is null").count() == 1
-    rows = dev.read(**options(registry, topic, onError="column")).orderBy("offset").collect()
+        kafka.read(**options(registry, topic)).collect()
+    assert kafka.read(**options(registry, topic, onError="null")).where("value is null").count() == 1
+    rows = kafka.read(**options(registry, topic, onError="column")).orderBy("offset").collect()
     assert (rows[0].value_error, bytes(rows[1].value_raw)) == (None, b"bad")
     assert "first byte is 98" in rows[1].value_error
 
 
-def test_json_without_a_registry_takes_a_json_schema(dev, topic):
-    dev.produce(topic, {"value": b'{"a": 1, "b": [true]}'})
+def test_json_without_a_registry_takes_a_json_schema(kafka, topic):
+    kafka.produce(topic, {"value": b'{"a": 1, "b": [true]}'})
     schema = json.dumps({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {"type": "boolean"}}}})  # fmt: skip
-    frame = dev.read(subscribe=topic, **{"value.format": "json", "value.schema": schema, "flatten": "true"})
+    frame = kafka.read(subscribe=topic, **{"value.format": "json", "value.schema": schema, "flatten": "true"})
     assert frame.select("a", "b").collect() == [(1, [True])]
 
 
-def test_protobuf_types_that_spark_lacks_become_larger_ones(dev, registry, topic):
+def test_protobuf_types_that_spark_lacks_become_larger_ones(kafka, registry, topic):
     text = 'syntax = "proto3"; message M { uint32 a = 1; uint64 b = 2; repeated string c = 3; }'
     schema_id = registry.register(f"{topic}-value", Schema(text, "PROTOBUF")).id
-    dev.produce(topic, {"value": b"\0" + schema_id.to_bytes(4, "big") + b"\0\x08\x07\x10" + b"\xff" * 9 + b"\x01"})
-    frame = dev.read(**options(registry, topic, flatten="true", **{"value.format": "protobuf"}))
+    kafka.produce(topic, {"value": b"\0" + schema_id.to_bytes(4, "big") + b"\0\x08\x07\x10" + b"\xff" * 9 + b"\x01"})
+    frame = kafka.read(**options(registry, topic, flatten="true", **{"value.format": "protobuf"}))
     assert frame.select("a", "b", "c").dtypes == [("a", "bigint"), ("b", "decimal(20,0)"), ("c", "array<string>")]
     assert [(row.a, int(row.b), row.c) for row in frame.collect()] == [(7, 2**64 - 1, [])]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_spark_reads_and_writes_what_confluent_kafka_writes_and_reads(kafka, registry, topic, kind):
+    plain = {"value.format": kind, "schema.registry.url": registry._settings.urls[0]}
+    with SchemaRegistryClient({"url": registry._settings.urls[0]}) as other:
+        produced(kafka.bootstrap, topic, serializer(other, kind), ROWS)
+        frame = kafka.read(subscribe=topic, flatten="true", columns="offset,value", **plain).orderBy("offset")
+        rows = [row.asDict(recursive=True) for row in frame.drop("offset").collect()]
+        assert [{**row, "at": row["at"].replace(tzinfo=dt.timezone.utc)} for row in rows] == ROWS
+        schema = registry.get_version(f"{topic}-value").schema
+        registry.register(f"{topic}-copy-value", schema)
+        written = frame.drop("offset").coalesce(1).selectExpr("*", "0 as partition")
+        kafka.write(written, topic=f"{topic}-copy", **plain, **{"value.schema": "latest"})
+        found = consumed(kafka.bootstrap, f"{topic}-copy", deserializer(other, kind), len(ROWS))
+    assert sorted((message.value() for message in found), key=lambda row: -row["id"]) == ROWS
 
 
 @pytest.mark.parametrize(
@@ -147,8 +213,8 @@ def test_wrong_options_are_named_and_secrets_are_not(more, why):
     assert "hunter2" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_credentials_are_not_shown(dev, topic, capfd):
-    dev.create(topic)
+def test_credentials_are_not_shown(kafka, topic, capfd):
+    kafka.create(topic)
     secret = f"s{uuid.uuid4().hex}"
     with (
         DevRegistry(users={"alice": secret}) as one,
@@ -156,13 +222,13 @@ def test_credentials_are_not_shown(dev, topic, capfd):
     ):
         client.register(f"{topic}-value", Schema(json.dumps(ORDER)))
         given = options(client, topic, **{"schema.registry.basic.auth.user.info": f"alice:{secret}"})
-        frame = dev.read(**given)
+        frame = kafka.read(**given)
         frame.explain(extended=True)
         assert frame.count() == 0
         shown = repr(read_options({**given, "kafka.bootstrap.servers": "x"}))
         wrong = options(client, topic, **{"schema.registry.basic.auth.user.info": f"alice:{secret}wrong"})
         with pytest.raises(Exception, match="401") as raised:
-            dev.read(**wrong)
+            kafka.read(**wrong)
     out = "".join(capfd.readouterr())
     for text in (shown, out, "".join(traceback.format_exception(raised.value))):
         assert secret not in text

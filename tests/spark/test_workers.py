@@ -103,6 +103,6 @@ def test_workers_with_other_settings_work_and_reveal_no_secret(dev, topic, tmp_p
     assert any("SparkListenerJobStart" in text for text in shown)
     assert "INFO org.apache.spark.scheduler.DAGScheduler" in done.stderr
     leaks = [line for text in shown for line in text.splitlines() if SECRET in line]
-    if not ADMISSION_CONTROL:  # Spark 4.1 logs the plan of a streaming write with its options
+    if not ADMISSION_CONTROL:  # before 4.2, Spark logs the plan of a streaming write with its options
         leaks = [line for line in leaks if not line.startswith("~WriteToMicroBatchDataSource")]
     assert leaks == []

@@ -109,7 +109,7 @@ def reached(step):
     dooms = [doom.split(":") for doom in os.environ["DOOMS"].split(",") if doom]
     for _, _, victim in (doom for doom in dooms if doom[:2] == [step, str(number)]):
         if victim == "nobody":
-            # Nobody tells a process of another's file.
+            # A process is not notified of another process's file.
             while not (folder / f"{step}.{number + 1}").exists():
                 time.sleep(0.1)
         elif victim == "driver":

@@ -1,15 +1,21 @@
-"""Group members that use Apache Kafka's Java client: one JVM with a thread for each member (`JavaMembers.java`)."""
+"""Group members that use Apache Kafka's Java client: one JVM with a thread for each member (`JavaMembers.java`), and
+Kafka Streams (`StreamsMember.java`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+import tempfile
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_broker import SMALL_JVM, KafkaUnavailable, find_java, kafka_jars
+from kafka_broker import SMALL_JVM, KafkaUnavailable, find_java, kafka_jars, streams_jars
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Self
 
 ASSIGNORS = {
@@ -23,13 +29,38 @@ ASSIGNORS = {
 }
 
 
-def members_command() -> list[str]:
+def members_command(jars: Path | None = None, source: str = "JavaMembers.java") -> list[str]:
     """Return the command that starts the JVM. It needs a JDK, because it runs a source file."""
     java = find_java()
     if not Path(java).resolve().with_name("javac").exists():
         raise KafkaUnavailable("javac is not installed: the members are started from their source, with a JDK")
-    jvm = [java, *SMALL_JVM, "-cp", f"{kafka_jars()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    return [*jvm, str(Path(__file__).with_name("JavaMembers.java"))]
+    path = f"{jars or kafka_jars()}/*"
+    jvm = [java, *SMALL_JVM, "-cp", path, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    return [*jvm, str(Path(__file__).with_name(source))]
+
+
+@contextlib.contextmanager
+def streams_members(servers: str, group: str, topic: str) -> Iterator[None]:
+    """Run a program of Kafka Streams, whose two threads are members of a streams group."""
+    command = members_command(streams_jars(), "StreamsMember.java")
+    with (
+        tempfile.TemporaryDirectory(prefix="klamm-streams-") as directory,
+        subprocess.Popen(
+            [*command, servers, group, topic, directory],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            if (line := process.stdout.readline()) != "running\n":
+                raise RuntimeError(f"Kafka Streams: {line.strip() or 'it ended'}")
+            yield
+            process.communicate()  # the end of its input lets it leave the group
+        finally:
+            process.kill()
 
 
 class JavaMembers:

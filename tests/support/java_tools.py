@@ -1,7 +1,4 @@
-"""Runs Kafka's Java client and command line tools.
-
-The tools of Kafka 4.4.0 were never published, so the tools of the previous release run with its client.
-"""
+"""Runs Kafka's Java client and command line tools."""
 
 from __future__ import annotations
 
@@ -10,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_broker import TOOLS_VERSION, KafkaUnavailable, clients_jar, find_java, tools_jars
+from kafka_broker import VERSION, KafkaUnavailable, find_java, tools_jars
 
-# The client, and the tools that bring everything else.
-CLIENTS = {"4.4.0": TOOLS_VERSION, "3.9.2": "3.9.2"}
+CLIENTS = (VERSION, "3.9.2")
 PATIENCE = 60.0  # seconds; 1 to 3 where nothing else runs
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 TOOLS = {
     "Acls": "org.apache.kafka.tools.AclCommand",
+    "Configs": "org.apache.kafka.tools.ConfigCommand",
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "ConsoleShareConsumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "ConsumerGroups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -33,13 +30,10 @@ TOOLS = {
 }
 
 
-def java(version: str = "4.4.0") -> list[str]:
+def java(version: str = VERSION) -> list[str]:
     """Return the command that runs a class or source file with a version of the client, or skip the test."""
     try:
-        tools = CLIENTS[version]
-        jars = f"{tools_jars(tools)}/*"
-        # What comes first wins.
-        return [find_java(), *_OPTIONS, "-cp", jars if tools == version else f"{clients_jar(version)}:{jars}"]
+        return [find_java(), *_OPTIONS, "-cp", f"{tools_jars(version)}/*"]
     except KafkaUnavailable as reason:
         pytest.skip(f"Kafka's Java client and tools {version}: {reason}")
 
@@ -51,13 +45,13 @@ def run(command: list[str]) -> str:
     return ended.stdout
 
 
-def java_tool(name: str, bootstrap_servers: str, *arguments: str, version: str = "4.4.0") -> str:
+def java_tool(name: str, bootstrap_servers: str, *arguments: str, version: str = VERSION) -> str:
     """Run one of Kafka's tools and return its output. Some tools take the broker's address in another way."""
     where = ["--bootstrap-server", bootstrap_servers] if bootstrap_servers else []
     return run([*java(version), TOOLS[name], *where, *arguments])
 
 
-def java_source(name: str, *arguments: str, version: str = "4.4.0") -> str:
+def java_source(name: str, *arguments: str, version: str = VERSION) -> str:
     """Run a Java source file of these tests and return its output."""
     command = java(version)
     if not Path(command[0]).resolve().with_name("javac").exists():

@@ -14,7 +14,6 @@ The broker ends with the process that started it, see `_LAUNCHER`.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 VERSION = "4.4.0"
-TOOLS_VERSION = "4.3.1"  # those of 4.4.0 were never published
 START_TIMEOUT = 60.0  # seconds; 2 to 4 on an idle machine
 MAVEN_TIMEOUT = (
     90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
@@ -47,8 +45,6 @@ SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 # Jars beside those that the published pom of a version names.
 EXTRA_ARTIFACTS = {
-    # The pom asks for kafka-tools-api 4.4.0, which was never published; that of 4.3.1 asks for clients of its own release.
-    "4.4.0": ["org.apache.kafka:kafka-clients:4.4.0", "org.apache.kafka:kafka-tools-api:4.3.1"],
     # ZooKeeper 3.4.13, which the pom asks for, makes addresses on Java 14 and later that it never connects to.
     "2.0.1": ["org.apache.zookeeper:zookeeper:3.4.12"],
     # The cluster's id is written with a class that left the JDK in Java 11.
@@ -57,7 +53,7 @@ EXTRA_ARTIFACTS = {
 }
 LOGGING_ARTIFACT = "org.slf4j:slf4j-simple:1.7.36"  # without a binding nothing says why a broker did not start
 LOG4J_ARTIFACT = "org.slf4j:slf4j-reload4j:1.7.36"  # of 1.0 to 3.9, which use log4j 1.2 without asking for it
-# Poms of log4j 1.2.15 ask for what was never free, and nobody needs.
+# Poms of log4j 1.2.15 depend on packages that are not in public repositories and that Kafka does not need.
 _NEEDLESS = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")
 
 _SMALL_KAFKA = {
@@ -72,6 +68,12 @@ _SMALL_KAFKA = {
     "group.share.min.heartbeat.interval.ms": 500,
     "group.share.assignment.interval.ms": 0,
     "group.share.min.assignment.interval.ms": 0,
+    "group.streams.initial.rebalance.delay.ms": 0,
+    "group.streams.heartbeat.interval.ms": 500,
+    "group.streams.min.heartbeat.interval.ms": 500,
+    "group.streams.assignment.interval.ms": 0,
+    # By default, a node that gets no CPU for 9 s loses its partitions until its next heartbeat.
+    "broker.session.timeout.ms": 60_000,
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
     # Tests give records timestamps of their own choice, and retention, which goes by them, would delete records of 1970.
     "log.retention.ms": -1,
@@ -275,7 +277,7 @@ def release_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def tools_jars(version: str = TOOLS_VERSION) -> Path:
+def tools_jars(version: str = VERSION) -> Path:
     """Return the directory with the jars of Kafka's command line tools, which are not among the broker's."""
     artifacts = [f"org.apache.kafka:kafka-tools:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
     return _jars(f"{version}-tools", version, artifacts)
@@ -288,6 +290,11 @@ def clients_jar(version: str) -> Path:
         artifacts = [f"org.apache.kafka:kafka-clients:{version}"]
         jars = _jars(f"{version}-clients", version, artifacts, "-DexcludeTransitive=true")
     return jars / f"kafka-clients-{version}.jar"
+
+
+def streams_jars(version: str = VERSION) -> Path:
+    """Return the directory with the jars of Kafka Streams and its client."""
+    return _jars(f"{version}-streams", version, [f"org.apache.kafka:kafka-streams:{version}", LOGGING_ARTIFACT])
 
 
 def spark_connector_jars() -> list[Path]:
@@ -304,6 +311,12 @@ def spark_connector_jars() -> list[Path]:
     ]
     name = f"spark-connector-{version}"
     return sorted(_jars(name, name, artifacts, exclusions=True).glob("*.jar"))
+
+
+def spark_avro_jars() -> list[Path]:
+    """Return the jar of `from_avro`, for comparison."""
+    name = "spark-avro-4.2.0"
+    return sorted(_jars(name, name, ["org.apache.spark:spark-avro_2.13:4.2.0"], exclusions=True).glob("*.jar"))
 
 
 def _jars(name: str, version: str, artifacts: Sequence[str], *options: str, exclusions: bool = False) -> Path:
@@ -426,6 +439,8 @@ def _cache_directory() -> Path:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    import fcntl  # Windows has no such module, and conftest.py imports this file there as well
+
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

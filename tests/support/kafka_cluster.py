@@ -1,8 +1,8 @@
 """Runs several nodes of a real Apache Kafka on loopback, which can be killed and restarted.
 
     with KafkaCluster() as cluster:
-        cluster.kill(2)       # SIGKILL: no flush, no notification cluster.start_node(2) # on the same ports, with the
-        same data
+        cluster.kill(2)       # SIGKILL: no flush, no notification
+        cluster.start_node(2) # on the same ports, with the same data
 
 Each node is broker and controller. Each topic has three replicas, and two must be in sync. The cluster therefore
 survives the loss of one node without losing records acknowledged with `acks=all`. A single node has one copy.
@@ -10,33 +10,14 @@ survives the loss of one node without losing records acknowledged with `acks=all
 
 from __future__ import annotations
 
-import contextlib
 import resource
-import subprocess
-import tempfile
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_broker import (
-    HOST,
-    SMALL_JVM,
-    START_TIMEOUT,
-    VERSION,
-    broker_count,
-    find_java,
-    free_ports,
-    kafka_jars,
-    properties_text,
-    start_formatting,
-    start_node,
-    tail,
-)
+from kafka_broker import HOST, properties_text
+from kafka_nodes import KafkaNodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from typing_extensions import Self
 
 _REPLICATED = {
     "default.replication.factor": 3,
@@ -52,7 +33,7 @@ _REPLICATED = {
 }
 
 
-class KafkaCluster:
+class KafkaCluster(KafkaNodes):
     """A cluster with nodes numbered from 1. It is a context manager."""
 
     def __init__(
@@ -71,64 +52,31 @@ class KafkaCluster:
         """
         single = dict.fromkeys((key for key in _REPLICATED if key.endswith(("factor", "replicas", "isr"))), 1)
         self._config = {**_REPLICATED, **(single if nodes == 1 else {}), **(config or {})}
-        self._count = nodes
         if racks:
             self._config["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
         self._racks = racks
         self._extra_listeners = listener_addresses or [{}] * nodes
-        self.listener_addresses: list[dict[str, str]] = []
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._ports: list[int] = []
+        super().__init__(range(1, nodes + 1), ports=2 * nodes + sum(map(len, self._extra_listeners)))
 
     @property
     def bootstrap_servers(self) -> str:
         """Return the addresses of all nodes, including dead ones."""
-        return ",".join(f"{HOST}:{port}" for port in self._ports[: self._count])
+        return ",".join(f"{HOST}:{self.port(node)}" for node in self._nodes)
+
+    @property
+    def controllers(self) -> list[str]:
+        """Return the addresses of the controllers of all nodes."""
+        return [f"{HOST}:{self._controller_port(node)}" for node in self._nodes]
+
+    @property
+    def listener_addresses(self) -> list[dict[str, str]]:
+        """Return the own addresses of the additional listeners of each node."""
+        more = iter(self._ports[2 * len(self._nodes) :])
+        return [{name: f"{HOST}:{next(more)}" for name in extra} for extra in self._extra_listeners]
 
     def port(self, node: int) -> int:
         """Return the port of a node's own listener."""
         return self._ports[node - 1]
-
-    def __enter__(self) -> Self:
-        java, jars = find_java(), kafka_jars(VERSION)
-        self._java = [java, *SMALL_JVM, "-cp", f"{jars}/*"]
-        self._directory = tempfile.TemporaryDirectory(prefix="klamm-cluster-", ignore_cleanup_errors=True)
-        self._ports = free_ports(2 * self._count + sum(map(len, self._extra_listeners)))
-        more = iter(self._ports[2 * self._count :])
-        self.listener_addresses = [{name: f"{HOST}:{next(more)}" for name in extra} for extra in self._extra_listeners]
-        voters = ",".join(f"{n}@{HOST}:{self._ports[self._count + n - 1]}" for n in self._nodes())
-        try:
-            self._format_all(voters)
-            for node in self._nodes():
-                self.start_node(node)
-            for node in self._nodes():
-                self.wait_for(node, self._count)
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Kill all nodes and delete their data."""
-        for node in list(self._processes):
-            self.kill(node)
-        if self._directory is not None:
-            self._directory.cleanup()
-            self._directory = None
-
-    def kill(self, node: int) -> None:
-        """End a node with SIGKILL."""
-        process = self._processes.pop(node)
-        process.kill()
-        process.wait()
-
-    def start_node(self, node: int) -> None:
-        """Start a node again, with its old address and data."""
-        self._processes[node] = start_node(self._java, self._home(node))
 
     def fill_disk(self, node: int) -> None:
         """Keep all files of a node from growing, as if its disk were full. The node ends soon after. Linux only."""
@@ -137,23 +85,17 @@ class KafkaCluster:
 
     def wait_for(self, node: int, brokers: int) -> None:
         """Wait until a node answers and knows this number of brokers."""
-        deadline = time.monotonic() + START_TIMEOUT
-        while broker_count(self.port(node)) < brokers:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._processes[node].wait(0.05)
-                raise RuntimeError(f"node {node} ended:\n{tail(self._log(node))}")
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"node {node} is not ready after {START_TIMEOUT:.0f} s:\n{tail(self._log(node))}")
+        self._wait_for(self.port(node), brokers, [node])
 
-    def _nodes(self) -> range:
-        return range(1, self._count + 1)
+    def _wait_until_ready(self) -> None:
+        for node in self._nodes:
+            self.wait_for(node, len(self._nodes))
 
-    def _home(self, node: int) -> Path:
-        assert self._directory is not None
-        return Path(self._directory.name) / f"node-{node}"
+    def _controller_port(self, node: int) -> int:
+        return self._ports[len(self._nodes) + node - 1]
 
     def _listeners(self, node: int) -> dict[str, object]:
-        port, controller_port = self._ports[node - 1], self._ports[self._count + node - 1]
+        port, controller_port = self.port(node), self._controller_port(node)
         plain, controller = f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller_port}"
         own, extra = (
             [f"{name}://{address}" for name, address in listener_addresses[node - 1].items()]
@@ -166,21 +108,10 @@ class KafkaCluster:
             "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
         }
 
-    def _log(self, node: int) -> Path:
-        return self._home(node) / "kafka.log"
-
-    def _format_all(self, voters: str) -> None:
-        formats = [self._format(node, voters) for node in self._nodes()]
-        if any(process.wait() != 0 for process in formats):
-            raise RuntimeError(f"a node could not format its log directory:\n{tail(self._log(1))}")
-
-    def _format(self, node: int, voters: str) -> subprocess.Popen[bytes]:
-        home = self._home(node)
-        home.mkdir()
-        properties = home / "server.properties"
-        ports = self._ports[node - 1], self._ports[self._count + node - 1]
+    def _properties(self, node: int) -> str:
         config = {**self._listeners(node), **self._config}
         if self._racks:
             config["broker.rack"] = self._racks[node - 1]
-        properties.write_text(properties_text(config, home / "data", ports, node, voters), encoding="utf-8")
-        return start_formatting(self._java, home)
+        voters = ",".join(f"{voter}@{HOST}:{self._controller_port(voter)}" for voter in self._nodes)
+        ports = self.port(node), self._controller_port(node)
+        return properties_text(config, self._home(node) / "data", ports, node, voters)

@@ -199,11 +199,8 @@ def own_consumer(version: str, bootstrap_servers: str, topic: str, count: int) -
     for no value.
     """
     number = release_number(version)
-    if number >= (3, 9):
-        tools = kafka_broker.TOOLS_VERSION if version == kafka_broker.VERSION else version
-        jars = f"{kafka_broker.clients_jar(version)}:{kafka_broker.tools_jars(tools)}/*"
-    else:
-        jars = f"{kafka_broker.kafka_jars(version)}/*"
+    jars_of = kafka_broker.tools_jars if number >= (3, 9) else kafka_broker.kafka_jars
+    jars = f"{jars_of(version)}/*"
     printed = ["--max-messages", str(count), "--property", "print.key=true"]
     arguments = ["--topic", topic, "--partition", "0", "--offset"]
     tool, where = "kafka.tools.ConsoleConsumer", ["--bootstrap-server", bootstrap_servers]

@@ -39,10 +39,12 @@ NIGHTLY = {
     r"spark/test_killed_node\.py::": "Spark beside nodes of Kafka that die",
     r"spark/test_killed_executor\.py::test_two_attempts": "speculative execution on a cluster with two addresses",
     r"spark/test_killed_executor\.py::test_every_record_is_written_once_if_a_worker.*update": "killed executors in update mode",
+    r"spark/test_killed_executor\.py::.*barrier_mode": "stages in barrier mode that are repeated",
     r"spark/test_beside_connector\.py::test_a_checkpoint_of_every_trigger.*\[klamm": "checkpoints that klamm wrote first",
     r"spark/test_pipeline\.py::.*\[\d+\]": "the log pipeline with its driver killed",
     r"spark/test_archives\.py::": "klamm shipped to a cluster as an archive",
     r"broker/test_cluster\.py::test_a_million_records": "a million records through nodes that die",
+    r"broker/test_streams_groups\.py::.*\[async": "Kafka Streams beside the asyncio client",
     r"soak/test_prefetch\.py::": "memory of a consumer that prefetches a large topic",
 }
 JAVA = r"^tests/(spark|matrix|soak)/|\[(\S+-)?real\b"

@@ -19,6 +19,8 @@ WRONG = {
     "topics lst": "did you mean list?",
     "topics list extra": "too many arguments: extra",
     "topics list --internl": "did you mean --internal?",
+    "consume t --count 1": "unknown option --count; see `klamm consume --help`",
+    "consume t --form earliest": "unknown option --form; did you mean --format?",
     "topics list --matching (": "not a regular expression",
     "topics create": "TOPIC",
     "topics create t --partitions 0": "must be at least 1",

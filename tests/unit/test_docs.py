@@ -163,6 +163,13 @@ def test_the_page_of_administration_names_every_call():
     assert named == calls - {"close", "dump_flight"}
 
 
+def test_items_of_a_docstring_are_below_the_name_of_their_section():
+    heading = re.compile(r"^ *(?:Args|Attributes|Raises|Returns|Yields|Example): \S.*", re.MULTILINE)
+    files = [*(ROOT / "python").rglob("*.py"), *(ROOT / "python").rglob("*.pyi")]
+    found = [f"{file.name}: {line}" for file in files for line in heading.findall(file.read_text(encoding="utf-8"))]
+    assert found == []
+
+
 def test_the_site_has_every_page_once():
     site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
     named = re.findall(r"'([\w/-]+\.md)'", repr(site["project"]["nav"]))
@@ -182,6 +189,12 @@ def test_the_reference_has_every_public_name():
         assert (
             name == "__version__" or name in headings or modules & shown or {f"{m}.{name}" for m in modules} & shown
         ), name
+
+
+def test_the_reference_has_names_that_modules_import_late():
+    shown, _ = reference()
+    late = set(klamm.registry.__all__) - set(vars(klamm.registry))
+    assert {name for name in late if f"klamm.registry.protobuf.{name}" not in shown} == set()
 
 
 def test_the_reference_has_every_public_module():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +58,38 @@ def test_a_name_of_another_client_is_explained_and_not_there(cls, name, hint):
     assert str(caught.value) == f"{cls.__name__} has no {name}; hint: {hint}"
 
 
+PEERS = [
+    ("confluent-kafka", "confluent_kafka.Producer", klamm.Producer),
+    ("confluent-kafka", "confluent_kafka.Consumer", klamm.Consumer),
+    ("confluent-kafka", "confluent_kafka.admin.AdminClient", klamm.Admin),
+    ("confluent-kafka", "confluent_kafka.Message", klamm.Record),
+    ("confluent-kafka", "confluent_kafka.TopicPartition", klamm.TopicPartition),
+    ("confluent-kafka", "confluent_kafka.KafkaError", klamm.KafkaError),
+    ("confluent-kafka", "confluent_kafka", klamm),
+    ("aiokafka", "aiokafka.AIOKafkaProducer", klamm.AsyncProducer),
+    ("aiokafka", "aiokafka.AIOKafkaConsumer", klamm.AsyncConsumer),
+    ("aiokafka", "aiokafka.admin.AIOKafkaAdminClient", klamm.AsyncAdmin),
+    ("aiokafka", "aiokafka", klamm),
+    ("kafka-python", "kafka.KafkaProducer", klamm.Producer),
+    ("kafka-python", "kafka.KafkaConsumer", klamm.Consumer),
+    ("kafka-python", "kafka.KafkaAdminClient", klamm.Admin),
+    ("kafka-python", "kafka", klamm),
+]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of other clients, when they are imported
+@pytest.mark.parametrize(("page", "peer", "ours"), PEERS, ids=[peer for _, peer, _ in PEERS])
+def test_every_public_name_of_another_client_is_klamms_or_on_its_page(page, peer, ours):
+    module, _, name = peer.rpartition(".")
+    theirs = getattr(importlib.import_module(module), name) if module else importlib.import_module(peer)
+    # Codes of errors are capitals. The names of kafka-python's configuration are no calls.
+    names = [n for n in dir(theirs) if not n.startswith(("_", "config_")) and not n.isupper()]
+    if inspect.ismodule(theirs):
+        names = [n for n in names if n in getattr(theirs, "__all__", names) and inspect.isclass(getattr(theirs, n))]
+    text = (Path(__file__).parents[2] / "docs" / "coming-from" / f"{page}.md").read_text(encoding="utf-8")
+    assert [n for n in names if not hasattr(ours, n) and not re.search(rf"\b{n}\b", text)] == []
+
+
 @pytest.mark.parametrize("cls", [cls for cls, _ in CLASSES])
 def test_names_in_hints_exist(cls):
     names = dict(CLASSES)[cls]
@@ -83,9 +118,11 @@ def test_an_instance_explains_names_too(producer):
         ("AIOKafkaConsumer", "klamm calls this AsyncConsumer"),
         ("Consumr", "did you mean Consumer?"),
         ("eror", "did you mean errors?"),
+        ("spark", "import klamm.spark"),
     ],
 )
-def test_the_module_explains_names(name, hint):
+def test_the_module_explains_names(monkeypatch, name, hint):
+    monkeypatch.delattr(klamm, name, raising=False)  # another test may have imported a module
     with pytest.raises(AttributeError) as caught:
         getattr(klamm, name)
     assert str(caught.value).endswith(f"; hint: {hint}")

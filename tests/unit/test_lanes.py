@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def collected():
     """Return the node IDs of the whole suite."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--lane", "all", "-p", "no:cacheprovider"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr
     return [line for line in ended.stdout.splitlines() if "::" in line]
 

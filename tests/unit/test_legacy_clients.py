@@ -138,7 +138,7 @@ def test_rejected_messages_are_counted_as_lost(newest):
     with producer_of(newest) as producer:
         producer.send("t", b"good")
         producer.flush(confirm=True)
-        with pytest.raises(NetworkError, match=r"up to [12] messages"):  # noqa: PT012 - one of them, whichever hears first
+        with pytest.raises(NetworkError, match=r"up to [12] messages"):  # noqa: PT012 - one of them, whichever fails first
             producer.send("t", b"refused", partition=9)
             producer.flush(confirm=True)
         producer.send("t", b"good again")

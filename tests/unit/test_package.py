@@ -25,7 +25,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
     "statement", ["import klamm", "import klamm; klamm.Producer, klamm.Consumer, klamm.Admin, klamm.testing.DevBroker"]
 )
 def test_importing_klamm_imports_neither_pyarrow_nor_asyncio(statement):
-    unwanted = {"pyarrow", "asyncio", "pyspark", "rich", "httpx2", "fastavro", "jsonschema", "google.protobuf"}
+    unwanted = {"pyarrow", "asyncio", "pyspark", "rich", "httpx2", "fastavro", "jsonschema_rs", "google.protobuf"}
     program = f"{statement}; import sys; print({unwanted} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
@@ -55,6 +55,24 @@ def test_a_schema_registry_without_its_extra_says_how_to_install_it(program, nam
     assert run.returncode == 1
     assert "ConfigError" in run.stderr
     assert "pip install 'klamm[registry]'" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        ("klamm.spark", "pyspark", "spark"),
+        ("klamm.spark", "pyarrow", "spark"),
+        ("klamm.otel", "opentelemetry", "otel"),
+        ("klamm.prometheus", "prometheus_client", "prometheus"),
+    ],
+)
+def test_a_module_without_its_extra_says_how_to_install_it(module, package, extra):
+    pytest.importorskip(package)
+    program = f"import sys; sys.modules[{package!r}] = None; import {module}"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith(f"ImportError: {module} needs ")
+    assert f"pip install 'klamm[{extra}]'" in run.stderr
 
 
 def without_rich(program):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,13 @@ from klamm.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("x86_64-unknown-linux-gnu", "x86_64-pc-windows-msvc", "aarch64-apple-darwin")
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def toml(name):
@@ -82,3 +91,40 @@ def test_every_make_target_of_a_workflow_exists():
     named = {name for file in files for name in re.findall(r"run: make ([a-z-]+)", file.read_text(encoding="utf-8"))}
     assert named
     assert named <= targets
+
+
+@pytest.mark.parametrize(
+    ("path", "names_the_machine"),
+    [
+        (b"cargo/registry/src/index-1949cf8c/itoa-1.0.18/src/lib.rs", False),
+        (b"./src/lib.rs", False),
+        (b"/root/.cargo/registry/src/index-1949cf8c/itoa-1.0.18/src/lib.rs", True),
+        (b"/opt/cargo-home/registry/src/index-1949cf8c/itoa-1.0.18/src/lib.rs", True),
+        (b"C:\\Users\\someone\\.cargo", True),
+    ],
+)
+def test_a_wheel_must_not_name_paths_of_the_build_machine(path, names_the_machine):
+    assert bool(script("check_wheels").BUILD_PATHS.search(path)) == names_the_machine
+
+
+def wheel(path, crate):
+    """Write a wheel as maturin does: the bill of materials has cargo's ID of the crate."""
+    sbom = json.dumps({"bom-ref": crate, "components": [{"bom-ref": f"{crate} bin-target-0"}]}).encode()
+    files = {"klamm/__init__.py": b"", "klamm-0.1.0.dist-info/sboms/klamm.cyclonedx.json": sbom}
+    rows = [",".join(script("remap_wheels").row(*item)) for item in files.items()]
+    files["klamm-0.1.0.dist-info/RECORD"] = "\n".join([*rows, "klamm-0.1.0.dist-info/RECORD,,", ""]).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+
+
+@pytest.mark.parametrize("directory", ["/srv/klamm#0.1.0", "/home/a%20b/other#klamm@0.1.0", "/C:/k#klamm@0.1.0"])
+def test_a_wheel_is_the_same_wherever_its_source_was(tmp_path, directory):
+    one, two = tmp_path / "one.whl", tmp_path / "two.whl"
+    wheel(one, "path+file:///klamm#0.1.0")
+    wheel(two, f"path+file://{directory}")
+    assert not script("remap_wheels").remap(one)
+    assert script("remap_wheels").remap(two)
+    with zipfile.ZipFile(one) as expected, zipfile.ZipFile(two) as remapped:
+        assert remapped.namelist() == expected.namelist()
+        assert [remapped.read(name) for name in remapped.namelist()] == [expected.read(n) for n in expected.namelist()]

@@ -272,7 +272,7 @@ def test_a_header_is_decoded_from_a_frame():
     flexible, plain = b"\0\0\0\7\0body", b"\0\0\0\7body"
     assert protocol.decode_header("response", flexible, "Metadata", 12) == ({"correlationId": 7}, b"body")
     assert protocol.decode_header("response", plain, api="ApiVersions", version=3) == ({"correlationId": 7}, b"body")
-    # An API nobody knows may be from the future; its header is as far as it can be read.
+    # An unknown API may be from a newer release. Only its header can be read.
     assert protocol.decode_header("request", b"\x7f\0\0\0\0\0\0\7\xff\xffbody")[1] == b"body"
 
 

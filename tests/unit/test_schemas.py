@@ -22,7 +22,7 @@ NEWEST, OLDEST = "4.4.0", "3.9.2"
 RENAMED = {
     # A group of KIP-848 has member epochs in place of generations (KIP-1071).
     "TxnOffsetCommitRequest": {"generationId": "generationIdOrMemberEpoch"},
-    # Before a vote there may be a pre-vote, in which nobody is a candidate yet (KIP-996).
+    # Before a vote there may be a pre-vote, in which no replica is a candidate yet (KIP-996).
     "VoteRequest": {
         "candidateEpoch": "replicaEpoch",
         "candidateId": "replicaId",

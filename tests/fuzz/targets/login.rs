@@ -11,7 +11,7 @@ use klamm::api::{self, Info, Message, api_versions, sasl_authenticate, sasl_hand
 use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
 use klamm::engine::sasl::gssapi::{LibraryCall, LibraryResult};
 use klamm::engine::sasl::{BearerToken, Credentials, Nonces, scram};
-use klamm::engine::{Connection, Proof, Time};
+use klamm::engine::{Connection, LoginConfig, Time};
 use klamm::wire::Writer;
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
@@ -43,13 +43,13 @@ fn broker(mechanism: usize, data: &[u8]) {
     };
     let proves = matches!(credentials, Credentials::Scram { .. });
     let (asks, mut has_chosen) = (matches!(credentials, Credentials::Gssapi), false);
-    let proof = Proof {
+    let login_config = LoginConfig {
         credentials: Arc::new(credentials),
         nonces: Nonces::new([1; 32]),
         renewal_timeout: Duration::from_secs(30),
     };
     let mut client: Connection<()> =
-        Connection::new(Time(0), String::new(), String::new(), 1 << 24, Duration::from_secs(10), Some(proof));
+        Connection::new(Time(0), String::new(), String::new(), 1 << 24, Duration::from_secs(10), Some(login_config));
     let of = |api: &Info| api_versions::ApiVersion { api_key: api.key, min_version: 0, max_version: 1 };
     let api_keys = vec![of(&sasl_handshake::API), of(&sasl_authenticate::API)];
     let versions = response(4, 0, &api_versions::Response { api_keys, ..Default::default() });

@@ -7,46 +7,68 @@
 use arrow_schema::{DataType, Field, TimeUnit};
 use klamm::registry::{Column, Plan, nullable};
 use libfuzzer_sys::fuzz_target;
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// A column with all that decoders distinguish, and a plan for each format that fills it.
-static PLANS: LazyLock<Vec<Plan>> =
-    LazyLock::new(|| [AVRO, PROTOBUF, "[\"json\"]"].iter().filter_map(|p| Plan::parse(p)).collect());
+/// A plan for each format. Together they have all that decoders distinguish.
+static PLANS: LazyLock<Vec<Plan>> = LazyLock::new(|| {
+    let plans = [AVRO, PROTOBUF, "[\"json\"]", "[\"avro\", [\"rest\"]]"];
+    plans.iter().map(|plan| Plan::parse(plan).expect("a plan that can be read")).collect()
+});
 
 const AVRO: &str = r#"["avro", ["record", [
-    ["read", 0, "n", ["union", [["null"], ["long"]]]], ["read", 1, "s", ["bytes"]],
+    ["read", 0, "n", ["union", [["null"], ["long"], ["fail", "no"]]]], ["read", 1, "s", ["bytes"]],
     ["read", 2, "l", ["array", ["record", [["read", 0, "x", ["int"]], ["fill", 1, "y", ["double"], [0, 0, 0, 0, 0, 0, 0, 0]]]]]],
     ["read", 3, "m", ["map", ["enum", [["A", true], ["B", false]]]]], ["read", 4, "d", ["decimal", null, 2]],
-    ["skip", "gone", ["array", ["null"]]], ["read", 5, "t", ["scaled", 1000, 1]]]]]"#;
+    ["skip", "gone", ["array", ["map", ["union", [["null"], ["boolean"], ["fixed", 2]]]]]], ["read", 5, "t", ["scaled", 1000, 1]],
+    ["read", 6, "f", ["fixed", 3]], ["read", 7, "b", ["boolean"]], ["read", 8, "g", ["float"]],
+    ["read", 9, "u", ["union", [["null"], ["member", 0, ["uuid"]], ["member", 1, ["array", ["null"]]]]]],
+    ["read", 10, "day", ["int"]], ["read", 11, "w", ["decimal", 40, 1]], ["read", 12, "c", ["time", 1, 1000, 86400000]],
+    ["read", 13, "j", ["bytes"]]]]]"#;
 const PROTOBUF: &str = r#"["protobuf", [
     [1, "n", ["sint64"], "optional", 0], [2, "s", ["string"], "optional", 0],
     [3, "l", ["message", [[1, "x", ["int32"], "implicit"], [2, "y", ["double"], "implicit"]]], "repeated"],
     [4, "m", ["message", [[1, "key", ["string"], "implicit"], [2, "value", ["enum", [[0, "A"]]], "implicit"]]], "map"],
-    [5, "d", ["bytes"], "repeated"], [6, "t", ["time"], "optional"]]]"#;
+    [5, "d", ["bytes"], "optional"], [6, "t", ["time"], "optional"], [7, "f", ["bytes"], "optional"], [8, "b", ["bool"], "implicit"],
+    [9, "g", ["float"], "implicit"],
+    [10, "u", ["message", [[1, "x", ["string"], "optional"], [2, "y", ["sfixed32"], "repeated"]]], "optional", 0],
+    [11, "day", ["sint32"], "optional"], [12, "w", ["uint64"], "optional"], [200, "c", ["fixed32"], "optional"],
+    [14, "j", ["wrapper", [[1, "value", ["string"], "implicit"]]], "optional", 0]]]"#;
 
-fn column(is_protobuf: bool) -> Column {
+fn column(plan: usize) -> Column {
+    let (is_avro, is_protobuf) = (plan == 0, plan == 1);
     let line = DataType::Struct(vec![nullable("x", DataType::Int32), nullable("y", DataType::Float64)].into());
     let entry = vec![Arc::new(Field::new("key", DataType::Utf8, false)), nullable("value", DataType::Utf8)];
     let entries = Arc::new(Field::new("entries", DataType::Struct(entry.into()), false));
-    let decimal = match is_protobuf {
-        true => DataType::List(nullable("item", DataType::Binary)),
-        false => DataType::Decimal128(10, 2),
-    };
+    let items = if is_avro { DataType::Null } else { DataType::Int32 };
+    let inner = vec![nullable("x", DataType::Utf8), nullable("y", DataType::List(nullable("item", items)))];
+    let text = Field::new("j", DataType::Utf8, true);
+    let is_text = !is_avro && !is_protobuf;
+    let text = if is_text { text.with_metadata(HashMap::from([("klamm.json".into(), "text".into())])) } else { text };
     let fields = vec![
         nullable("n", DataType::Int64),
         nullable("s", DataType::Utf8),
         nullable("l", DataType::List(nullable("item", line))),
         nullable("m", DataType::Map(entries, false)),
-        nullable("d", decimal),
+        nullable("d", if is_protobuf { DataType::Binary } else { DataType::Decimal128(10, 2) }),
         nullable("t", DataType::Timestamp(TimeUnit::Microsecond, None)),
+        nullable("f", DataType::FixedSizeBinary(3)),
+        nullable("b", DataType::Boolean),
+        nullable("g", DataType::Float32),
+        nullable("u", DataType::Struct(inner.into())),
+        nullable("day", DataType::Date32),
+        nullable("w", if is_protobuf { DataType::UInt64 } else { DataType::Decimal256(50, 1) }),
+        nullable("c", if is_protobuf { DataType::UInt32 } else { DataType::Time32(TimeUnit::Millisecond) }),
+        Arc::new(text),
     ];
-    Column::new(&nullable("value", DataType::Struct(fields.into()))).expect("a type that columns can have")
+    let kind = if plan == 3 { DataType::Utf8 } else { DataType::Struct(fields.into()) };
+    Column::new(&nullable("value", kind)).expect("a type that columns can have")
 }
 
 fuzz_target!(|data: &[u8]| {
     let [number, payload @ ..] = data else { return };
     let at = usize::from(*number) % PLANS.len();
-    let mut column = column(at == 1);
+    let mut column = column(at);
     for _ in 0..2 {
         let length = column.len();
         if PLANS[at].decode(payload, &mut column).is_err() {

@@ -105,3 +105,22 @@ fn a_session_is_renewed_only_for_the_same_user() {
     assert_eq!(response.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED);
     assert_eq!(world.next(1), Got::Closed);
 }
+
+#[test]
+fn delegation_tokens_count_against_the_memory_of_the_broker() {
+    let users = BTreeMap::from([("PLAIN".to_owned(), BTreeMap::from([("alice".to_owned(), "secret".to_owned())]))]);
+    let mut world = World::new(Options {
+        sasl: Some(Sasl { users, session: None }),
+        config: BTreeMap::from([("delegation.token.secret.key".to_owned(), "key".to_owned())]),
+        max_bytes: 10_000,
+        ..Options::default()
+    });
+    log_in(&mut world);
+    let mut create = || world.call(1, 3, &create_delegation_token::Request::default());
+    let tokens: Vec<_> = (0..30).map(|_| create()).take_while(|token| token.error_code == ErrorCode::NONE).collect();
+    assert!((10..30).contains(&tokens.len()), "{}", tokens.len());
+    assert_eq!(create().error_code, ErrorCode::KAFKA_STORAGE_ERROR);
+    let expire = expire_delegation_token::Request { hmac: tokens[0].hmac.clone(), expiry_time_period_ms: -1 };
+    assert_eq!(world.call(1, 2, &expire).error_code, ErrorCode::NONE);
+    assert_eq!(world.call(1, 3, &create_delegation_token::Request::default()).error_code, ErrorCode::NONE);
+}

@@ -241,7 +241,7 @@ fn a_static_member_keeps_its_partitions_while_it_is_away() {
     world.beat(topic, &mut other);
     assert_eq!(other.owned.len(), 2);
     world.advance(45 * SECOND);
-    assert_eq!(world.describe_consumers().group_state, "Empty", "nobody waits for it for ever");
+    assert_eq!(world.describe_consumers().group_state, "Empty", "no member waits for ever");
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn a_member_that_does_not_sync_in_time_is_removed() {
     party.send(11, 9, &join(&b));
     assert_eq!((party.joined(10).unwrap().generation_id, party.joined(11).unwrap().generation_id), (3, 3));
     party.send(10, 5, &sync(&a, 3, &[]));
-    assert_eq!(party.synced(10), Some((NONE, Bytes::new())), "a leader that gives nobody anything");
+    assert_eq!(party.synced(10), Some((NONE, Bytes::new())), "a leader that assigns nothing");
     for _ in 0..6 {
         party.advance(9);
         assert_eq!((party.beat(10, &a, 3), party.beat(11, &b, 3)), (NONE, NONE));
@@ -293,7 +293,7 @@ fn a_rebalance_does_not_wait_for_members_that_left() {
     assert_eq!(party.call(10, 2, &request).error_code.0, NONE);
     assert_eq!(party.call(10, 2, &request).error_code.0, UNKNOWN_MEMBER);
     assert_eq!(party.state(), "Empty");
-    assert_eq!(party.call(10, 9, &join("a")).error_code.0, UNKNOWN_MEMBER, "in an empty group nobody is known");
+    assert_eq!(party.call(10, 9, &join("a")).error_code.0, UNKNOWN_MEMBER, "an empty group knows no member");
     assert_eq!(party.delete(), NONE);
     assert_eq!((party.delete(), party.describe().error_code.0), (NOT_FOUND, NOT_FOUND));
     assert_eq!(party.leave(10, &[("x", None)]), [UNKNOWN_MEMBER]);
@@ -401,7 +401,7 @@ fn a_new_group_waits_for_the_initial_rebalance_delay() {
     party.advance(2);
     party.enter(11);
     party.advance(2);
-    assert_eq!(party.joined(10), None, "somebody came, so it waits once more");
+    assert_eq!(party.joined(10), None, "a member joined, so the group waits once more");
     party.advance(3);
     assert_eq!(party.joined(10).unwrap().members.len(), 2);
     assert_eq!(party.joined(11).unwrap().generation_id, 1);
@@ -442,7 +442,7 @@ fn only_members_of_the_current_generation_may_commit() {
     party.inbox.clear();
     assert_eq!(party.leave(10, &[(&a, None), (&b, None)]), [NONE, NONE]);
     assert_eq!(party.commit(8, &a, 3, 1), UNKNOWN_MEMBER);
-    assert_eq!(party.commit(8, "", -1, 10), NONE, "nobody is left to ask");
+    assert_eq!(party.commit(8, "", -1, 10), NONE, "the group has no members");
     assert_eq!(party.delete(), NONE);
     assert_eq!((party.commit(8, &a, 3, 1), party.commit(9, &a, 3, 1)), (ILLEGAL_GENERATION, NOT_FOUND));
     let offsets = offset_fetch::Request { group_id: "g".to_owned(), topics: None, ..Default::default() };

@@ -13,6 +13,7 @@ mod followers;
 mod formats;
 mod groups;
 mod legacy;
+mod migration;
 
 mod nodes;
 mod protocol;

@@ -411,7 +411,7 @@ impl World {
 #[test]
 fn a_group_describes_its_offsets() {
     let mut world = World::new(Options::default());
-    assert_eq!(world.starts(None), [], "nobody knows it, which is no error");
+    assert_eq!(world.starts(None), [], "an unknown group is not an error");
     let (mut world, mut a, _) = World::shared();
     assert_eq!(world.starts(None), [(0, 0, 0)]);
     world.put(&["0", "1", "2", "3", "4"]);

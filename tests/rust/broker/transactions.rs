@@ -155,7 +155,7 @@ fn an_idempotent_producer_always_gets_a_new_id() {
 fn a_transactional_id_raises_its_epoch_and_fences_the_old_producer() {
     let mut world = World::new(Options::default());
     let (code, id, epoch) = world.init_as(4, Some("x"), (7, 7), 1000);
-    assert_eq!((code, epoch), (NONE, 0), "whatever a producer says it had, if nobody knows");
+    assert_eq!((code, epoch), (NONE, 0), "an unknown producer may claim any ID and epoch");
     assert_eq!(world.init("x"), (NONE, id, 1));
     assert_eq!(world.init_as(4, Some("x"), (id, 1), 1000), (NONE, id, 2));
     assert_eq!(world.init_as(4, Some("x"), (id, 1), 1000), (NONE, id, 2), "a retry");
@@ -384,7 +384,7 @@ fn offsets_count_when_their_transaction_is_committed() {
             assert_eq!(world.call(1, 1, &fenced).error_code.0, INVALID_EPOCH);
         }
         assert_eq!(world.commit_offset(commit, "x", (id, epoch), 5, -1), NONE);
-        assert_eq!(world.commit_offset(commit, "x", (id, epoch), 6, 2), 25, "nobody is a member");
+        assert_eq!(world.commit_offset(commit, "x", (id, epoch), 6, 2), 25, "the group has no members");
         assert_eq!(world.commit_offset(commit, "x", (id, epoch + 1), 6, -1), INVALID_EPOCH);
         assert_eq!(world.state("x").topics[0].topic, "__consumer_offsets");
         assert_eq!(world.committed_offset(true), (UNSTABLE, -1));

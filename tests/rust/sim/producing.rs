@@ -99,7 +99,7 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
         world.throttle();
     }
     let mut writer = world.client(Producer::<u32>::new(config));
-    // Few bytes at a time: more answers under way when a leader moves.
+    // Few bytes at a time: more responses in flight when a leader moves.
     let max_partition_bytes = if is_troubled { 200 } else { 2000 };
     let reader = ConsumerConfig { max_partition_bytes, ..consumer_config(false) };
     let mut reader = world.client(Consumer::<u32>::new(reader));
@@ -286,7 +286,7 @@ fn tell_with(seed: u64, idempotent: bool, max_in_flight: usize, is_throttled: bo
     let config = ProducerConfig { max_in_flight, batch_size: 130, ..producer_config(idempotent, seed) };
     let story = tell_of(seed, Plan { is_throttled, ..Plan::plain(config, 120) });
     let most = story.most_in_flight;
-    assert!(most <= max_in_flight as u64, "seed {seed}: {most} requests were under way, not {max_in_flight} at most");
+    assert!(most <= max_in_flight as u64, "seed {seed}: {most} requests were in flight, not {max_in_flight} at most");
     story
 }
 
@@ -299,7 +299,7 @@ fn with_any_number_of_requests_in_flight_idempotence_keeps_records_once_and_in_o
             is_there_once_and_in_order(seed, &story);
             reached = reached.max(story.most_in_flight);
         }
-        assert_eq!(reached, max_in_flight as u64, "so many requests were never under way");
+        assert_eq!(reached, max_in_flight as u64, "so many requests were never in flight");
     }
 }
 
@@ -315,7 +315,7 @@ fn without_idempotence_more_than_five_requests_may_be_in_flight_and_nothing_ackn
         reached = reached.max(story.most_in_flight);
     }
     let played = seeds(SEEDS).count();
-    assert!(played < 100 || reached > 5, "no more than {reached} requests were ever under way");
+    assert!(played < 100 || reached > 5, "no more than {reached} requests were ever in flight");
 }
 
 #[test]

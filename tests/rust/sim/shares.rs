@@ -250,7 +250,7 @@ fn tell(seed: u64) {
         story.sent == RECORDS && writer.role.outstanding() == 0 && story.acknowledged.is_subset(&story.seen)
     });
     let missed: Vec<_> = story.acknowledged.difference(&story.seen).collect();
-    assert!(all_seen, "seed {seed}: nobody got {missed:?} of {}; {:?}", story.sent, story.moods);
+    assert!(all_seen, "seed {seed}: no member got {missed:?} of {}; {:?}", story.sent, story.moods);
     let left = world.play_many(&mut writer, &mut members, Duration::from_secs(30), |world, _, members| {
         members.iter_mut().for_each(|m| {
             if story.born > 0 {

@@ -220,7 +220,7 @@ fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
             );
             known.extend(records.iter().copied());
         }
-        assert!(read.is_subset(&known), "seed {seed}: records nobody sent");
+        assert!(read.is_subset(&known), "seed {seed}: records that no producer sent");
         unknown += program.ends.values().filter(|end| **end == End::Unknown).count();
         spoiled += program.spoiled;
         deaths += program.deaths;

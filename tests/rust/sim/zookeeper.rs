@@ -433,7 +433,7 @@ fn every_partition_has_one_owner_wherever_a_member_dies() {
                     world.commit(who);
                 }
             });
-            // Whoever did not come so far dies now.
+            // Members that did not get this far die now.
             world.kill(dies);
             world.settle(&mut |_| {});
             world.check_settled(4);
