@@ -41,9 +41,12 @@ REMAPPED := CFLAGS='$(CFLAGS) -ffile-prefix-map=$(CARGO_DIR)=cargo -ffile-prefix
 WHEELS ?= $(filter x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
 	x86_64-pc-windows-gnu,$(shell rustup target list --installed 2>/dev/null))
 
-# Two files of tests at a time. A process that dies is not replaced: pytest-xdist 3.8 would wait for it and never report.
-PYTEST_FLAGS := -n 2 --dist loadfile --max-worker-restart 0
+# Three files of tests at a time, because tests of brokers mostly wait. A process that dies is not replaced: pytest-xdist
+# 3.8 would wait for it and never report.
+PYTEST_FLAGS := -n 3 --dist loadfile --max-worker-restart 0
 # What differs from the newest PySpark is how Spark calls a source and a sink, and what it shows.
+# The oldest Spark that klamm works with.
+OLD_SPARK ?= 4.0
 OLD_SPARK_TESTS := $(patsubst %,tests/spark/test_%.py,batch_read stream write exactly_once secrets registration)
 
 # One interpreter for every build of pyo3; it is compiled anew whenever this changes.
@@ -86,13 +89,13 @@ test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
 	@cargo test $(CARGO_FLAGS) --features registry
 
-test-python: needs-everything build target/connect/.installed ## the Python tests, two files at a time; ARGS= goes to pytest instead
+test-python: needs-everything build target/connect/.installed ## the Python tests, three files at a time; ARGS= goes to pytest instead
 	@echo '==> Python tests'
 	@$(BIN)/pytest $(or $(ARGS),$(PYTEST_FLAGS))
 
-test-old-spark: needs-everything build target/spark41/.installed ## the Spark tests with PySpark 4.1, the oldest that klamm works with; ARGS= goes to pytest
-	@echo '==> Spark tests, PySpark 4.1'
-	@target/spark41/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning $(or $(ARGS),--lane all tests/spark)
+test-old-spark: needs-everything build target/spark-$(OLD_SPARK)/.installed ## the Spark tests with an older PySpark, OLD_SPARK=4.0 or 4.1; ARGS= goes to pytest
+	@echo '==> Spark tests, PySpark $(OLD_SPARK)'
+	@target/spark-$(OLD_SPARK)/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning $(or $(ARGS),--lane all tests/spark)
 
 test-free-threaded: needs-everything target/free-threaded/.installed ## clients and their threads on a free-threaded CPython from 3.14 on, FREE_THREADED=python3.14t; ARGS= goes to pytest
 	@echo '==> tests, $(FREE_THREADED)'
@@ -103,7 +106,7 @@ check: check-format check-prose check-loops check-clippy check-features check-py
 check-format: $(VENV)/.installed
 	@echo '==> rustfmt and ruff format'
 	@cargo fmt --check
-	@for package in benches/codec tests/fuzz; do cargo fmt --check --manifest-path $$package/Cargo.toml || exit 1; done
+	@for package in benches/codec benches/registry/arrow_avro tests/fuzz; do cargo fmt --check --manifest-path $$package/Cargo.toml || exit 1; done
 	@$(BIN)/ruff format --check
 
 check-prose:
@@ -141,7 +144,7 @@ check-docs: needs-build $(VENV)/.installed
 
 fmt: $(VENV)/.installed ## format, and fix what can be fixed
 	@cargo fmt
-	@for package in benches/codec tests/fuzz; do cargo fmt --manifest-path $$package/Cargo.toml || exit 1; done
+	@for package in benches/codec benches/registry/arrow_avro tests/fuzz; do cargo fmt --manifest-path $$package/Cargo.toml || exit 1; done
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
@@ -154,16 +157,18 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 			-max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 || exit 1; \
 	done
 
+# Two builds of one commit are identical: the time in the archives is that of the commit.
+wheels: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
 wheels: needs-build target/wheels/.installed ## the sdist, and a wheel for each of WHEELS=, into dist; then checks them
 	@rm -rf dist
 	@$(BIN)/maturin sdist --out dist
 	@for target in $(WHEELS); do \
 		echo "==> wheel for $$target"; \
 		case $$target in *-linux-*) zig=--zig;; *) zig=;; esac; \
-		env -u PYO3_PYTHON $(REMAPPED) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 315532800) \
-			PATH="$(abspath target/wheels/bin):$$PATH" PYO3_CROSS_PYTHON_VERSION=3.10 \
+		env -u PYO3_PYTHON $(REMAPPED) PATH="$(abspath target/wheels/bin):$$PATH" PYO3_CROSS_PYTHON_VERSION=3.10 \
 			$(BIN)/maturin build --profile extension $(CARGO_FLAGS) --target $$target $$zig --out dist || exit 1; \
 	done
+	@target/wheels/bin/python scripts/remap_wheels.py dist
 	@target/wheels/bin/python scripts/check_wheels.py dist
 
 target/wheels/.installed: pyproject.toml $(VENV)/.installed
@@ -182,17 +187,19 @@ check-licences: needs-rust $(ABOUT) $(DENY) ## licences and sources of crates, k
 	@diff -q target/licences.txt THIRD-PARTY-LICENSES.txt || { echo 'run make licences'; exit 1; }
 
 docs: develop target/docs/.installed ## the documentation site, into target/site; warnings and broken links are errors
-	@target/docs/bin/zensical build --strict --clean
+	@target/docs/bin/zensical build --strict --clean >target/docs/build.log 2>&1; code=$$?; cat target/docs/build.log; \
+	[ $$code = 0 ] && ! grep '^griffe: ' target/docs/build.log # --strict does not count what griffe says of docstrings
 
 test-docs: develop target/docs/.installed ## the programs of the documentation, and two type checkers on them
-	@target/docs/bin/python -m pytest tests/docs $(ARGS)
+	@PYTEST_PLUGINS=klamm.testing target/docs/bin/python -m pytest tests/docs $(ARGS) # the fixture, since klamm is not installed there
 
 target/docs/.installed: pyproject.toml $(VENV)/.installed
 	@echo '==> what builds the documentation and runs its programs, into $(@D)'
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1' </dev/null
 	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --group docs 'pyarrow>=18' 'pydantic>=2.10' 'mypy>=2.4,<3' \
-		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' 'httpx2>=2.16' 'protobuf>=5.29' 'fastavro>=1.12' 'jsonschema>=4.23' </dev/null
+		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' 'httpx2>=2.16' 'protobuf>=5.29' 'fastavro>=1.12' 'jsonschema>=4.23' \
+		'botocore>=1.31' 'opentelemetry-sdk>=1.30,<2' 'prometheus-client>=0.20,<1' </dev/null
 	@echo '$(abspath python)' >"$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/klamm.pth"
 	@touch $@
 
@@ -228,7 +235,7 @@ bench-spark: needs-everything build ## klamm's Spark source and sink beside Spar
 bench-broker: needs-everything build ## the dev broker beside Apache Kafka; ARGS= goes to benches/broker/run.py
 	@$(BIN)/python benches/broker/run.py $(ARGS)
 
-bench-registry: needs-everything build ## typed columns and deserializers beside confluent-kafka; ARGS= goes to benches/registry/run.py
+bench-registry: needs-everything build ## typed columns and deserializers beside confluent-kafka and spark-avro; ARGS= goes to benches/registry/run.py
 	@$(BIN)/python benches/registry/run.py $(ARGS)
 
 bench-codec: needs-rust build $(RUNNER) ## the codec beside other codecs: time, records in Python, instructions, size; ARGS= goes to benches/codec/run.py
@@ -269,11 +276,11 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --group dev </dev/null
 	@touch $@
 
-# Sockets that PySpark 4.1 leaves to the garbage collector are warnings, which the tests of klamm take for failures.
-target/spark41/.installed:
-	@echo '==> PySpark 4.1, into $(@D)'
+# Old releases of PySpark leave sockets to the garbage collector. Such warnings would be failures in the tests of klamm.
+target/spark-$(OLD_SPARK)/.installed:
+	@echo '==> PySpark $(OLD_SPARK), into $(@D)'
 	@$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pyspark==4.1.*' 'pyarrow>=18,<20' 'confluent-kafka>=2.10,<3' \
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pyspark==$(OLD_SPARK).*' 'pyarrow>=18,<20' 'confluent-kafka>=2.10,<3' \
 		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' </dev/null
 	@echo '$(abspath python)' >"$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/klamm.pth"
 	@touch $@

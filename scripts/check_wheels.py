@@ -20,7 +20,10 @@ MOST_BYTES = 7_000_000
 """Largest size of a wheel. The extension is nearly all of it."""
 
 LICENCES = ("LICENSE", "NOTICE", "THIRD-PARTY-LICENSES.txt")
-BUILD_PATHS = re.compile(rb"(?:/home/|/root/|/Users/|/github/|C:\\Users\\|/registry/src/[a-z])[\x20-\x7e]*")
+# `cargo` is what the directory of cargo is renamed to.
+BUILD_PATHS = re.compile(rb"(?:/home/|/root/|/Users/|/github/|C:\\Users\\|(?<!cargo)/registry/src/[a-z])[\x20-\x7e]*")
+# scripts/remap_wheels.py replaces the directory of the source tree.
+LOCAL_CRATE = re.compile(rb"path\+file://(?!/klamm#)[^\"]*")
 RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)]+)\)")
 
 
@@ -37,8 +40,11 @@ def wheel_findings(path: Path) -> list[str]:
             if not any(n.endswith(f"licenses/{name}") for n in names)
         ]
         found += [f"no {name}" for name in ("klamm/py.typed", "klamm/_klamm.pyi") if name not in names]
-        if not any("/sboms/" in name for name in names):
+        sboms = [name for name in names if "/sboms/" in name]
+        if not sboms:
             found.append("no SBOM in .dist-info/sboms")
+        for name in sboms:
+            found += [f"the SBOM names {url.decode()}" for url in LOCAL_CRATE.findall(archive.read(name))[:1]]
         extensions = [name for name in names if name.startswith("klamm/_klamm.") and name.endswith((".so", ".pyd"))]
         if len(extensions) != 1:
             found.append(f"{len(extensions)} extension modules")
@@ -48,7 +54,9 @@ def wheel_findings(path: Path) -> list[str]:
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         found += readme_findings(archive.read(metadata))
     if "linux" in path.name:
-        for command in (["auditwheel", "show"], ["abi3audit", "--strict"]):
+        # A musl wheel needs `libc.so`. Where glibc is installed, that is a linker script, which auditwheel cannot read.
+        auditwheel = [] if "musllinux" in path.name else [["auditwheel", "show"]]
+        for command in (*auditwheel, ["abi3audit", "--strict"]):
             run = subprocess.run(
                 [Path(sys.executable).with_name(command[0]), *command[1:], path],
                 capture_output=True,

@@ -134,7 +134,7 @@ def broker(bootstrap: str | None) -> Iterator[Broker]:
             raw.Broker(bootstrap).close()
         except (OSError, ValueError) as problem:
             sys.exit(f"cannot connect to the broker at {bootstrap}: {problem}")
-        yield Broker(bootstrap, f"{bootstrap}, started by somebody else")
+        yield Broker(bootstrap, f"{bootstrap}, started elsewhere")
         return
     from kafka_broker import KafkaUnavailable, RealKafka
     from klamm.testing import CertificateAuthority

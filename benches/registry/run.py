@@ -1,9 +1,9 @@
-"""Compares reading a topic with schemas: klamm's typed columns and deserializers beside confluent-kafka.
+"""Compares topics with schemas: klamm's typed columns and deserializers beside confluent-kafka and spark-avro.
 
-    python benches/registry/run.py [--records N] [--dicts N]
+    python benches/registry/run.py [read] [write] [spark] [--records N] [--dicts N] [--rounds N]
 
-Each measurement runs in a process of its own, against one dev broker with its registry in another process, and counts the CPU time
-of its own process only. The targets are in ../README.md.
+Each measurement of `read` and `write` runs in a process of its own, against one dev broker with its registry in another process,
+and counts the CPU time of its own process only. `read` builds the crate `arrow_avro` first. `spark_reads.py` describes `spark`. The targets are in ../README.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import klamm
@@ -50,6 +52,8 @@ message Event {
 }
 """
 FORMATS = ("avro", "protobuf", "json")
+PARTS = ("read", "write", "spark")
+DISTINCT = 20_000
 
 
 def event(at: int) -> dict[str, Any]:
@@ -75,19 +79,8 @@ def fill(servers: str, registry: SchemaRegistry, kind: str, records: int) -> Non
     """Fill a topic for a format."""
     with klamm.Admin(servers) as admin:
         admin.create_topics({kind: klamm.NewTopic(PARTITIONS)})
-    if kind == "avro":
-        encode: Any = AvroSerializer(registry, AVRO)
-    elif kind == "json":
-        encode = JsonSerializer(registry, JSON)
-    else:
-        encode = ProtobufSerializer(registry, message_class())
+    some = encoded(registry, kind, min(records, DISTINCT))
     with klamm.Producer(servers, linger_ms=20) as producer:
-        some = []
-        for at in range(min(records, 20_000)):
-            value = event(at)
-            if kind == "avro":
-                value["at"] = dt.datetime.fromtimestamp(value["at"] / 1000, dt.timezone.utc)
-            some.append(encode.serialize(value, kind))
         print(f"a record in {kind} has {statistics.mean(map(len, some)):.0f} bytes", file=sys.stderr)
         chunk = len(some) // PARTITIONS
         for start in range(0, records, len(some)):
@@ -95,6 +88,31 @@ def fill(servers: str, registry: SchemaRegistry, kind: str, records: int) -> Non
                 values = some[partition * chunk : (partition + 1) * chunk]
                 producer.send_many(kind, values[: max((records - start) // PARTITIONS, 0)], partition=partition)
         producer.flush()
+
+
+def encoded(registry: SchemaRegistry, kind: str, records: int) -> list[bytes]:
+    """Return the values of the first records."""
+    if kind == "avro":
+        encode: Any = AvroSerializer(registry, AVRO)
+    elif kind == "json":
+        encode = JsonSerializer(registry, JSON)
+    else:
+        encode = ProtobufSerializer(registry, message_class())
+    return [encode.serialize(timed(event(at)) if kind == "avro" else event(at), kind) for at in range(records)]
+
+
+def timed(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with its time as a datetime, as Avro's serializers take it."""
+    return {**value, "at": dt.datetime.fromtimestamp(value["at"] / 1000, dt.timezone.utc)}
+
+
+def table(records: int) -> Any:
+    """Return the first records as typed columns."""
+    import pyarrow as pa
+
+    names = {"at": pa.timestamp("ms", "UTC"), "count": pa.int32()}
+    rows = [timed(event(at)) for at in range(records)]
+    return pa.table({name: pa.array([row[name] for row in rows], names.get(name)) for name in rows[0]})
 
 
 # The measured programs
@@ -160,11 +178,65 @@ def confluent(servers: str, url: str, kind: str, records: int) -> int:
     return done
 
 
+def send_columns(servers: str, url: str, kind: str, records: int) -> int:
+    """Write typed columns."""
+    data, done = table(DISTINCT), 0
+    began = time.process_time()
+    with klamm.Producer(servers, linger_ms=20) as producer:
+        while done < records:
+            options: Any = {"value_format": "avro", "registry": url, "value_schema": AVRO}
+            done += producer.send_arrow("written", data.slice(0, min(records - done, DISTINCT)), **options)
+    global BEGAN  # noqa: PLW0603 - the time of making the table does not count
+    BEGAN = began
+    return done
+
+
+def send_dicts(servers: str, url: str, kind: str, records: int) -> int:
+    """Write dicts, with klamm's serializer."""
+    rows = [timed(event(at)) for at in range(DISTINCT)]
+    global BEGAN  # noqa: PLW0603
+    BEGAN = time.process_time()
+    with klamm.Producer(servers, linger_ms=20, value_serializer=AvroSerializer(SchemaRegistry(url), AVRO)) as producer:
+        for at in range(records):
+            producer.send_nowait("written", rows[at % DISTINCT])
+    return records
+
+
+def send_confluent(servers: str, url: str, kind: str, records: int) -> int:
+    """Write dicts, with confluent-kafka's producer and serializer."""
+    from confluent_kafka import SerializingProducer
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer as Avro
+
+    rows = [timed(event(at)) for at in range(DISTINCT)]
+    global BEGAN  # noqa: PLW0603
+    BEGAN = time.process_time()
+    encode = Avro(SchemaRegistryClient({"url": url}), AVRO)
+    config = {"bootstrap.servers": servers, "linger.ms": 20, "enable.idempotence": True, "value.serializer": encode}
+    producer = SerializingProducer(config)
+    for at in range(records):
+        while True:
+            try:
+                producer.produce("written", value=rows[at % DISTINCT])
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    if producer.flush(120):
+        raise RuntimeError("records were not delivered")
+    return records
+
+
+BEGAN = 0.0
+"""CPU time of the process at which the measured part of a program begins."""
 PROGRAMS: dict[str, Callable[[str, str, str, int], int]] = {
     "untyped": untyped,
     "columns": columns,
     "dicts": dicts,
     "confluent": confluent,
+    "send_columns": send_columns,
+    "send_dicts": send_dicts,
+    "send_confluent": send_confluent,
 }
 
 
@@ -180,9 +252,10 @@ def measured(program: str, servers: str, url: str, kind: str, records: int) -> f
 
 def run(program: str, servers: str, url: str, kind: str, records: str) -> None:
     """Run a program in this process, and print the number of records and the CPU time."""
-    began = time.process_time()
+    global BEGAN  # noqa: PLW0603
+    BEGAN = time.process_time()
     done = PROGRAMS[program](servers, url, kind, int(records))
-    print(json.dumps([done, time.process_time() - began]))
+    print(json.dumps([done, time.process_time() - BEGAN]))
 
 
 def serve() -> None:
@@ -192,9 +265,82 @@ def serve() -> None:
         sys.stdin.read()
 
 
+def read(servers: str, url: str, registry: SchemaRegistry, options: argparse.Namespace) -> None:
+    """Measure reads, and print a table."""
+    names = ("untyped", "columns", "dicts", "confluent")
+    print(
+        "| format | bytes as columns | typed columns | dicts | confluent-kafka | typed ÷ confluent | dicts ÷ confluent |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for kind in FORMATS:
+        fill(servers, registry, kind, options.records)
+        found = medians(names, servers, url, kind, options)
+        ratios = [f"1/{found['confluent'] / found['columns']:.0f}", f"{found['dicts'] / found['confluent']:.2f}"]
+        print(f"| {kind} | {' | '.join(f'{found[name]:.2f}' for name in names)} | {' | '.join(ratios)} |", flush=True)
+        if kind == "avro":
+            in_avro = found
+    alone = statistics.median(arrow_avro(registry, options.records) for _ in range(options.rounds))
+    ratio = in_avro["columns"] / (alone + in_avro["untyped"])
+    print(f"\narrow-avro alone: {alone:.2f}; typed columns of Avro ÷ (arrow-avro + bytes as columns): {ratio:.2f}\n")
+
+
+def arrow_avro(registry: SchemaRegistry, records: int) -> float:
+    """Return the CPU time of decoding Avro with the crate arrow-avro alone, in microseconds a record."""
+    values = encoded(registry, "avro", min(records, DISTINCT))
+    schema_id = int.from_bytes(values[0][1:5], "big")
+    rounds = records // len(values)
+    manifest = Path(__file__).parent / "arrow_avro" / "Cargo.toml"
+    command = [
+        "cargo",
+        "run",
+        "-q",
+        "--release",
+        "--locked",
+        "--target-dir",
+        "target",
+        "--manifest-path",
+        manifest,
+        "--",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        schema, data = Path(folder, "schema"), Path(folder, "values")
+        schema.write_text(AVRO)
+        data.write_bytes(b"".join(len(value).to_bytes(4, "big") + value for value in values))
+        command += [schema, data, str(rounds), str(schema_id)]
+        done, seconds = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    if done != rounds * len(values):
+        raise RuntimeError(f"arrow-avro read {done} records")
+    return float(seconds) * 1e6 / done
+
+
+def write(servers: str, url: str, options: argparse.Namespace) -> None:
+    """Measure writes, and print a table."""
+    with klamm.Admin(servers) as admin:
+        admin.create_topics({"written": klamm.NewTopic(PARTITIONS)})
+    names = ("send_columns", "send_dicts", "send_confluent")
+    found = medians(names, servers, url, "avro", options)
+    print("| format | send_arrow | send dicts | confluent-kafka | columns ÷ confluent | dicts ÷ confluent |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    columns, of_dicts, other = (found[name] for name in names)
+    ratios = f"1/{other / columns:.0f} | {of_dicts / other:.2f}"
+    print(f"| avro | {columns:.2f} | {of_dicts:.2f} | {other:.2f} | {ratios} |", flush=True)
+
+
+def medians(names: tuple[str, ...], servers: str, url: str, kind: str, options: argparse.Namespace) -> dict[str, float]:
+    """Return the CPU time of programs, in microseconds a record."""
+    large = ("untyped", "columns", "send_columns")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(options.rounds):
+        for name in names:
+            records = options.records if name in large else options.dicts
+            found[name].append(measured(name, servers, url, kind, records))
+    return {name: statistics.median(some) for name, some in found.items()}
+
+
 def main() -> None:
-    """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description="Compare reading with a schema registry.")
+    """Measure, and print tables."""
+    parser = argparse.ArgumentParser(description="Compare topics with a schema registry.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of each topic (default: 1,000,000)")
     parser.add_argument("--dicts", type=int, default=100_000, help="records that become dicts (default: 100,000)")
     parser.add_argument("--rounds", type=int, default=3)
@@ -207,36 +353,22 @@ def main() -> None:
     if options.serve:
         serve()
         return
+    parts = options.parts or PARTS
     command = [sys.executable, __file__, "--serve"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         servers, url = json.loads(server.stdout.readline())  # type: ignore[union-attr]
         print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
-        print(
-            "| format | bytes as columns | typed columns | dicts | confluent-kafka | typed ÷ confluent | dicts ÷ confluent |"
-        )
-        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
         with SchemaRegistry(url) as registry:
-            for kind in FORMATS:
-                fill(servers, registry, kind, options.records)
-                found = {
-                    name: statistics.median(
-                        measured(
-                            name,
-                            servers,
-                            url,
-                            kind,
-                            options.records if name in ("untyped", "columns") else options.dicts,
-                        )
-                        for _ in range(options.rounds)
-                    )
-                    for name in PROGRAMS
-                }
-                cells = [f"{found[name]:.2f}" for name in PROGRAMS]
-                ratios = [
-                    f"1/{found['confluent'] / found['columns']:.0f}",
-                    f"{found['dicts'] / found['confluent']:.2f}",
-                ]
-                print(f"| {kind} | {' | '.join(cells)} | {' | '.join(ratios)} |", flush=True)
+            if "read" in parts:
+                read(servers, url, registry, options)
+            if "write" in parts:
+                write(servers, url, options)
+            if "spark" in parts:
+                from spark_reads import measure
+
+                if "read" not in parts:
+                    fill(servers, registry, "avro", options.records)
+                measure(servers, url, AVRO, "avro", options.rounds)
         server.stdin.close()  # type: ignore[union-attr]
 
 

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import floor
 import pyarrow as pa
 from pyspark.sql import functions as F
 
@@ -95,6 +96,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tcp", action="store_true", help="Spark reaches its Python workers over TCP, not over Unix sockets"
     )
+    group.add_argument(
+        "--floor", action="store_true", help="also run a Python data source that does almost nothing, see floor.py"
+    )
 
 
 def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> None:
@@ -113,6 +117,10 @@ def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
             client=client,
         )
         fill(plain, load)
+        # For floor.py: without this, Spark would send its code with each task.
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+        )
         spark = (
             builder(Path(directory), memory="3g", jvm="", jars=jars)
             .config("spark.sql.shuffle.partitions", "4")
@@ -121,7 +129,11 @@ def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
             .getOrCreate()
         )
         spark.sparkContext.setLogLevel("ERROR")
-        chosen = Pipelines(spark, address, load, Path(directory)).all()
+        pipelines = Pipelines(spark, address, load, Path(directory))
+        if options.floor:
+            pipelines.save_floor()
+            sources = [*sources, "floor"]
+        chosen = pipelines.all()
         runs: dict[str, dict[str, list[Run]]] = {}
         print("\n| pipeline | format | total s | start-up s | trigger ms | times as fast | JVM CPU s | Python CPU s |")
         print("|---|---|---|---|---|---|---|---|")
@@ -243,9 +255,18 @@ class Pipelines:
             "read, one partition": partial(stream, self._single, sink=_noop),
         }
 
+    def save_floor(self) -> None:
+        """Write the topics into the files of the source that does nothing."""
+        self._spark.dataSource.register(floor.FloorSource)
+        partitions = {"events": self._load.partitions, "single": 1, "many": SMALL_PARTITIONS, DIMENSIONS: 2}
+        for topic, count in partitions.items():
+            floor.save(self._read("klamm", topic, streaming=False), count, self._scratch / topic)
+
     def _read(self, source: str, topic: str, *, streaming: bool = True, limit: int | None = None) -> DataFrame:
         reader: Any = self._spark.readStream if streaming else self._spark.read
         options = {"subscribe": topic, "startingOffsets": "earliest", "includeHeaders": str(self._load.headers)}
+        if source == "floor":
+            options = {"folder": str(self._scratch / topic)}
         if streaming:
             options["maxOffsetsPerTrigger"] = str(limit or self._load.trigger_rows)
         return (
