@@ -194,15 +194,20 @@ def test_spark_reads_and_writes_what_confluent_kafka_writes_and_reads(kafka, reg
     assert sorted((message.value() for message in found), key=lambda row: -row["id"]) == ROWS
 
 
+AVRO_AT = {"value.format": "avro", "schema.registry.url": "http://localhost:1"}
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
         ({"value.format": "xml"}, "value.format"),
-        ({"value.format": "avro", "schema.registry.basic.auth.user.info": "a:hunter2"}, "schema.registry.url"),
+        ({"value.format": "avro", "schema.registry.bearer.auth.token": "hunter2"}, "schema.registry.url' is missing"),
+        ({**AVRO_AT, "schema.registry.basic.auth.user.info": "a:hunter2"}, "basic.auth.user.info' is not accepted"),
+        ({**AVRO_AT, "schema.registry.proxy": "http://a:hunter2@h:1"}, "proxy' has credentials"),
         ({"schema.registry.url": "http://localhost:1"}, "value.format"),
         ({"flatten": "true"}, "value.format"),
         ({"value.format": "json", "value.schema": "infer"}, "infer"),
-        ({"value.format": "avro", "schema.registry.url": "http://localhost:1", "onError": "skip"}, "onError"),
+        ({**AVRO_AT, "onError": "skip"}, "onError"),
         ({"value.format": "avro"}, "needs a registry"),
     ],
 )
@@ -221,12 +226,13 @@ def test_credentials_are_not_shown(kafka, topic, capfd):
         SchemaRegistry(one.url, basic_auth_user_info=f"alice:{secret}") as client,
     ):
         client.register(f"{topic}-value", Schema(json.dumps(ORDER)))
-        given = options(client, topic, **{"schema.registry.basic.auth.user.info": f"alice:{secret}"})
+        with_password = one.url.replace("://", f"://alice:{secret}@")
+        given = options(client, topic, **{"schema.registry.url": with_password})
         frame = kafka.read(**given)
         frame.explain(extended=True)
         assert frame.count() == 0
         shown = repr(read_options({**given, "kafka.bootstrap.servers": "x"}))
-        wrong = options(client, topic, **{"schema.registry.basic.auth.user.info": f"alice:{secret}wrong"})
+        wrong = options(client, topic, **{"schema.registry.url": with_password.replace(secret, f"{secret}wrong")})
         with pytest.raises(Exception, match="401") as raised:
             kafka.read(**wrong)
     out = "".join(capfd.readouterr())

@@ -34,9 +34,6 @@ log = logging.getLogger("klamm.spark")
 # Spark 4.0 gives no filters to a data source.
 HAS_FILTERS = hasattr(datasource, "Filter")
 
-# The only option of the registry's client that has a credential and does not match spark.redaction.regex.
-SHOWN = "schema.registry.basic.auth.user.info"
-
 
 class KlammDataSource(datasource.DataSource):
     """The data source behind `format("klamm")`, for read, readStream, write and writeStream.
@@ -104,12 +101,6 @@ class KlammDataSource(datasource.DataSource):
         if "groupidprefix" in self.options:
             log.warning(
                 "option 'groupIdPrefix' has no effect: klamm's reads join no group; use 'commitGroup' to name one"
-            )
-        if SHOWN in self.options:
-            log.warning(
-                "Spark shows option '%s' in explain() of a stream that has not started; hint: put user and password into "
-                "option 'schema.registry.url', which Spark hides",
-                SHOWN,
             )
         return KlammStreamReader(options, schema)
 

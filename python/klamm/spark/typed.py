@@ -97,6 +97,7 @@ def typed_options(  # noqa: C901
         return None
     if registry and not registry.get("url", "").strip():
         raise ConfigError(f"option '{REGISTRY}url' is missing", hint="set the address of the schema registry")
+    _check_shown(registry)
     schemas: dict[str, str | int | ReaderSchema] = {}
     for field in formats:
         text = given.get(f"{field}.schema", default or "").strip()
@@ -123,6 +124,24 @@ def typed_options(  # noqa: C901
         on_new_fields=on_new_fields,
         strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
     )
+
+
+def _check_shown(registry: Settings) -> None:
+    """Reject credentials in options that Spark shows: `explain()` of a stream and, before Spark 4.2, the log of a write.
+
+    Spark hides the values of options whose names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`. By
+    default, these are names with secret, password, token, access key or url.
+    """
+    if "basic.auth.user.info" in registry:
+        raise ConfigError(
+            f"option '{REGISTRY}basic.auth.user.info' is not accepted, because Spark shows its value in plans",
+            hint=f"put user and password into option '{REGISTRY}url', which Spark hides: https://user:password@registry:8081",
+        )
+    if "@" in registry.get("proxy", ""):
+        raise ConfigError(
+            f"option '{REGISTRY}proxy' has credentials, and Spark shows its value in plans",
+            hint="set the environment variable HTTPS_PROXY for the driver and the executors",
+        )
 
 
 def planned(options: ReadOptions) -> ReadOptions:
