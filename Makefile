@@ -37,6 +37,7 @@ RUST_DIR := $(shell rustc --print sysroot 2>/dev/null)
 REMAPPED := CFLAGS='$(CFLAGS) -ffile-prefix-map=$(CARGO_DIR)=cargo -ffile-prefix-map=$(CURDIR)=.' \
 	RUSTFLAGS='$(RUSTFLAGS) --remap-path-prefix=$(CARGO_DIR)=cargo --remap-path-prefix=$(CURDIR)=. \
 	--remap-path-prefix=$(RUST_DIR)/lib/rustlib/src/rust=rust'
+BUILD = env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(REMAPPED) $(BIN)/maturin develop --profile extension $(CARGO_FLAGS)
 # A wheel for each target that rustup has installed. zig links those that are not this machine's, and finds the oldest glibc.
 WHEELS ?= $(filter x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
 	x86_64-pc-windows-gnu,$(shell rustup target list --installed 2>/dev/null))
@@ -268,11 +269,14 @@ TOOL_cargo-about := cargo-about@0.9.3 --features cli
 TOOL_cargo-deny := cargo-deny@0.20.2
 
 # pip before 25.1 has no --group. On a terminal pip shows its progress, elsewhere only what goes wrong.
-$(VENV)/.installed: pyproject.toml
-	@echo '==> Python packages for demo, tests and checks, into $(VENV) (about 700 MB, most of it Spark)'
+$(VENV)/.created: pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' 'maturin>=1.10,<2' </dev/null
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created
+	@echo '==> Python packages for demo, tests and checks, into $(VENV) (about 700 MB, most of it Spark)'
 	@quiet=-q; [ ! -t 1 ] || quiet=; \
-	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' </dev/null && \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --group dev </dev/null
 	@touch $@
 
@@ -292,9 +296,12 @@ target/free-threaded/.installed: $(SOURCES)
 	@env -u PYO3_PYTHON $(@D)/bin/python -m pip install -q --disable-pip-version-check '.[arrow]' 'pytest>=9,<10' 'pytest-timeout>=2.4,<3' </dev/null
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(SOURCES)
-	@echo '==> the extension module (cargo, release)'
-	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(REMAPPED) $(BIN)/maturin develop --profile extension $(CARGO_FLAGS) </dev/null
+# cargo compiles while pip installs.
+$(VENV)/.built: $(VENV)/.created $(SOURCES)
+	@$(MAKE) --no-print-directory $(VENV)/.installed & pip=$$!; \
+	echo '==> the extension module (cargo, release)'; \
+	$(BUILD) --skip-install </dev/null || { wait; exit 1; }; \
+	wait $$pip && $(BUILD) </dev/null
 	@rm -f $(VENV)/.developed
 	@touch $@
 
