@@ -37,7 +37,7 @@ RUST_DIR := $(shell rustc --print sysroot 2>/dev/null)
 REMAPPED := CFLAGS='$(CFLAGS) -ffile-prefix-map=$(CARGO_DIR)=cargo -ffile-prefix-map=$(CURDIR)=.' \
 	RUSTFLAGS='$(RUSTFLAGS) --remap-path-prefix=$(CARGO_DIR)=cargo --remap-path-prefix=$(CURDIR)=. \
 	--remap-path-prefix=$(RUST_DIR)/lib/rustlib/src/rust=rust'
-BUILD = env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(REMAPPED) $(BIN)/maturin develop --profile extension $(CARGO_FLAGS)
+DEVELOP = env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' PIP_QUIET=1 $(BIN)/maturin develop $(CARGO_FLAGS)
 # A wheel for each target that rustup has installed. zig links those that are not this machine's, and finds the oldest glibc.
 WHEELS ?= $(filter x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
 	x86_64-pc-windows-gnu,$(shell rustup target list --installed 2>/dev/null))
@@ -300,14 +300,14 @@ target/free-threaded/.installed: $(SOURCES)
 $(VENV)/.built: $(VENV)/.created $(SOURCES)
 	@$(MAKE) --no-print-directory $(VENV)/.installed & pip=$$!; \
 	echo '==> the extension module (cargo, release)'; \
-	$(BUILD) --skip-install </dev/null || { wait; exit 1; }; \
-	wait $$pip && $(BUILD) </dev/null
+	$(REMAPPED) $(DEVELOP) --profile extension --skip-install </dev/null || { wait; exit 1; }; \
+	wait $$pip && $(REMAPPED) $(DEVELOP) --profile extension </dev/null
 	@rm -f $(VENV)/.developed
 	@touch $@
 
 # One of the two is in place at a time, so each removes the other's mark.
 $(VENV)/.developed: $(VENV)/.installed $(SOURCES)
 	@echo '==> the extension module (cargo, dev)'
-	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --profile dev $(CARGO_FLAGS) </dev/null
+	@$(DEVELOP) --profile dev </dev/null
 	@rm -f $(VENV)/.built
 	@touch $@
