@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from klamm.config import Option, foreign, options
+from klamm.config import Option, options, rejected_options
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 CLIENTS = {"producer": "Producer", "consumer": "Consumer", "share consumer": "Share consumer", "admin": "Admin"}
@@ -51,7 +51,7 @@ def page() -> str:
     for title, of_section in sections:
         text += f"\n## {title}\n" + "".join(map(section, of_section))
     text += ALIASES_HEAD
-    for names, clients, hint in foreign():
+    for names, clients, hint in rejected_options():
         of_clients = "all" if len(clients) == len(CLIENTS) else ", ".join(CLIENTS[client] for client in clients)
         text += f"| {'<br>'.join(f'`{name}`' for name in names)} | {of_clients} | {hint} |\n"
     return text

@@ -295,7 +295,7 @@ if not TYPE_CHECKING:
         if name in _MODULES:
             return import_module(f"klamm.{name}")
         if name not in _HOMES:
-            from klamm.foreign import module_hint
+            from klamm.other_clients import module_hint
 
             raise AttributeError(f"module 'klamm' has no attribute {name!r}{module_hint(name)}", name=name)
         value = getattr(import_module(f"klamm.{_HOMES[name]}"), name)

@@ -20,9 +20,9 @@ from klamm.config import (
     AdminConfig,
     Bootstrap,
     ConsumerConfig,
-    Foreign,
     Option,
     ProducerConfig,
+    RejectedOption,
     ShareConsumerConfig,
 )
 from klamm.consumer import OnCommit
@@ -69,6 +69,7 @@ __all__ = [
     "ZooKeeperMember",
     "ZooKeeperOperation",
     "__version__",
+    "alias_values",
     "apis",
     "assign",
     "broker_error",
@@ -89,12 +90,11 @@ __all__ = [
     "encode_request",
     "encode_response",
     "error_codes",
-    "foreign_keys",
-    "foreign_values",
     "framings",
     "log_components",
     "murmur2",
     "parse_address",
+    "rejected_options",
     "schema",
     "set_log_level",
     "structures",
@@ -548,8 +548,8 @@ def assign(
 ) -> dict[str, list[tuple[str, int]]]: ...
 def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | None) -> bytes | None: ...
 def config_keys() -> list[Option]: ...
-def foreign_keys() -> list[Foreign]: ...
-def foreign_values() -> list[tuple[str, str, str]]: ...
+def rejected_options() -> list[RejectedOption]: ...
+def alias_values() -> list[tuple[str, str, str]]: ...
 
 @final
 class CertificateAuthority:

@@ -183,12 +183,12 @@ def options() -> list[Option]:
     return _klamm.config_keys()
 
 
-class Foreign(NamedTuple):
-    """Configuration keys of other clients that klamm does not have.
+class RejectedOption(NamedTuple):
+    """Options of other clients that klamm rejects.
 
     Attributes:
-        names: Names of the keys.
-        clients: klamm's clients that reject the keys.
+        names: Names of the options.
+        clients: klamm's clients that reject the options.
         hint: What to use instead.
     """
 
@@ -197,6 +197,6 @@ class Foreign(NamedTuple):
     hint: str
 
 
-def foreign() -> list[Foreign]:
-    """Return the keys of other clients that klamm rejects, with hints what to use instead."""
-    return _klamm.foreign_keys()
+def rejected_options() -> list[RejectedOption]:
+    """Return the options of other clients that klamm rejects, with hints what to use instead."""
+    return _klamm.rejected_options()

@@ -15,9 +15,9 @@ from klamm.arguments import check_function, checked_partition, checked_partition
 from klamm.batches import _pyarrow, batches_of
 from klamm.consumer_base import BEGINNING, END, _Consumer, given_offsets
 from klamm.errors import KafkaError, KafkaTimeoutError
-from klamm.foreign import CONSUMER
 from klamm.hints import explained
 from klamm.hooks import K_co, V_co
+from klamm.other_clients import CONSUMER
 from klamm.rebalance import partitions
 from klamm.record import at_all, committed_offsets, known_offsets, timed, with_metadata
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry

@@ -49,7 +49,7 @@ class ClientType(type):
         return visible(cls, super().__dir__())
 
 
-class ForeignName:
+class NameHint:
     """A method of another client. Using it raises AttributeError, whose message names klamm's equivalent."""
 
     def __init__(self, hint: str) -> None:
@@ -64,7 +64,7 @@ class ForeignName:
 
 def visible(cls: type, names: Iterable[str]) -> list[str]:
     """Return names without the names of other clients."""
-    hidden = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, ForeignName)}
+    hidden = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, NameHint)}
     return [name for name in names if name not in hidden]
 
 
@@ -73,18 +73,18 @@ def public_name(cls: type) -> str:
     return cls.__name__.lstrip("_")
 
 
-def explained(foreign: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
+def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
     """Return a class decorator for helpful errors.
 
     Args:
-        foreign: Names of other clients, and what to use instead.
+        names: Names of other clients, and what to use instead.
         hot: Methods that programs call for each record. The decorator does not wrap them, so that they stay fast.
     """
 
     def decorate(cls: C) -> C:
-        for name, hint in foreign.items():
+        for name, hint in names.items():
             if not hasattr(cls, name):
-                descriptor = ForeignName(hint)
+                descriptor = NameHint(hint)
                 descriptor.__set_name__(cls, name)
                 setattr(cls, name, descriptor)
         for base in cls.__mro__:

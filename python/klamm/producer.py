@@ -20,9 +20,9 @@ from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
 from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
-from klamm.foreign import PRODUCER
 from klamm.hints import explained
 from klamm.hooks import Hooks, K_contra, V_contra, hooked, sequences
+from klamm.other_clients import PRODUCER
 from klamm.statistics import take
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer

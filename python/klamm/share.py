@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from klamm._klamm import ShareConsumerCore
 from klamm.arguments import boolean, seconds
-from klamm.foreign import CONSUMER
 from klamm.hints import explained
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.interceptors import OF_SHARE, Interceptors, with_error_callback
+from klamm.other_clients import CONSUMER
 from klamm.statistics import take
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by

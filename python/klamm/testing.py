@@ -21,8 +21,8 @@ from weakref import finalize
 from klamm._klamm import CertificateAuthority, DevBrokerCore
 from klamm.arguments import integer
 from klamm.errors import ConfigError
-from klamm.foreign import DEV_BROKER
 from klamm.hints import ClientType, explained
+from klamm.other_clients import DEV_BROKER
 from klamm.recording import read
 
 if TYPE_CHECKING:

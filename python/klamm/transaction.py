@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from klamm._klamm import ConsumerCore, ProducerCore
 from klamm.errors import ArgumentError, ConfigError, KafkaError
-from klamm.foreign import TRANSACTION
 from klamm.hints import explained
 from klamm.hooks import K_contra, V_contra
+from klamm.other_clients import TRANSACTION
 from klamm.record import committable
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 

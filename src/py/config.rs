@@ -197,18 +197,18 @@ pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
     list(py, options)
 }
 
-/// Returns the options of other clients that klamm does not have, each as a `klamm.config.Foreign`.
+/// Returns the options of other clients that klamm rejects, each as a `klamm.config.RejectedOption`.
 #[pyfunction]
-pub(super) fn foreign_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
+pub(super) fn rejected_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
     let options = COMPATIBILITY_ALIASES.iter().map(|f| {
-        construct!(py, "klamm.config.Foreign", { names: f.names.to_vec(), clients: names(f.clients), hint: f.hint() })
+        construct!(py, "klamm.config.RejectedOption", { names: f.names.to_vec(), clients: names(f.clients), hint: f.hint() })
     });
     list(py, options)
 }
 
 /// Returns `(key, value, klamm's value)` of the values of other clients that klamm accepts.
 #[pyfunction]
-pub(super) fn foreign_values() -> Vec<(&'static str, &'static str, &'static str)> {
+pub(super) fn alias_values() -> Vec<(&'static str, &'static str, &'static str)> {
     SAME_VALUES.to_vec()
 }
 

@@ -59,7 +59,7 @@ mod _klamm {
     #[pymodule_export]
     use super::column_decoder::{ColumnDecoder, DecodedColumn, encode_column, framings};
     #[pymodule_export]
-    use super::config::{config_keys, foreign_keys, foreign_values};
+    use super::config::{alias_values, config_keys, rejected_options};
     #[pymodule_export]
     use super::consumer::RecordIterator;
     #[pymodule_export]

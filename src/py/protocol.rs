@@ -198,7 +198,7 @@ pub(super) fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'p
         Value::Float(v) => PyFloat::new(py, v).into_any(),
         Value::String(v) => PyString::new(py, &v).into_any(),
         Value::Bytes(v) => PyBytes::new(py, &v).into_any(),
-        Value::Foreign(what) => PyString::new(py, &what).into_any(),
+        Value::Unencodable(what) => PyString::new(py, &what).into_any(),
         Value::Uuid(v) => PyString::new(py, &v.to_string()).into_any(),
         Value::List(items) => {
             let list = PyList::empty(py);
@@ -218,10 +218,10 @@ pub(super) fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'p
     })
 }
 
-/// Converts a field. A value that no field can hold becomes `Value::Foreign`: the codec rejects it with the field's path.
+/// Converts a field. A value that no field can hold becomes `Value::Unencodable`: the codec rejects it with the field's path.
 pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if depth > DEEPEST {
-        return Ok(Value::Foreign("a value nested deeper than any message of Kafka".to_owned()));
+        return Ok(Value::Unencodable("a value nested deeper than any message of Kafka".to_owned()));
     }
     if value.is_none() {
         return Ok(Value::Null);
@@ -230,14 +230,15 @@ pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Va
         return Ok(Value::Bool(v.is_true()));
     }
     if let Ok(v) = value.cast::<PyInt>() {
-        let beyond = |_| Value::Foreign("an integer of more than 64 bits".to_owned());
+        let beyond = |_| Value::Unencodable("an integer of more than 64 bits".to_owned());
         return Ok(v.extract::<i64>().map_or_else(beyond, Value::Int));
     }
     if let Ok(v) = value.cast::<PyFloat>() {
         return Ok(Value::Float(v.value()));
     }
     if let Ok(v) = value.cast::<PyString>() {
-        let half = |_| Value::Foreign("a string with half of a surrogate pair, which UTF-8 cannot encode".to_owned());
+        let half =
+            |_| Value::Unencodable("a string with half of a surrogate pair, which UTF-8 cannot encode".to_owned());
         return Ok(v.to_str().map_or_else(half, |text| Value::String(text.to_owned())));
     }
     if let Ok(v) = value.cast::<PyDict>() {
@@ -258,7 +259,7 @@ pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Va
     }
     Ok(match backed_bytes("a field", value) {
         Ok(bytes) => Value::Bytes(Bytes::from_owner(bytes)),
-        Err(_) => Value::Foreign(format!("an object of type {}", value.get_type().name()?)),
+        Err(_) => Value::Unencodable(format!("an object of type {}", value.get_type().name()?)),
     })
 }
 

@@ -27,7 +27,7 @@ pub enum Value {
     /// Fields by name, in the order of their declaration. All structs of a message share the names.
     Struct(Vec<(Arc<str>, Value)>),
     /// An object of the application that fits no field, described in words. Encoding refuses it and reports its path.
-    Foreign(String),
+    Unencodable(String),
 }
 
 impl Value {
@@ -43,7 +43,7 @@ impl Value {
             Self::Uuid(_) => "a uuid",
             Self::List(_) => "a list",
             Self::Struct(_) => "a struct",
-            Self::Foreign(what) => what,
+            Self::Unencodable(what) => what,
         }
     }
 }

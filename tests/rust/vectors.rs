@@ -103,7 +103,7 @@ pub fn to_json(value: &Value) -> Json {
         Value::Uuid(v) => Json::from(base64(&v.0, URL_SAFE, false)),
         Value::List(items) => items.iter().map(to_json).collect(),
         Value::Struct(fields) => fields.iter().map(|(name, v)| (name.to_string(), to_json(v))).collect(),
-        Value::Foreign(what) => unreachable!("no message holds {what}"),
+        Value::Unencodable(what) => unreachable!("no message holds {what}"),
     }
 }
 

@@ -120,9 +120,9 @@ def test_other_partitioner_classes_are_rejected_with_klamms_option(name):
 def test_keys_of_the_other_role_are_ignored(role):
     """One dict of options serves a read and a write."""
     [other] = CLIENTS.keys() - {role}
-    foreign = {name for name, roles in ROLES.items() if other in roles and role not in roles}
-    assert "group.id" in foreign or "acks" in foreign
-    given = {f"kafka.{name}": "1" for name in foreign - REJECTED[role].keys()}
+    of_other = {name for name, roles in ROLES.items() if other in roles and role not in roles}
+    assert "group.id" in of_other or "acks" in of_other
+    given = {f"kafka.{name}": "1" for name in of_other - REJECTED[role].keys()}
     assert client_config(given, role, {}) == {}
 
 

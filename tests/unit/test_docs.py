@@ -17,7 +17,7 @@ import pytest
 import tomllib
 
 import klamm
-from klamm import foreign
+from klamm import other_clients
 from klamm.cli import build_parser, parse
 from klamm.testing import DevBroker
 
@@ -212,7 +212,7 @@ def test_the_reference_has_every_public_module():
 
 def test_pages_for_users_of_other_clients_have_every_name_that_errors_explain():
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "coming-from").glob("*.md"))
-    known = {**foreign.PRODUCER, **foreign.CONSUMER}
+    known = {**other_clients.PRODUCER, **other_clients.CONSUMER}
     missing = [name for name in known if name not in pages]
     assert set(missing) <= {"poll", "set_sasl_credentials", "committed_offsets", "offsets_for_time"}
 

@@ -16,21 +16,21 @@ from types import SimpleNamespace
 import pytest
 
 import klamm
-from klamm import foreign
+from klamm import other_clients
 from klamm.errors import ArgumentError, ConfigError
 from klamm.testing import DevBroker
 
 NOWHERE = "127.0.0.1:1"
 CLASSES = [
-    (klamm.Producer, foreign.PRODUCER),
-    (klamm.AsyncProducer, foreign.PRODUCER),
-    (klamm.Consumer, foreign.CONSUMER),
-    (klamm.AsyncConsumer, foreign.CONSUMER),
-    (klamm.ShareConsumer, foreign.CONSUMER),
-    (klamm.Admin, foreign.ADMIN),
-    (klamm.AsyncAdmin, foreign.ADMIN),
-    (klamm.Transaction, foreign.TRANSACTION),
-    (DevBroker, foreign.DEV_BROKER),
+    (klamm.Producer, other_clients.PRODUCER),
+    (klamm.AsyncProducer, other_clients.PRODUCER),
+    (klamm.Consumer, other_clients.CONSUMER),
+    (klamm.AsyncConsumer, other_clients.CONSUMER),
+    (klamm.ShareConsumer, other_clients.CONSUMER),
+    (klamm.Admin, other_clients.ADMIN),
+    (klamm.AsyncAdmin, other_clients.ADMIN),
+    (klamm.Transaction, other_clients.TRANSACTION),
+    (DevBroker, other_clients.DEV_BROKER),
 ]
 
 
@@ -129,7 +129,7 @@ def test_the_module_explains_names(monkeypatch, name, hint):
 
 
 def test_names_of_the_module_in_hints_exist():
-    for instead in foreign.MODULE.values():
+    for instead in other_clients.MODULE.values():
         for word in instead.split(",")[0].split():
             if word[0].isupper():
                 assert hasattr(klamm, word.split(".")[0]), instead
@@ -226,7 +226,7 @@ def test_an_error_from_inside_a_call_is_left_alone(consumer):
 def test_help_shows_neither_classes_of_the_core_nor_names_of_other_clients(cls):
     text = pydoc.plain(pydoc.render_doc(cls))
     assert "Core" not in text
-    assert "ForeignName" not in text
+    assert "NameHint" not in text
     assert "klamm._klamm." not in text
 
 

@@ -16,8 +16,8 @@ from klamm.admin.quotas import AsyncQuotas, Quotas
 from klamm.admin.topics import AsyncTopics, Topics
 from klamm.admin.transactions import AsyncTransactions, Transactions
 from klamm.admin.users import AsyncUsers, Users
-from klamm.foreign import ADMIN
 from klamm.hints import explained
+from klamm.other_clients import ADMIN
 from klamm.record import timed
 from klamm.statistics import take
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry

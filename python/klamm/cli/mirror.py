@@ -21,7 +21,7 @@ from klamm.cli import mirror_modern
 from klamm.cli.clients import closing
 from klamm.cli.options import add_json, add_settings, pair, positive
 from klamm.cli.output import UsageError
-from klamm.config import foreign, options
+from klamm.config import options, rejected_options
 from klamm.errors import ConfigError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
 from klamm.legacy.consumer import partitions_with_messages, source_headers
 
@@ -235,7 +235,7 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
         if name in OWN_KEYS:
             raise ConfigError(f"option {name} cannot be set: {OWN_KEYS[name]}", hint="leave it out")
         if configs.keys().isdisjoint(clients.get(name, ())):
-            hints = (known.hint for known in foreign() if name in known.names)
+            hints = (known.hint for known in rejected_options() if name in known.names)
             near = get_close_matches(
                 name, [each for each, its in clients.items() if not configs.keys().isdisjoint(its)], 1
             )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from klamm.cli.output import UsageError
-from klamm.config import foreign, options
+from klamm.config import options, rejected_options
 
 if TYPE_CHECKING:
     import argparse
@@ -122,7 +122,7 @@ def known_names() -> dict[str, str]:
 
 def unknown(setting: Setting) -> None:
     """Print a warning about an option that klamm does not have; raise an error if it is about security."""
-    hint = next((each.hint for each in foreign() if setting.name in each.names), None)
+    hint = next((each.hint for each in rejected_options() if setting.name in each.names), None)
     close = get_close_matches(setting.name, list(known_names()), 1)
     hint = hint or (f"did you mean {close[0]}?" if close else None)
     message = f"{setting.source}: unknown option {setting.name}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from klamm._klamm import config_keys, foreign_values
+from klamm._klamm import alias_values, config_keys
 from klamm.errors import ConfigError
 from klamm.spark.settings import Settings
 
@@ -108,7 +108,7 @@ REJECTED = {
 }
 
 # Java's own partitioner classes. klamm's producer has each of them as a value of `partitioner`; it cannot run other classes.
-ACCEPTED_VALUES = {"partitioner.class": frozenset(value for key, value, _ in foreign_values() if key == "partitioner")}
+ACCEPTED_VALUES = {"partitioner.class": frozenset(value for key, value, _ in alias_values() if key == "partitioner")}
 
 _PEM = (
     "klamm reads PEM files; the password of a private key is 'kafka.ssl.key.password'. docs/security.md shows how to convert "
