@@ -132,7 +132,7 @@ pub struct Connection<T> {
     /// Whether the broker has responded to a caller's request.
     has_answered: bool,
     /// How long a broker may be silent before it is probed.
-    patience: Duration,
+    versions_timeout: Duration,
     /// When the broker last sent data, and the longest silence after which it sent data again.
     received_at: Time,
     longest_silence: Duration,
@@ -164,7 +164,7 @@ impl<T> Connection<T> {
     }
 
     /// Starts a connection without authentication to a broker that may have no ApiVersions. `probe` has the result of
-    /// earlier connections. A broker that may be probed next has `patience` to begin its response.
+    /// earlier connections. A broker that may be probed next has `versions_timeout` to begin its response.
     pub fn with_version_probe(
         now: Time,
         address: String,
@@ -172,7 +172,7 @@ impl<T> Connection<T> {
         max_frame: usize,
         timeout: Duration,
         probe: VersionProbe,
-        patience: Duration,
+        versions_timeout: Duration,
     ) -> Self {
         let mut this = Self::without_requests(address, client_id, max_frame, None);
         (this.received_at, this.used_at) = (now, now);
@@ -186,12 +186,12 @@ impl<T> Connection<T> {
             }
             VersionProbe::Probe | VersionProbe::Confirm(..) => {
                 this.state = ConnectionState::Probing(None);
-                this.patience = patience;
+                this.versions_timeout = versions_timeout;
                 this.probe(now, now + timeout);
             }
             VersionProbe::Ask | VersionProbe::Wait => {
-                if probe == VersionProbe::Ask && patience < timeout {
-                    this.timers.set(ConnectionTimer::Silence, now + patience);
+                if probe == VersionProbe::Ask && versions_timeout < timeout {
+                    this.timers.set(ConnectionTimer::Silence, now + versions_timeout);
                 }
                 this.ask_versions(FIRST_API_VERSIONS, now + timeout);
             }
@@ -224,7 +224,7 @@ impl<T> Connection<T> {
             library_call: None,
             timers: Timers::default(),
             has_answered: false,
-            patience: Duration::MAX,
+            versions_timeout: Duration::MAX,
             received_at: Time(0),
             used_at: Time(0),
             longest_silence: Duration::ZERO,
@@ -242,7 +242,7 @@ impl<T> Connection<T> {
             // A request this small can always be encoded.
             Some(release) => drop(self.ask(&*probe_request(release), 0, deadline)),
             None => {
-                self.timers.set(ConnectionTimer::Silence, now + self.patience.min(LAST_WAIT));
+                self.timers.set(ConnectionTimer::Silence, now + self.versions_timeout.min(LAST_WAIT));
                 self.ask_versions(FIRST_API_VERSIONS, deadline);
             }
         }

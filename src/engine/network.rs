@@ -354,8 +354,8 @@ impl Network {
         } else {
             let probe = self.version_probes.get(&key).copied().unwrap_or_default();
             let probe = if self.said_versions.contains(&key) { VersionProbe::Wait } else { probe };
-            let patience = self.config.versions_timeout;
-            Connection::with_version_probe(now, address, client_id, max_frame, timeout, probe, patience)
+            let versions_timeout = self.config.versions_timeout;
+            Connection::with_version_probe(now, address, client_id, max_frame, timeout, probe, versions_timeout)
         };
         // Another cluster may have taken over the address since the last connection.
         if let Some(id) = self.cluster.id.as_ref().filter(|_| self.said_versions.contains(&key)) {

@@ -10,7 +10,7 @@ const KEEPS_RETRYING: &str = "the client keeps retrying; check the brokers and t
 #[derive(Debug)]
 pub struct Outage {
     /// How long it may last before it is an error.
-    patience: Duration,
+    timeout: Duration,
     /// When requests began to fail, moved forward by each report.
     since: Option<Time>,
     /// Why the last attempt failed.
@@ -22,8 +22,8 @@ pub struct Outage {
 
 impl Outage {
     /// Creates a state without failures.
-    pub fn new(patience: Duration) -> Self {
-        Self { patience, since: None, last: None, is_of_all: false, due: None }
+    pub fn new(timeout: Duration) -> Self {
+        Self { timeout, since: None, last: None, is_of_all: false, due: None }
     }
 
     /// Takes in the error of a request that was sent at `asked_at`. An error code is a response.
@@ -48,20 +48,20 @@ impl Outage {
     /// Notes a response from a broker.
     pub fn ended(&mut self) {
         if self.since.is_some() {
-            *self = Self::new(self.patience);
+            *self = Self::new(self.timeout);
         }
     }
 
     /// Returns when the outage is an error.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.since.filter(|_| self.due.is_none()).map(|since| since + self.patience)
+        self.since.filter(|_| self.due.is_none()).map(|since| since + self.timeout)
     }
 
     /// Makes the outage an error if it has lasted, and again each time that much time passes. `tried` says what failed.
     /// If it is not wanted, the time restarts.
     pub fn handle_timeout(&mut self, now: Time, is_wanted: bool, tried: &str) {
         let (Some(last), true) = (&self.last, self.next_timeout().is_some_and(|at| at <= now)) else { return };
-        self.due = is_wanted.then(|| Error::in_vain(tried, self.patience, last, KEEPS_RETRYING));
+        self.due = is_wanted.then(|| Error::in_vain(tried, self.timeout, last, KEEPS_RETRYING));
         self.since = Some(now);
     }
 
@@ -82,7 +82,7 @@ mod tests {
     use crate::api::ErrorCode;
 
     #[test]
-    fn an_outage_is_an_error_each_time_that_its_patience_passes() {
+    fn an_outage_is_an_error_each_time_that_its_timeout_passes() {
         let at = |seconds| Time(0) + Duration::from_secs(seconds);
         let mut outage = Outage::new(Duration::from_secs(10));
         let refused = Error::new(ErrorKind::Network, "cannot connect").from_broker("h:1");

@@ -79,12 +79,12 @@ pub(super) struct LoopWaker {
 
 /// Number of waits for a single record in a row after which the loop watches a client's sockets. It stops watching after
 /// the same number of turns in a row whose work belonged to the I/O thread.
-const PATIENCE: u32 = 8;
+const SWITCH_COUNT: u32 = 8;
 
 struct Watch {
     client: Weak<dyn AnyClient>,
     sockets: Option<Sockets>,
-    /// Counts towards [`PATIENCE`]: single records while there are no sockets, turns without work while there are.
+    /// Counts towards [`SWITCH_COUNT`]: single records while there are no sockets, turns without work while there are.
     count: u32,
 }
 
@@ -116,7 +116,7 @@ impl LoopWaker {
                 return Ok(());
             }
             watch.count = if client.is_light() { watch.count + 1 } else { 0 };
-            if watch.count < PATIENCE {
+            if watch.count < SWITCH_COUNT {
                 return Ok(());
             }
             watch.count = 0;
@@ -192,7 +192,7 @@ impl LoopWaker {
             watch.count = if was_ours { 0 } else { watch.count + 1 };
             watch.count
         });
-        if count >= PATIENCE {
+        if count >= SWITCH_COUNT {
             self.unwatch(&running_loop(py)?, key, false)?;
         }
         self.waits.complete(py, ids)

@@ -13,7 +13,7 @@ from klamm import TopicPartition
 from klamm.errors import UnknownTopicOrPartitionError
 from klamm.testing import DevBroker
 
-PATIENCE = 30
+TIMEOUT = 30
 UNKNOWN_TOPIC_GRACE = 5  # seconds, as in src/engine/ops/mod.rs
 
 
@@ -31,7 +31,7 @@ def values(records):
 def read(consumer, count):
     """Read this many records, and return the errors in between as well."""
     found, errors = [], []
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while len(found) < count:
         assert time.monotonic() < deadline, (found, errors)
         try:
@@ -62,9 +62,9 @@ def test_a_partition_that_is_not_there_keeps_no_other_from_being_read(broker, to
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 9)])
         assert read(consumer, 5)[1] == []
         with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9"):
-            consumer.position(TopicPartition(topic, 9), timeout=PATIENCE)
+            consumer.position(TopicPartition(topic, 9), timeout=TIMEOUT)
         with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9"):
-            consumer.poll(PATIENCE)
+            consumer.poll(TIMEOUT)
         assert consumer.position(TopicPartition(topic, 0)) == 5
 
 
@@ -74,7 +74,7 @@ def test_a_number_that_a_topic_has_not_is_an_error_also_with_an_offset(broker, t
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 9, offset=0)])
         assert read(consumer, 5)[1] == []
         with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9.*partitions 0 to 0"):
-            consumer.poll(PATIENCE)
+            consumer.poll(TIMEOUT)
         write(broker, topic, [0])
         assert {record.partition for record in read(consumer, 5)[0]} == {0}
         with klamm.Admin(broker.bootstrap_servers) as admin:
@@ -98,14 +98,14 @@ def test_a_partition_that_stays_assigned_continues_after_the_delivered_records(b
         consumer.assign([first])
         assert consumer.position(first) == 0
         write(broker, partitioned, [0])
-        assert values(consumer.poll(PATIENCE, max_records=2)) == [b"0", b"1"]
+        assert values(consumer.poll(TIMEOUT, max_records=2)) == [b"0", b"1"]
         consumer.pause([first])
         consumer.assign([second, first, first])
         assert (consumer.paused(), consumer.position(first)) == ({first}, 2)
         consumer.resume([first])
-        assert values(consumer.poll(PATIENCE)) == [b"2", b"3", b"4"]
+        assert values(consumer.poll(TIMEOUT)) == [b"2", b"3", b"4"]
         consumer.assign([TopicPartition(partitioned, 0, offset=1)])
-        assert values(consumer.poll(PATIENCE)) == [b"1", b"2", b"3", b"4"]
+        assert values(consumer.poll(TIMEOUT)) == [b"1", b"2", b"3", b"4"]
 
 
 def test_what_a_loop_that_was_left_did_not_get_comes_next(broker, partitioned):
@@ -136,7 +136,7 @@ def test_a_topic_that_stays_subscribed_without_a_group_continues_at_its_position
         write(broker, name, [0], linger_ms=1000)
     with style.consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([topic])
-        assert values(consumer.poll(PATIENCE, max_records=2)) == [b"0", b"1"]
+        assert values(consumer.poll(TIMEOUT, max_records=2)) == [b"0", b"1"]
         consumer.pause([TopicPartition(topic, 0)])
         if repeated == "topics":
             consumer.subscribe([topic, other, third])

@@ -17,7 +17,7 @@ from klamm.errors import (
 from klamm.testing import DevBroker
 from settled import until
 
-PATIENCE = 30
+TIMEOUT = 30
 
 
 def test_a_partition_that_was_added_is_found_by_trying_again(broker, topic):
@@ -25,17 +25,17 @@ def test_a_partition_that_was_added_is_found_by_trying_again(broker, topic):
         klamm.Producer(broker.bootstrap_servers, metadata_max_age_ms=3_600_000) as producer,
         klamm.Admin(broker.bootstrap_servers) as admin,
     ):
-        producer.send(topic, b"0", partition=0).result(PATIENCE)
+        producer.send(topic, b"0", partition=0).result(TIMEOUT)
         count = len(admin.describe_topics([topic])[topic].partitions)
         admin.create_partitions({topic: count + 1})
         with pytest.raises(ConfigError, match="retry: klamm is refreshing"):
             producer.send(topic, b"1", partition=count)
-        sent, deadline = None, time.monotonic() + PATIENCE
+        sent, deadline = None, time.monotonic() + TIMEOUT
         while sent is None:
             assert time.monotonic() < deadline
             with suppress(ConfigError):
                 sent = producer.send(topic, b"1", partition=count)
-        assert sent.result(PATIENCE).partition == count
+        assert sent.result(TIMEOUT).partition == count
 
 
 def test_keys_go_to_the_partitions_of_a_recreated_topic(broker, topic):
@@ -45,11 +45,11 @@ def test_keys_go_to_the_partitions_of_a_recreated_topic(broker, topic):
         with klamm.Producer(broker.bootstrap_servers, **config) as producer:
 
             def partitions():
-                return {producer.send(topic, b"", key=b"%d" % n).result(PATIENCE).partition for n in range(40)}
+                return {producer.send(topic, b"", key=b"%d" % n).result(TIMEOUT).partition for n in range(40)}
 
             assert partitions() == {0, 1, 2, 3}
             admin.delete_topics([topic])
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT
             while topic in admin.list_topics():
                 assert time.monotonic() < deadline
             admin.create_topics({topic: klamm.NewTopic(partitions=1)})
@@ -73,7 +73,7 @@ def test_records_without_a_key_go_to_partitions_with_a_leader(partitioner):
             with klamm.Producer(
                 broker.bootstrap_servers, partitioner=partitioner, delivery_timeout_ms=10_000
             ) as producer:
-                found = {producer.send("t", b"v").result(PATIENCE).partition for _ in range(6)}
+                found = {producer.send("t", b"v").result(TIMEOUT).partition for _ in range(6)}
             assert found <= {0, 2}
             assert partitioner != "round_robin" or len(found) == 2
 
@@ -111,7 +111,7 @@ def test_an_error_of_a_topic_in_metadata_unassigns_nothing(style, config, subscr
     listener = Listener()
     with DevBroker(default_partitions=4) as broker:
         with klamm.Producer(broker.bootstrap_servers) as producer:
-            producer.send("t", b"before", partition=0).result(PATIENCE)
+            producer.send("t", b"before", partition=0).result(TIMEOUT)
         usual = {"metadata_max_age_ms": 200, "retry_backoff_max_ms": 200, "auto_offset_reset": "earliest"}
         if config.get("group_protocol") != "consumer" and "group_id" in config:
             usual["heartbeat_interval_ms"] = 200
@@ -126,20 +126,20 @@ def test_an_error_of_a_topic_in_metadata_unassigns_nothing(style, config, subscr
             assert len(consumer.assignment()) == 4
             assert listener.calls == calls
             with klamm.Producer(broker.bootstrap_servers) as producer:
-                producer.send("t", b"after", partition=0).result(PATIENCE)
-            assert [record.value for record in consumer.poll(PATIENCE)] == [b"after"]
+                producer.send("t", b"after", partition=0).result(TIMEOUT)
+            assert [record.value for record in consumer.poll(TIMEOUT)] == [b"after"]
 
 
 def test_an_error_of_a_topic_is_raised_when_it_lasts(style):
     with DevBroker() as broker:
         with klamm.Producer(broker.bootstrap_servers) as producer:
-            producer.send("t", b"v").result(PATIENCE)
+            producer.send("t", b"v").result(TIMEOUT)
         with style.consumer(broker.bootstrap_servers, topics=["t"], metadata_max_age_ms=200) as consumer:
             until(lambda: not consumer.poll(0.1) and consumer.assignment())
             broker.fault("Metadata", "error", error="LEADER_NOT_AVAILABLE", times=None)
             began = time.monotonic()
             with pytest.raises(LeaderNotAvailableError, match='subscribe to "t"'):
-                consumer.poll(PATIENCE)
+                consumer.poll(TIMEOUT)
             assert time.monotonic() - began > 4, "for five seconds, it may pass"
 
 
@@ -149,11 +149,11 @@ def test_a_topic_that_a_group_waits_for_in_vain_is_an_error_of_each_timeout(styl
     with style.consumer(broker.bootstrap_servers, **{**usual, **config, "group_id": topic}) as consumer:
         for _ in range(2):
             with pytest.raises(UnknownTopicOrPartitionError, match="subscribe to"):
-                consumer.poll(PATIENCE)
+                consumer.poll(TIMEOUT)
             assert not consumer.poll(0.5)
         with klamm.Producer(broker.bootstrap_servers) as producer:
-            producer.send(topic, b"first").result(PATIENCE)
-        assert [record.value for record in consumer.poll(PATIENCE)] == [b"first"]
+            producer.send(topic, b"first").result(TIMEOUT)
+        assert [record.value for record in consumer.poll(TIMEOUT)] == [b"first"]
 
 
 @pytest.mark.parametrize("subscription", ["topics", "pattern"])
@@ -163,7 +163,7 @@ def test_partitions_and_topics_found_later_start_at_their_first_record(style, br
     later = f"{topic}-later"
     with klamm.Admin(broker.bootstrap_servers) as admin, klamm.Producer(broker.bootstrap_servers) as producer:
         admin.create_topics({topic: klamm.NewTopic(partitions=1)})
-        producer.send(topic, b"old", partition=0).result(PATIENCE)
+        producer.send(topic, b"old", partition=0).result(TIMEOUT)
         usual = {"auto_offset_reset": "latest", "metadata_max_age_ms": 500, "allow_auto_create_topics": False}
         with style.consumer(broker.bootstrap_servers, **usual, **config) as consumer:
             if subscription == "topics":
@@ -177,9 +177,9 @@ def test_partitions_and_topics_found_later_start_at_their_first_record(style, br
             assert not consumer.poll(0.5)
             admin.create_partitions({topic: 2})
             with klamm.Producer(broker.bootstrap_servers) as another:
-                another.send(topic, b"new", partition=1).result(PATIENCE)
+                another.send(topic, b"new", partition=1).result(TIMEOUT)
             admin.create_topics({later: klamm.NewTopic(partitions=1)})
-            producer.send(later, b"later", partition=0).result(PATIENCE)
+            producer.send(later, b"later", partition=0).result(TIMEOUT)
             found = []
             until(lambda: found.extend(r.value for r in consumer.poll(0.1)) or len(found) == 2)
             assert sorted(found) == [b"later", b"new"]

@@ -21,7 +21,7 @@ from klamm.errors import DecodeError, KafkaTimeoutError, NetworkError
 from settled import until
 
 PARTITIONS = 2
-PATIENCE_S = 60
+TIMEOUT_S = 60
 IN_FLIGHT = 50
 STEP = 30
 """Number of records to write and read before the next fault."""
@@ -91,13 +91,13 @@ class Flow:
     def __exit__(self, *_):
         self._stops.set()
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
         assert not any(thread.is_alive() for thread in self._threads)
 
     def goes_on(self):
         """Wait until new records are acknowledged and read."""
         goal = self.acknowledged + IN_FLIGHT + STEP
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while self.acknowledged < goal or len(self.seen) < goal:
             assert not self.errors, self.errors
             assert time.monotonic() < deadline, f"{self.acknowledged} acknowledged, {len(self.seen)} read, of {goal}"
@@ -117,7 +117,7 @@ class Flow:
                     number = self.acknowledged + len(waiting)
                     waiting.append(producer.send(self.topic, value(number), partition=number % PARTITIONS))
                 if len(waiting) == IN_FLIGHT or self._stops.is_set():
-                    waiting.popleft().result(PATIENCE_S)
+                    waiting.popleft().result(TIMEOUT_S)
                     self.acknowledged += 1
 
     def _read(self):
@@ -187,21 +187,21 @@ def killed(node, flow):
 def corrupted_length(direction):
     def fault(node, flow):
         for _ in range(3):
-            assert node.proxy.corrupt(direction).wait(PATIENCE_S)
+            assert node.proxy.corrupt(direction).wait(TIMEOUT_S)
             flow.goes_on()
 
     return fault
 
 
 def corrupted_correlation(node, flow):
-    assert node.proxy.corrupt(TO_CLIENT, at=7).wait(PATIENCE_S)
+    assert node.proxy.corrupt(TO_CLIENT, at=7).wait(TIMEOUT_S)
     flow.goes_on()
 
 
 def corrupted_value(direction):
     def fault(node, flow):
         for _ in range(3):
-            assert node.proxy.corrupt(direction, after=b"number=").wait(PATIENCE_S)
+            assert node.proxy.corrupt(direction, after=b"number=").wait(TIMEOUT_S)
             flow.goes_on()
         if direction == TO_CLIENT:
             assert flow.bad_data
@@ -247,7 +247,7 @@ def test_no_call_waits_longer_than_its_timeout(node, topic):
         klamm.Consumer(servers, group_id=topic, enable_auto_commit=False, **QUICK) as consumer,
         klamm.Admin(servers, default_api_timeout_ms=1_500, **QUICK) as admin,
     ):
-        producer.send(topic, value(0), partition=0).result(PATIENCE_S)
+        producer.send(topic, value(0), partition=0).result(TIMEOUT_S)
         consumer.assign([tp])
         consumer.commit({tp: 0})
         admin.list_topics()
@@ -255,7 +255,7 @@ def test_no_call_waits_longer_than_its_timeout(node, topic):
         began = time.monotonic()
         delivery = producer.send(topic, value(1), partition=0)
         with pytest.raises(KafkaTimeoutError):
-            delivery.result(PATIENCE_S)
+            delivery.result(TIMEOUT_S)
         with pytest.raises((KafkaTimeoutError, NetworkError)):
             admin.list_topics()
         with pytest.raises(KafkaTimeoutError):
@@ -263,12 +263,12 @@ def test_no_call_waits_longer_than_its_timeout(node, topic):
         with pytest.raises((KafkaTimeoutError, NetworkError)):
             consumer.end_offsets([tp], timeout=1.5)
         assert len(consumer.poll(1.0)) == 0
-        assert time.monotonic() - began < PATIENCE_S / 2
+        assert time.monotonic() - began < TIMEOUT_S / 2
         node.proxy.heal()
         # A client that failed one call works for the next.
-        producer.send(topic, value(2), partition=0).result(PATIENCE_S)
+        producer.send(topic, value(2), partition=0).result(TIMEOUT_S)
         consumer.commit({tp: 1})
-        admin.list_topics(timeout=PATIENCE_S)
+        admin.list_topics(timeout=TIMEOUT_S)
     numbers = numbers_by_partition(node, topic)[0]
     assert numbers in ([0, 2], [0, 1, 2])  # the result of the second is unknown
 
@@ -277,7 +277,7 @@ def test_a_corrupt_record_is_an_error_that_says_where_and_the_next_poll_gets_the
     create(node, topic)
     with klamm.Producer(node.cluster.bootstrap_servers) as producer:
         for number in range(10):
-            producer.send(topic, value(number), partition=0).result(PATIENCE_S)
+            producer.send(topic, value(number), partition=0).result(TIMEOUT_S)
     tp = klamm.TopicPartition(topic, 0, offset=0)
     done = node.proxy.corrupt(TO_CLIENT, after=b"number=00000004")
     with klamm.Consumer(node.proxy.address) as consumer:
@@ -285,7 +285,7 @@ def test_a_corrupt_record_is_an_error_that_says_where_and_the_next_poll_gets_the
         found, errors = [], []
         while len(found) < 10:
             try:
-                found += consumer.poll(PATIENCE_S)
+                found += consumer.poll(TIMEOUT_S)
             except DecodeError as error:
                 errors.append(error)
         assert done.is_set()
@@ -305,7 +305,7 @@ def test_a_reader_far_behind_on_a_slow_line_asks_for_less_at_a_time(node, topic)
     with klamm.Consumer(node.proxy.address, **QUICK) as consumer:
         consumer.assign([klamm.TopicPartition(topic, 0, offset=0)])
         node.proxy.drip = (1_000, 0.005)
-        found, deadline = [], time.monotonic() + PATIENCE_S
+        found, deadline = [], time.monotonic() + TIMEOUT_S
         while len(found) < len(payloads):
             found += [record.value for record in consumer.poll(1.0)]
             assert time.monotonic() < deadline, f"{len(found)} read, of {len(payloads)}"
@@ -319,7 +319,7 @@ def test_dead_entries_of_the_bootstrap_list_cost_nothing_but_time(node, topic):
         servers = [dead, "no-such-host.invalid:9092", mute.address, gone, node.proxy.address]
         for turn in range(len(servers)):
             with klamm.Producer(servers[turn:] + servers[:turn], **QUICK) as producer:
-                producer.send(topic, value(turn), partition=0).result(PATIENCE_S)
+                producer.send(topic, value(turn), partition=0).result(TIMEOUT_S)
     assert numbers_by_partition(node, topic)[0] == list(range(len(servers)))
 
 
@@ -368,5 +368,5 @@ def test_a_name_whose_address_changes_is_asked_for_again(node, topic, tmp_path):
         write(1)
         assert second.connections
         client.stdin.close()
-        assert client.wait(PATIENCE_S) == 0
+        assert client.wait(TIMEOUT_S) == 0
     assert numbers_by_partition(node, topic)[0] == [0, 1]

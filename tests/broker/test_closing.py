@@ -79,7 +79,7 @@ def test_a_cancelled_task_commits_what_is_finished_and_leaves_the_group(broker, 
     assert members(broker, ten) == []
 
 
-def test_a_close_without_patience_leaves_the_group(style, broker, ten):
+def test_a_close_without_a_timeout_leaves_the_group(style, broker, ten):
     consumer = member(style, broker, ten)
     assert len(consumer.poll(WAIT_S)) == 10
     consumer.close(timeout=0)

@@ -62,15 +62,15 @@ def test_few_bytes_wait_no_longer_than_they_may(broker: Broker, topic: str):
 
 def test_a_reader_asks_again_when_the_broker_had_nothing_for_as_long_as_it_may_wait(dev: DevBroker):
     tp = made(dev.bootstrap_servers, "t")
-    with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=20, client_id="hasty") as hasty:
-        hasty.assign([tp])
-        until(lambda: hasty.poll(0.1) or asked(dev, "hasty") > 5)
-        with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=LONG_MS, client_id="patient") as patient:
-            patient.assign([tp])
-            until(lambda: patient.poll(0.1) or asked(dev, "patient"))
-            before = asked(dev, "hasty")
-            until(lambda: hasty.poll(0.1) or asked(dev, "hasty") > before + 5)
-            assert asked(dev, "patient") == 1
+    with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=20, client_id="short") as short:
+        short.assign([tp])
+        until(lambda: short.poll(0.1) or asked(dev, "short") > 5)
+        with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=LONG_MS, client_id="long") as long:
+            long.assign([tp])
+            until(lambda: long.poll(0.1) or asked(dev, "long"))
+            before = asked(dev, "short")
+            until(lambda: short.poll(0.1) or asked(dev, "short") > before + 5)
+            assert asked(dev, "long") == 1
 
 
 def asked(dev: DevBroker, client_id: str) -> int:

@@ -12,7 +12,7 @@ import pytest
 import klamm
 from java_tools import TOOLS, java
 from klamm.testing import DevBroker
-from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, Klamm, read, settle, sixty_records
+from members import PARTITIONS, TIMEOUT, Aiokafka, Confluent, Klamm, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
@@ -142,7 +142,7 @@ def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, proto
 def test_share_consumers_get_every_record_once(broker, topic):
     with closing(sharing(broker, topic)) as first, closing(sharing(broker, topic)) as second:
         found = []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while len(found) < 60:
             assert time.monotonic() < deadline, f"only {len(found)} records came"
             for consumer in (first, second):
@@ -154,7 +154,7 @@ def test_a_share_consumer_accepts_releases_and_rejects(broker, topic):
     accept, release, reject = (confluent_kafka.AcknowledgeType[name] for name in ("ACCEPT", "RELEASE", "REJECT"))
     with closing(sharing(broker, topic, share_acknowledgement_mode="explicit")) as consumer:
         seen = Counter()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while seen.total() < 70:
             assert time.monotonic() < deadline, f"only {seen} came"
             for message in consumer.poll(0.5):
@@ -175,7 +175,7 @@ def sharing(broker, topic, **config):
     resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[earliest])
     admin = AdminClient(servers)
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(PATIENCE)
+        done.result(TIMEOUT)
     named = {key.replace("_", "."): value for key, value in config.items()}
     consumer = confluent_kafka.ShareConsumer({**servers, "group.id": group, **named})
     consumer.subscribe([topic])

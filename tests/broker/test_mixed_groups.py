@@ -16,7 +16,7 @@ from cli_process import klamm as command
 from java_members import JavaMembers
 from kafka_broker import KafkaUnavailable
 from klamm.testing import DevBroker
-from members import PARTITIONS, PATIENCE, Confluent, KafkaPython, Klamm, read, settle, sixty_records
+from members import PARTITIONS, TIMEOUT, Confluent, KafkaPython, Klamm, read, settle, sixty_records
 from settled import until
 
 STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
@@ -69,7 +69,7 @@ def write(broker, topic, numbers):
 def settle_evenly(members):
     """Wait until all members have the same number of partitions. They may give up partitions one after another."""
     found = settle(members)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while len({len(member.partitions()) for member in members}) > 1:
         assert time.monotonic() < deadline, [member.partitions() for member in members]
         found += settle(members)
@@ -108,7 +108,7 @@ def test_three_clients_share_one_group(broker, topic, strategy, kinds, java):
             member.commit()
         write(broker, topic, range(1000, 1036))
         found = set()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not found.issuperset(b"%d" % n for n in range(1000, 1036)):
             assert time.monotonic() < deadline, f"{len(found)} came"
             for member in members:
@@ -132,7 +132,7 @@ def test_three_clients_share_a_group_of_the_coordinators(broker, topic, java):
         ]
         found = settle_evenly(members)
         write(broker, topic, range(1000, 1060))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not set(found).issuperset(b"%d" % n for n in [*range(60), *range(1000, 1060)]):
             assert time.monotonic() < deadline, f"{len(set(found))} came"
             for member in members:
@@ -171,7 +171,7 @@ def test_members_of_three_clients_go_on_when_their_coordinator_dies(protocol, ja
         found = {int(value) for value in settle(members)}
         cluster.kill(2)
         write(cluster, topic, range(60, 120))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while found != set(range(120)):
             assert time.monotonic() < deadline, f"{len(found)} came"
             found.update(int(value) for member in members for value in member.poll())

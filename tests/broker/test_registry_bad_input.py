@@ -315,10 +315,10 @@ def avro_pairs():
 
 
 # A busy machine is not a failure.
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+WITHOUT_DEADLINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@settings(PATIENT, max_examples=150)
+@settings(WITHOUT_DEADLINE, max_examples=150)
 @given(st.lists(avro_pairs(), min_size=1, max_size=5), st.data())
 def test_random_avro_values_come_back(pairs, data):
     schema = fields(*(field(f"f{number}", pair[0]) for number, pair in enumerate(pairs)))
@@ -337,7 +337,7 @@ def test_random_avro_values_come_back(pairs, data):
                 deserializer.deserialize(other, "t")
 
 
-@PATIENT
+@WITHOUT_DEADLINE
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=20), st.booleans(), st.sampled_from([4, 8]))
 def test_random_bytes_are_a_frame_or_a_typed_error(data, header, has_indexes, id_bytes):
     try:
@@ -347,7 +347,7 @@ def test_random_bytes_are_a_frame_or_a_typed_error(data, header, has_indexes, id
     assert 0 <= frame.start <= len(data)
 
 
-@PATIENT
+@WITHOUT_DEADLINE
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=10), st.integers(0, 2**32 - 1))
 def test_message_indexes_come_back(indexes, schema_id):
     data = written("id", schema_id, None, tuple(indexes))

@@ -10,7 +10,7 @@ import pytest
 from kafka_broker import VERSION, KafkaUnavailable, find_java, tools_jars
 
 CLIENTS = (VERSION, "3.9.2")
-PATIENCE = 60.0  # seconds; 1 to 3 where nothing else runs
+TIMEOUT = 60.0  # seconds; 1 to 3 where nothing else runs
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 TOOLS = {
     "Acls": "org.apache.kafka.tools.AclCommand",
@@ -40,7 +40,7 @@ def java(version: str = VERSION) -> list[str]:
 
 def run(command: list[str]) -> str:
     """Run a program that must succeed, and return its output."""
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     return ended.stdout
 

@@ -21,7 +21,7 @@ aiokafka = pytest.importorskip("aiokafka")
 kafka = pytest.importorskip("kafka")
 
 PARTITIONS = 6
-PATIENCE = 30  # seconds for a group to settle
+TIMEOUT = 30  # seconds for a group to settle
 
 
 def sixty_records(broker, topic):
@@ -85,7 +85,7 @@ class Confluent:
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
-        assert line.endswith("\n"), f"confluent-kafka ended at {command!r}: {self.process.wait(PATIENCE)}"
+        assert line.endswith("\n"), f"confluent-kafka ended at {command!r}: {self.process.wait(TIMEOUT)}"
         answer = json.loads(line)
         assert not isinstance(answer, dict), answer
         return answer
@@ -103,7 +103,7 @@ class Confluent:
         with self.process:
             self.process.stdin.close()
             try:
-                self.process.wait(PATIENCE)
+                self.process.wait(TIMEOUT)
             except subprocess.TimeoutExpired:  # one that does not come back has left its group by then
                 self.process.kill()
 
@@ -151,7 +151,7 @@ class KafkaPython:
         assert self.thread.is_alive()
         outcome = Future()
         self.asked.put((method, outcome))
-        return outcome.result(PATIENCE)
+        return outcome.result(TIMEOUT)
 
     def poll(self):
         assert self.thread.is_alive()
@@ -166,7 +166,7 @@ class KafkaPython:
 
     def commit(self):
         # With `cooperative-sticky` it may join once more when everybody has a share already, and refuses until it polls.
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return self.ask(self.consumer.commit)
@@ -175,7 +175,7 @@ class KafkaPython:
 
     def close(self):
         self.is_over = True
-        self.thread.join(PATIENCE)
+        self.thread.join(TIMEOUT)
         self.consumer.close()
 
 
@@ -202,7 +202,7 @@ class Aiokafka:
         self.run(start())
 
     def run(self, task):
-        return asyncio.run_coroutine_threadsafe(task, self.loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(task, self.loop).result(TIMEOUT)
 
     def poll(self):
         found = self.run(self.consumer.getmany(timeout_ms=100))
@@ -228,7 +228,7 @@ class Aiokafka:
 def settle(members, count=PARTITIONS):
     """Poll until the members own all partitions, and return the records read in the meantime."""
     found = []
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         for member in members:
             found += member.poll()
@@ -240,7 +240,7 @@ def settle(members, count=PARTITIONS):
 
 def read(members, count):
     found = []
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while len(found) < count:
         assert time.monotonic() < deadline, f"only {len(found)} records came"
         for member in members:

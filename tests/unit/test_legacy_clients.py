@@ -275,8 +275,8 @@ def test_a_dev_broker_may_drop_requests_or_handle_them_late(newest):
         with pytest.raises(NetworkError, match="closed the connection"):
             consumer.latest("t", 0)
         newest.fault(None, "delay", seconds=1000, times=1)
-        with legacy.Consumer07(newest.bootstrap_servers, timeout=0.2) as impatient, pytest.raises(KafkaTimeoutError):
-            impatient.latest("t", 0)
+        with legacy.Consumer07(newest.bootstrap_servers, timeout=0.2) as timing_out, pytest.raises(KafkaTimeoutError):
+            timing_out.latest("t", 0)
         newest.fault(None, "delay", seconds=1000)
         found = []
         thread = threading.Thread(target=lambda: found.append(consumer.latest("t", 0)))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import golden
-from java_tools import PATIENCE, java
+from java_tools import TIMEOUT, java
 from klamm import protocol
 from klamm.errors import DecodeError
 
@@ -97,7 +97,7 @@ def javas(inputs):
     command = [*java(), str(Path(__file__).parent.parent / "support" / "Verdicts.java")]
     lines = "\n".join(data.hex() for data in inputs)
     return subprocess.run(
-        command, input=lines, capture_output=True, text=True, timeout=10 * PATIENCE, check=True
+        command, input=lines, capture_output=True, text=True, timeout=10 * TIMEOUT, check=True
     ).stdout.splitlines()
 
 

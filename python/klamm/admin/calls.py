@@ -62,7 +62,7 @@ CHANGE_MS = 30_000
 """Time that the controller may take for a change."""
 UNKNOWN_TOPIC_GRACE = 0.7
 """Seconds to wait for a topic that brokers do not know. All brokers know a new topic well within a second."""
-LEADER_PATIENCE = 10.0
+LEADER_TIMEOUT = 10.0
 """Seconds after which to look for a new leader if the leader does not answer."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
@@ -147,14 +147,14 @@ class Calls(Waiting, AdminCore):
                     of_leader[leader].append(tp)
             requests = {leader: (request(by_topic(tps)), leader) for leader, tps in of_leader.items()}
             versions = (oldest, ANY_VERSION[1])
-            for leader, response in (await self._ask_each(api, requests, min(left, LEADER_PATIENCE), versions)).items():
+            for leader, response in (await self._ask_each(api, requests, min(left, LEADER_TIMEOUT), versions)).items():
                 if isinstance(response, KafkaError):
                     results.update(dict.fromkeys(of_leader[leader], response))
                 else:
                     results.update(read(response))
             return results
 
-        return await self._repeat(partitions, attempt, timeout, patient=True)
+        return await self._repeat(partitions, attempt, timeout, wait_for_leaders=True)
 
     async def _leaders(
         self, wanted: Iterable[TopicPartition], timeout: float
@@ -188,11 +188,11 @@ class Calls(Waiting, AdminCore):
         attempt: Callable[[list[K], float], Awaitable[Mapping[K, V | KafkaError]]],
         timeout: float | None,
         *,
-        patient: bool = False,
+        wait_for_leaders: bool = False,
     ) -> dict[K, V | KafkaError]:
         """Retry items until each has a result or a permanent error, or the time is up.
 
-        A `patient` call also waits for topics that brokers do not know yet, and for new leaders.
+        With `wait_for_leaders`, it also waits for topics that brokers do not know yet, and for new leaders.
         """
         deadline, grace = self._deadline(timeout), Deadline(UNKNOWN_TOPIC_GRACE)
         results: dict[K, V | KafkaError] = {}
@@ -204,7 +204,7 @@ class Calls(Waiting, AdminCore):
             except KafkaError as error:
                 results.update(dict.fromkeys(left, error))
                 break
-            left = [item for item in left if _is_transient(results.get(item), grace, patient)]
+            left = [item for item in left if _is_transient(results.get(item), grace, wait_for_leaders)]
             if left and deadline.left() <= pause:
                 results.update((item, _too_late(results.get(item))) for item in left)
                 break
@@ -255,11 +255,11 @@ def _too_late(error: object) -> KafkaError:
     )
 
 
-def _is_transient(result: object, grace: Deadline, patient: bool) -> bool:
+def _is_transient(result: object, grace: Deadline, wait_for_leaders: bool) -> bool:
     if isinstance(result, (UnknownTopicOrPartitionError, UnknownTopicIdError)):
-        return patient and grace.left() > 0
+        return wait_for_leaders and grace.left() > 0
     if isinstance(result, (KafkaTimeoutError, NetworkError)):
-        return patient
+        return wait_for_leaders
     return isinstance(result, KafkaError) and getattr(result, "retriable", False)
 
 

@@ -260,9 +260,9 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
     return 1 if found else 0
 
 
-def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], patience_ms: int) -> list[Hanging]:
+def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_ms: int) -> list[Hanging]:
     """Return transactions that are open in a partition for longer than a coordinator allows, and that no coordinator will end."""
-    latest = time.time() * 1000 - patience_ms
+    latest = time.time() * 1000 - timeout_ms
     found = admin.describe_producers(partitions) if partitions else {}
     old = [
         (tp, state)

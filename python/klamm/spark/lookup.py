@@ -84,14 +84,14 @@ class Lookup:
         """Return the first offset of each partition."""
         return _as_dict(self._retried(lambda: self._consumer.beginning_offsets(_as_list(partitions))))
 
-    def earliest_existing(self, partitions: list[Partition], patience: float = 0.0) -> Offsets:
+    def earliest_existing(self, partitions: list[Partition], timeout: float = 0.0) -> Offsets:
         """Return the first offset of each partition that still exists.
 
         Args:
             partitions: Partitions that existed in an earlier lookup.
-            patience: Seconds to wait for missing partitions before they are left out.
+            timeout: Seconds to wait for missing partitions before they are left out.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while True:
             try:
                 return self.earliest(partitions)

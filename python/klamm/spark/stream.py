@@ -272,7 +272,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._committed = offsets
             self._lookup.commit(offsets)
 
-    def _add_new_partitions(self, start: Offsets, end: Offsets, patience: float = 0.0) -> Offsets:
+    def _add_new_partitions(self, start: Offsets, end: Offsets, timeout: float = 0.0) -> Offsets:
         """Add the partitions of `end` that are new since `start` and still exist, at their first offset."""
         new = [tp for tp in end if tp not in start]
-        return start | self._lookup.earliest_existing(new, patience) if new else start
+        return start | self._lookup.earliest_existing(new, timeout) if new else start

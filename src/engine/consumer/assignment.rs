@@ -304,12 +304,12 @@ impl<T: Send> Consumer<T> {
             let Some((since, code)) = self.topic_errors.get(topic) else { continue };
             let is_awaited = self.is_member && code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
             let since = if is_awaited { since.max(self.missing_at) } else { since };
-            let patience = match code {
+            let timeout = match code {
                 _ if is_awaited => self.config.api_timeout,
                 code if code.is_retriable() => UNKNOWN_TOPIC_GRACE,
                 _ => Duration::ZERO,
             };
-            if self.error.is_none() && now.since(since.max(self.subscribed_at)) >= patience {
+            if self.error.is_none() && now.since(since.max(self.subscribed_at)) >= timeout {
                 self.missing_at = if is_awaited { now } else { self.missing_at };
                 self.error = Some(Error::refused(code, format!("subscribe to {topic:?}")).at(topic, None));
             }

@@ -260,8 +260,8 @@ impl ClassicMember {
     }
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
-        let patience = self.config.request_timeout + call.held();
-        self.coordinator.send(now, now + patience, target, call, step);
+        let timeout = self.config.request_timeout + call.held();
+        self.coordinator.send(now, now + timeout, target, call, step);
     }
 
     pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<GroupToken>> {

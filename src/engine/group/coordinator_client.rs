@@ -72,7 +72,7 @@ pub(super) struct CoordinatorClient {
     /// How many responses in a row made the member join again.
     repeats: u32,
     /// How long joining may fail before the application gets an error.
-    patience: Duration,
+    api_timeout: Duration,
     trouble: Option<Trouble>,
     trouble_log: Reminder,
     /// How many responses in a row were malformed, by API key.
@@ -92,7 +92,7 @@ pub(super) struct CoordinatorClient {
 impl CoordinatorClient {
     pub fn new(
         group: String,
-        (request_timeout, patience): (Duration, Duration),
+        (request_timeout, api_timeout): (Duration, Duration),
         retry_backoff: (Duration, Duration),
         seed: u64,
     ) -> Self {
@@ -100,7 +100,7 @@ impl CoordinatorClient {
             group,
             request_timeout,
             repeats: 0,
-            patience,
+            api_timeout,
             trouble: None,
             trouble_log: Reminder::default(),
             first_wait: retry_backoff.0,
@@ -253,11 +253,11 @@ impl CoordinatorClient {
     pub fn failed_to_join(&mut self, now: Time, since: Time, error: &Error) {
         let trouble = self.trouble.get_or_insert_with(|| Trouble { since, last: error.clone(), due: None });
         trouble.last = error.clone();
-        if now.since(trouble.since) < self.patience {
+        if now.since(trouble.since) < self.api_timeout {
             return;
         }
         trouble.since = now;
-        let time = self.patience.max(Duration::from_secs(now.since(since).as_secs()));
+        let time = self.api_timeout.max(Duration::from_secs(now.since(since).as_secs()));
         let what = format_args!("joining group {:?}", self.group);
         trouble.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }

@@ -7,14 +7,14 @@ use crate::engine::reminder::Reminder;
 use crate::engine::{ErrorKind, Time};
 use std::time::Duration;
 
-/// How long a connection may take before that is reported.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a connection may take before the client reports it.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 impl Network {
     /// Starts to watch an attempt to connect. Another attempt at the same time belongs to it, such as one to the next address
     /// of the host.
     pub(super) fn watch(peer: &mut Peer, now: Time) {
-        peer.attempt.silence.get_or_insert_with(|| Reminder::from(now + PATIENCE));
+        peer.attempt.silence.get_or_insert_with(|| Reminder::from(now + REPORT_AFTER));
     }
 
     /// Reports that no broker has responded yet, if this connection takes long and no other one is ready.

@@ -330,8 +330,8 @@ impl<T> Ops<T> {
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
             running.denials = if unknown { running.denials + 1 } else { 0 };
-            let patient = running.denials < UNKNOWN_TOPIC_DENIALS || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
-            if !(error.is_retriable() && patient) {
+            let can_retry = running.denials < UNKNOWN_TOPIC_DENIALS || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            if !(error.is_retriable() && can_retry) {
                 return self.finish(id, Err(error));
             }
             self.demand.refresh = true;

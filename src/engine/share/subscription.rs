@@ -44,11 +44,11 @@ impl<T: Send> ShareConsumer<T> {
     /// Reports a subscribed topic that has not existed for as long as other calls try, and again each time that much time
     /// passes. The member waits for it.
     pub(super) fn report_missing(&mut self, now: Time) {
-        let (missing_at, patience) = (self.missing_at, self.config.member.api_timeout);
+        let (missing_at, timeout) = (self.missing_at, self.config.member.api_timeout);
         let is_missing = |topic: &&Arc<str>| {
             let known = self.topic_errors.get(topic);
             known.is_some_and(|(since, code)| {
-                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now.since(since.max(missing_at)) >= patience
+                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now.since(since.max(missing_at)) >= timeout
             })
         };
         let missing = self.member.subscription().iter().find(is_missing).cloned();

@@ -22,10 +22,10 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 /// The most subscriptions that the search for a better balance visits, which takes about a second. It is too few only
 /// if nearly every member has a different subscription. Then the balance is not quite the best.
-const PATIENCE: usize = 100_000_000;
+const MAX_VISITS: usize = 100_000_000;
 
 /// The same limit for returning moved partitions.
-const PATIENCE_FOR_RETURNS: usize = 10_000_000;
+const MAX_VISITS_FOR_RETURNS: usize = 10_000_000;
 
 /// The partitions that a member claims to have had.
 pub(super) struct Claim<'a> {
@@ -123,7 +123,8 @@ struct Search<'g> {
     /// The classes that each member subscribes to.
     wanted: Vec<Vec<usize>>,
     load: Vec<usize>,
-    patience: usize,
+    /// How many subscriptions the search may still visit.
+    visits_left: usize,
 }
 
 /// How the search reached a member: the member that gives it a partition, and of which class.
@@ -154,7 +155,7 @@ impl<'g> Search<'g> {
             held: vec![BTreeMap::new(); members],
             wanted: vec![Vec::new(); members],
             load: vec![0; members],
-            patience: PATIENCE,
+            visits_left: MAX_VISITS,
             classes,
         };
         for (c, class) in search.classes.iter().enumerate() {
@@ -290,7 +291,7 @@ impl<'g> Search<'g> {
                 }
                 cheapest[*c] = cost;
                 let subscribers = self.classes[*c].subscribers;
-                self.patience = self.patience.checked_sub(subscribers.len())?;
+                self.visits_left = self.visits_left.checked_sub(subscribers.len())?;
                 for to in subscribers.iter().copied().filter(|to| active[*to] && *to != source) {
                     if reached[to].is_some_and(|step| step.cost <= cost) {
                         continue;
@@ -311,7 +312,7 @@ impl<'g> Search<'g> {
 
     /// Returns partitions to the members that had them, where all counts stay the same or two members swap theirs.
     fn return_kept(&mut self) {
-        self.patience = PATIENCE_FOR_RETURNS;
+        self.visits_left = MAX_VISITS_FOR_RETURNS;
         for m in 0..self.held.len() {
             let has_new = self.held[m].values().any(|held| held.has_new());
             if !has_new && !self.load.contains(&(self.load[m] + 1)) {
@@ -344,7 +345,7 @@ impl<'g> Search<'g> {
                 continue;
             }
             let subscribers = self.classes[c].subscribers;
-            self.patience = self.patience.checked_sub(subscribers.len())?;
+            self.visits_left = self.visits_left.checked_sub(subscribers.len())?;
             for from in subscribers.iter().copied() {
                 let has_new = self.held[from].get(&c).is_some_and(|held| held.has_new());
                 if !has_new || gives[from].is_some() || from == to {
