@@ -4,7 +4,7 @@
 //! bytes after the first member that are not a member. The decoder decompresses each member in one call, directly into
 //! the output. Only damaged data is read again in pieces, to recover the bytes before the damage.
 
-use super::read_bounded;
+use super::bounded::read_bounded;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;

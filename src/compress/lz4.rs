@@ -9,7 +9,7 @@
 //! header. In messages of magic 0, the Java client includes the frame's magic number in the header checksum, which is
 //! wrong (KIP-57). klamm writes the same wrong checksum in messages of magic 0.
 
-use super::too_large;
+use super::bounded::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use std::io::Write;

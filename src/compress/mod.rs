@@ -14,6 +14,7 @@
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+mod bounded;
 #[cfg(feature = "gzip")]
 mod gzip;
 #[cfg(feature = "lz4")]
@@ -23,8 +24,8 @@ mod snappy;
 #[cfg(feature = "zstd")]
 mod zstd;
 
+use bounded::too_large;
 use std::fmt;
-use std::io::Read;
 
 /// Default limit of the decompressed size of a batch, in bytes.
 pub const DEFAULT_LIMIT: usize = 256 << 20;
@@ -234,35 +235,6 @@ pub fn decompress_into_of_magic_0(
 #[allow(dead_code)]
 fn missing(compression: Compression) -> String {
     format!("this build has no such codec, build with feature `{}`", compression.name())
-}
-
-/// Size of one read from a decoder, in bytes. Kafka's Java client reads zstd in pieces of this size, and loses the
-/// piece in which the decoder finds damage.
-#[allow(dead_code)]
-const PIECE: usize = 16 << 10;
-
-/// Reads a decoder to its end into `out`, up to `limit` bytes in total.
-#[allow(dead_code)]
-fn read_bounded(mut decoder: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
-    loop {
-        let start = out.len();
-        // One byte more than allowed tells "exactly at the limit" from "beyond it".
-        out.resize(start + PIECE.min(limit.saturating_sub(start).saturating_add(1)), 0);
-        let read = decoder.read(out.get_mut(start..).unwrap_or_default());
-        out.truncate(start + read.as_ref().copied().unwrap_or(0));
-        if read.map_err(|e| e.to_string())? == 0 {
-            return Ok(());
-        }
-        if out.len() > limit {
-            out.truncate(limit);
-            return Err(too_large(limit));
-        }
-    }
-}
-
-#[allow(dead_code)]
-fn too_large(limit: usize) -> String {
-    format!("more than {limit} bytes when decompressed")
 }
 
 #[cfg(test)]

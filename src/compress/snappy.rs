@@ -3,7 +3,7 @@
 //! A stream starts with 8 magic bytes and two int32 versions: its own and the lowest compatible one. Blocks follow,
 //! each with an int32 length. The decoder also reads a single block without framing.
 
-use super::too_large;
+use super::bounded::too_large;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];

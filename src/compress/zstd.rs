@@ -5,7 +5,7 @@
 //! allocate the window size of the frame, which can be 128 MiB for a frame of a few bytes. Only damaged data is read as
 //! a stream, to recover the bytes before the damage.
 
-use super::read_bounded;
+use super::bounded::read_bounded;
 use std::io::Read;
 use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
