@@ -1,10 +1,10 @@
 //! The contents of a log: record batches of magic 2 (KIP-98) and messages of magic 0 and 1. Readers decode records on
 //! demand, and writers write a batch in one pass.
 //!
-//! `batch` splits a fetch response into batches, and `header` reads their headers. `view` iterates over the records of
-//! a batch without copying, `message_set` over messages of older formats. `control` decodes control records, and
-//! `fault` explains malformed records. `builder` and `message_builder` write, `convert` changes the format, `crc`
-//! computes checksums. Keys, values and headers are slices of the batch.
+//! `batch` splits a fetch response into batches, and `header` reads their headers. `record_set` iterates over the records
+//! of a batch without copying, `message_set` over messages of older formats. `view` has the records, whose keys, values
+//! and headers are slices of the batch. `control` decodes control records, and `fault` explains malformed records.
+//! `builder` and `message_builder` write, `convert` changes the format, `crc` computes checksums.
 //!
 //! Memory: reading an uncompressed batch allocates nothing. Opening a compressed batch needs at most three times the
 //! decompressed size (a growing vector exists twice for a moment) plus 128 KiB for the codec. The caller's limit and
@@ -28,6 +28,7 @@ mod header;
 #[allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "our own data, kept far below 2 GiB")]
 mod message_builder;
 mod message_set;
+mod record_set;
 mod view;
 
 pub use batch::{Batch, Batches, batches};
@@ -37,7 +38,8 @@ pub use convert::{down_convert, up_convert};
 pub use crc::{crc32, crc32c};
 pub use header::{Header, TimestampType, sequence_after};
 pub use message_builder::MessageSetBuilder;
-pub use view::{Headers, Record, RecordSet, View};
+pub use record_set::RecordSet;
+pub use view::{Headers, Record, View};
 
 /// The timestamp of a record without one.
 pub const NO_TIMESTAMP: i64 = -1;
