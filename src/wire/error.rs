@@ -3,7 +3,7 @@
 //! An error is a pointer to the heap, so that results stay small when decoding succeeds. While the error propagates,
 //! each level adds its field to the path, the innermost field first.
 
-use super::reflect::{field_of_tag, split_field};
+use super::declaration::{camel_case, field_of_tag, split_field};
 use std::fmt;
 
 /// One step of the path from a message to a field.
@@ -206,7 +206,7 @@ impl Error {
                     if !path.is_empty() {
                         path.push('.');
                     }
-                    path.push_str(&super::camel_case(name));
+                    path.push_str(&camel_case(name));
                 }
                 Step::Index(i) => path.push_str(&format!("[{i}]")),
             }

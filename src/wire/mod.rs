@@ -7,6 +7,7 @@
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+mod declaration;
 mod error;
 #[macro_use]
 mod message;
@@ -19,10 +20,11 @@ pub mod varint;
 #[allow(clippy::cast_possible_truncation, reason = "lengths are compared with their limit first")]
 mod writer;
 
+pub use declaration::{When, camel_case};
 pub use error::{Error, Reason, Step};
 pub use reader::{Reader, memory_limit, memory_limit_by_name};
 pub use reflect::{
-    Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, When, describe, find_unwritable, set_value,
+    Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, describe, find_unwritable, set_value,
     take_value,
 };
 pub use uuid::Uuid;
@@ -30,10 +32,6 @@ pub use value::Value;
 pub use writer::{Tags, Writer};
 
 use bytes::Bytes;
-
-/// Maximum length of a string, in bytes. Flexible versions could encode longer strings, but Kafka's own code neither
-/// writes nor reads them.
-const LONGEST_STRING: usize = i16::MAX as usize;
 
 /// A value with a wire format.
 pub trait Wire {
@@ -60,24 +58,6 @@ pub trait Wire {
         };
         read_items(&mut &mut *items, n, size_of::<Self>(), r).map(|()| true)
     }
-}
-
-/// Converts a name to the spelling of Kafka's schemas: `throttle_time_ms` becomes `throttleTimeMs`. Names that are Rust
-/// keywords arrive as `r#type`.
-pub fn camel_case(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut upper = false;
-    for c in name.trim_start_matches("r#").chars() {
-        match c {
-            '_' => upper = true,
-            c if upper => {
-                out.push(c.to_ascii_uppercase());
-                upper = false;
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 macro_rules! fixed_size {

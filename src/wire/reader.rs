@@ -1,6 +1,7 @@
 //! The decoding cursor: a slice of a frame, the version, and the memory budget that remains.
 
-use super::{Error, LONGEST_STRING, Reason};
+use super::declaration::LONGEST_STRING;
+use super::{Error, Reason};
 use bytes::{Buf, Bytes};
 
 /// Returns the memory that decoding a message of `len` bytes may take: 64 times its size plus 64 KiB.

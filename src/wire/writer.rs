@@ -1,6 +1,7 @@
 //! The encoding cursor: a growing buffer, the version, and the first error.
 
-use super::{Error, LONGEST_STRING, Reason, Wire, varint};
+use super::declaration::LONGEST_STRING;
+use super::{Error, Reason, Wire, varint};
 use bytes::Bytes;
 
 /// Appends values to a message body.
