@@ -3,7 +3,7 @@
 //! While the metadata of a topic is missing, its records wait in a queue of the topic. This file also decides for which
 //! topics the producer asks for metadata, and how long it keeps them.
 
-use super::batch::{Batch, Delivery, Partition};
+use super::batch::{Batch, DELIVERY_BYTES, Delivery, Partition};
 use super::measured::Sending;
 use super::partitioner::{Chosen, Sticky};
 use super::{Event, Producer, TopicMetrics};
@@ -17,9 +17,6 @@ use std::sync::Arc;
 
 /// First capacity of a batch, in bytes; it grows up to `batch.size`.
 const FIRST_CAPACITY: usize = 16 << 10;
-
-/// Memory of a delivery report, which counts against `buffer.memory` like the record's bytes.
-pub(super) const DELIVERY_BYTES: usize = 128;
 
 /// Index of a topic, so that a caller looks it up once for many records. It is valid until the next call that is not an
 /// append.

@@ -3,12 +3,14 @@
 //! A batch is open while records are appended, then queued, then in flight. A failed batch returns to the queue, in the
 //! order of sequence numbers. `accumulate.rs` fills batches, and `send.rs` takes them from the queue.
 
-use super::accumulate::DELIVERY_BYTES;
 use crate::compress::{Codec, DEFAULT_LIMIT};
 use crate::engine::{Error, ErrorKind, Time};
 use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
+
+/// Memory of a delivery report, which counts against `buffer.memory` like the record's bytes.
+pub(super) const DELIVERY_BYTES: usize = 128;
 
 /// A record for which the application wants a delivery report.
 #[derive(Debug)]

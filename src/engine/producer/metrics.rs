@@ -1,8 +1,7 @@
 //! The producer's metrics. Every counter starts with the producer and never resets.
 
 use super::Producer;
-use super::accumulate::DELIVERY_BYTES;
-use super::batch::Batch;
+use super::batch::{Batch, DELIVERY_BYTES};
 use crate::engine::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
