@@ -28,9 +28,7 @@ use super::ops::{Op, OpToken, Ops, Output};
 use super::outage::Outage;
 use super::topic_errors::TopicErrors;
 use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition};
-use crate::record::{Record, TimestampType};
 use assignment::{Changing, FirstKnown, Wanted};
-use bytes::Bytes;
 use commit::PendingCommit;
 pub use commit::{CommitResult, is_stale_member};
 use density::Densities;
@@ -40,6 +38,7 @@ use fetched::{Asked, Checks, FetchedAll};
 use frame::Leftover;
 use measured::Measured;
 pub use measured::Polls;
+pub use partition::Slice;
 pub(super) use partition::is_temporary;
 use partition::{Partition, Position};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -111,23 +110,6 @@ pub struct Assigned {
     pub offset: Option<i64>,
     /// Reading stops before this offset.
     pub end_offset: Option<i64>,
-}
-
-/// Records of one batch, in order. All slices of a batch share its data.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The partition.
-    pub partition: i32,
-    /// Whether the client or the broker set the timestamps.
-    pub timestamp_type: TimestampType,
-    /// The bytes of the batch.
-    pub data: Bytes,
-    /// The records.
-    pub records: Vec<Record>,
-    /// How often the share group has delivered the records, including this time; 0 outside of share groups.
-    pub delivery_count: i16,
 }
 
 /// The purpose of an operation.

@@ -11,17 +11,36 @@
 //! `fetch.rs` requests the batches and `fetched.rs` reads them; `start.rs` finds the first position; `commit.rs`
 //! commits offsets.
 
+use super::fetched;
 use super::fetched::{Chunk, Contents};
-use super::{Slice, fetched};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::EARLIEST;
 use crate::engine::metrics::Stat;
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Error, Time, wait_after};
+use crate::record::{Record, TimestampType};
 use crate::wire::Uuid;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Records of one batch, in order. All slices of a batch share its data.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// Whether the client or the broker set the timestamps.
+    pub timestamp_type: TimestampType,
+    /// The bytes of the batch.
+    pub data: Bytes,
+    /// The records.
+    pub records: Vec<Record>,
+    /// How often the share group has delivered the records, including this time; 0 outside of share groups.
+    pub delivery_count: i16,
+}
 
 /// Whether the position is known, or how to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
