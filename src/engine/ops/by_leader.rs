@@ -1,6 +1,6 @@
 //! Sends one request to the leader of each given partition, grouped by leader, until every partition has a result.
 
-use super::OpContext;
+use super::op::OpContext;
 use crate::api::ErrorCode;
 use crate::engine::{Error, Time};
 use std::collections::BTreeMap;

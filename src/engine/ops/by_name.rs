@@ -4,7 +4,7 @@
 //! the request while a broker responds that another broker is responsible. The caller handles all other errors in the
 //! response.
 
-use super::{Op, OpContext, Output};
+use super::op::{Op, OpContext, Output};
 use crate::api::{self, Entry, ErrorCode, Info};
 use crate::engine::call::malformed;
 use crate::engine::{Call, Error, ErrorKind, Reply, Target, coordinator};

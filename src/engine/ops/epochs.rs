@@ -1,7 +1,7 @@
 //! Asks the leaders of partitions at which offsets leader epochs end (KIP-320).
 
 use super::by_leader::ByLeader;
-use super::{Op, OpContext, Output};
+use super::op::{Op, OpContext, Output};
 use crate::api::offset_for_leader_epoch::{Partition, Request, Response, Topic};
 use crate::engine::{Error, Reply, Target};
 use std::sync::Arc;

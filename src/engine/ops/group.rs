@@ -2,12 +2,11 @@
 //!
 //! The operations find the coordinator first, and again after the group has moved to another coordinator.
 
-use super::{Op, OpContext, Output};
+use super::op::{CommittedOffset, Op, OpContext, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
 use crate::engine::group::GroupMetadata;
 use crate::engine::{Error, ErrorKind, Reply, Target, TopicPartition, coordinator};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The newest versions that name topics by name. Later ones use IDs, which the client may not know yet.
@@ -48,30 +47,6 @@ fn offsets_target(
     match in_zookeeper {
         true => Some((Target::Any, IN_ZOOKEEPER)),
         false => reach_coordinator(cx, coordinator, group).map(|node| (Target::Node(node), i16::MAX)),
-    }
-}
-
-/// A committed offset: the next one that a consumer of the group reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommittedOffset {
-    /// The topic's name.
-    pub topic: Arc<str>,
-    /// The partition's number.
-    pub partition: i32,
-    /// The next offset to read.
-    pub offset: i64,
-    /// The leader epoch of the record before it; -1 if unknown.
-    pub leader_epoch: i32,
-    /// Text that the application keeps with it.
-    pub metadata: String,
-    /// The time of the commit in milliseconds since 1970; -1 for the time when it arrives. It is never read back.
-    pub timestamp: i64,
-}
-
-impl CommittedOffset {
-    /// Creates an offset without epoch, text or time.
-    pub fn new(topic: Arc<str>, partition: i32, offset: i64) -> Self {
-        Self { topic, partition, offset, leader_epoch: -1, metadata: String::new(), timestamp: -1 }
     }
 }
 

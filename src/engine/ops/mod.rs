@@ -9,21 +9,21 @@ mod by_name;
 mod epochs;
 mod group;
 mod offsets;
+mod op;
 mod topics;
 
 pub use by_name::{ByName, Route};
 pub use epochs::EpochEnds;
-pub use group::{Commit, Committed, CommittedOffset};
+pub use group::{Commit, Committed};
 pub use offsets::{ListOffsets, SegmentOffsets};
+pub use op::{CommittedOffset, Op, OpContext, Output};
 pub use topics::{Describe, Partitions};
 
-use super::call::{AtLeast, MAX_MALFORMED};
+use super::call::MAX_MALFORMED;
 use super::{
-    Backoff, Call, ClientResponse, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Role, Target,
-    Time,
+    Backoff, ClientResponse, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time,
 };
-use crate::api::{ErrorCode, Request};
-use crate::wire::Value;
+use crate::api::ErrorCode;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,105 +37,8 @@ pub const UNKNOWN_TOPIC_DENIALS: u32 = 3;
 
 const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
-/// The result of an operation.
-#[derive(Clone, Debug)]
-pub enum Output {
-    /// Success without a value.
-    Done,
-    /// For each partition, an offset and its timestamp (-1 for none), or `None` if no record is that late.
-    Offsets(Vec<Option<(i64, i64)>>),
-    /// For each partition, the start offsets of its segments and the end of its log, the newest first.
-    Segments(Vec<Vec<i64>>),
-    /// For each partition, the leader epoch found and its end offset; -1 if the broker knows no epoch that old.
-    EpochEnds(Vec<(i32, i64)>),
-    /// For each partition, the committed offset.
-    Committed(Vec<Option<CommittedOffset>>),
-    /// Brokers and topics.
-    Cluster(Arc<Cluster>),
-    /// Partition numbers.
-    Partitions(Vec<i32>),
-    /// A response by name.
-    Response(Value),
-}
-
 /// Called once with the result of an operation.
 pub type Completion = Box<dyn FnOnce(Result<Output, Error>) + Send>;
-
-/// The context of a running operation.
-pub struct OpContext<'a> {
-    /// The time.
-    pub now: Time,
-    /// The state of the cluster.
-    pub cluster: &'a Arc<Cluster>,
-    demand: &'a mut MetadataDemand,
-    /// The topics whose metadata the operation needs.
-    wanted: &'a mut BTreeSet<Arc<str>>,
-    sent: Vec<(Target, Box<dyn Call>, u32, i16)>,
-}
-
-impl OpContext<'_> {
-    /// Sends a request; `part` comes back with the response.
-    pub fn send(&mut self, target: Target, request: impl Request, part: u32) {
-        self.send_at_most(target, request, part, i16::MAX);
-    }
-
-    /// Sends a request in this version at most.
-    pub fn send_at_most(&mut self, target: Target, request: impl Request, part: u32, max_version: i16) {
-        self.sent.push((target, Box::new(request), part, max_version));
-    }
-
-    /// Sends a request in a version from `min` to `max`.
-    pub fn send_within(&mut self, target: Target, request: impl Request, part: u32, min: i16, max: i16) {
-        self.sent.push((target, Box::new(AtLeast(request, min)), part, max));
-    }
-
-    /// Sends a request that has its own oldest version.
-    pub fn send_call(&mut self, target: Target, call: impl Call + 'static, part: u32) {
-        self.send_call_at_most(target, call, part, i16::MAX);
-    }
-
-    /// Sends a request that has its own oldest version, in this version at most.
-    pub fn send_call_at_most(&mut self, target: Target, call: impl Call + 'static, part: u32, max_version: i16) {
-        self.sent.push((target, Box::new(call), part, max_version));
-    }
-
-    /// Demands metadata of a topic.
-    pub fn want_topic(&mut self, topic: &Arc<str>) {
-        self.wanted.insert(topic.clone());
-        self.demand.topics.insert(topic.clone());
-    }
-
-    /// Returns whether the brokers are known. Demands metadata if not.
-    pub fn knows_brokers(&mut self) -> bool {
-        let knows = !self.cluster.brokers.is_empty();
-        self.demand.refresh |= !knows;
-        knows
-    }
-
-    /// Demands new metadata, because the known metadata is stale.
-    pub fn refresh(&mut self) {
-        self.demand.refresh = true;
-    }
-}
-
-/// An operation.
-pub trait Op: Send {
-    /// Returns what the operation does, for messages, such as `list offsets`.
-    fn name(&self) -> &'static str;
-    /// Sends the missing requests.
-    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error>;
-    /// Takes in a response. After a retriable error the operation is retried; any other error ends it.
-    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
-    /// Notes that a request had no response: another broker may be responsible now.
-    fn lost(&mut self) {}
-    /// Takes in the error of a request without a response.
-    fn fail(&mut self, _cx: &mut OpContext<'_>, _part: u32, error: Error) -> Result<(), Error> {
-        self.lost();
-        Err(error)
-    }
-    /// Returns the result, when nothing is missing.
-    fn output(&mut self) -> Option<Output>;
-}
 
 struct Running<T> {
     op: Box<dyn Op>,

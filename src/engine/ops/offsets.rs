@@ -1,7 +1,7 @@
 //! Asks the leaders of partitions for offsets: the start, the end, or the first record at or after a timestamp.
 
 use super::by_leader::ByLeader;
-use super::{Op, OpContext, Output};
+use super::op::{Op, OpContext, Output};
 use crate::api::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
     Response, Topic,

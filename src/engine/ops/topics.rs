@@ -1,6 +1,6 @@
 //! Describes topics.
 
-use super::{Op, OpContext, Output};
+use super::op::{Op, OpContext, Output};
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
 use crate::engine::{Cluster, Error, Reply, Target, Time};
