@@ -166,6 +166,25 @@ fn who_is_refused_hears_so_from_brokers_old_and_new() {
 }
 
 #[test]
+fn a_rejected_login_with_a_delegation_token_names_the_token() {
+    let login = |tokenauth: &str, old| {
+        let extensions = vec![("tokenauth".to_owned(), tokenauth.to_owned())];
+        let (username, password) = ("token-1".to_owned(), PASSWORD.to_owned());
+        let mechanism = scram::Mechanism::Sha256;
+        let mut client = client(Credentials::Scram { mechanism, username, password, extensions });
+        let error = talk(&mut client, &mut dev_broker("SCRAM-SHA-256"), old).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Authentication);
+        error.hint().unwrap().to_owned()
+    };
+    let hint = login("true", false);
+    assert!(hint.contains("delegation token \"token-1\"") && !hint.contains("sasl.username"), "{hint}");
+    // A password, and a broker that closes the connection without an error code.
+    for hint in [login("false", false), login("true", true)] {
+        assert!(hint.contains("sasl.username") && !hint.contains("token"), "{hint}");
+    }
+}
+
+#[test]
 fn an_old_brokers_tokens_travel_bare() {
     let mut client = client(credentials("PLAIN"));
     assert_eq!(begin(&mut client, 0, None), format!("\0{ALICE}\0{PASSWORD}"));

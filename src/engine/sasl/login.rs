@@ -10,6 +10,7 @@ use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};
 use crate::engine::{Error, ErrorKind};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The next step of the connection.
@@ -25,8 +26,7 @@ pub enum Message {
 
 /// A login that is in progress.
 pub struct Login {
-    mechanism: &'static str,
-    who: String,
+    credentials: Arc<Credentials>,
     exchange: Exchange,
     /// The client's first message, until the broker has accepted the mechanism.
     first: Option<Next>,
@@ -37,7 +37,7 @@ pub struct Login {
 impl Login {
     /// Starts with SaslHandshake, in a version that the broker knows.
     pub fn start(
-        credentials: &Credentials,
+        credentials: Arc<Credentials>,
         nonce: &str,
         versions: &BTreeMap<i16, (i16, i16)>,
     ) -> Result<(Self, Message), Error> {
@@ -49,10 +49,9 @@ impl Login {
             return Err(error.with_hint("set security.protocol to PLAINTEXT or SSL, or upgrade the broker to 0.10"));
         };
         let version = authenticate.filter(|_| handshake > 0);
-        let mechanism = credentials.mechanism();
-        let request = sasl_handshake::Request { mechanism: mechanism.to_owned() };
+        let request = sasl_handshake::Request { mechanism: credentials.mechanism().to_owned() };
         let message = Message::Handshake(request, if version.is_some() { handshake } else { 0 });
-        Ok((Self { mechanism, who: format!("{credentials:?}"), exchange, first: Some(first), version }, message))
+        Ok((Self { credentials, exchange, first: Some(first), version }, message))
     }
 
     /// Takes in the response to SaslHandshake.
@@ -64,7 +63,8 @@ impl Login {
             },
             ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
                 let offered = words(&response.mechanisms.join(", "));
-                let error = Error::refused(response.error_code, format!("SASL handshake for {}", self.mechanism));
+                let error =
+                    Error::refused(response.error_code, format!("SASL handshake for {}", self.credentials.mechanism()));
                 Err(error.with_hint(format!("set sasl.mechanism to one that the broker supports: {offered}")))
             }
             ErrorCode::ILLEGAL_SASL_STATE => {
@@ -85,7 +85,7 @@ impl Login {
         if response.error_code.is_error() {
             let said = response.error_message.filter(|m| !m.is_empty()).map(|m| words(&m));
             let said = [said.as_deref(), self.exchange.refusal()].into_iter().flatten().collect::<Vec<_>>().join("; ");
-            let tried = format!("authentication with {}", self.who);
+            let tried = format!("authentication with {:?}", self.credentials);
             let tried = if said.is_empty() { tried } else { format!("{tried}: {said:?}") };
             return Err(self.advise(Error::refused(response.error_code, tried)));
         }
@@ -107,7 +107,7 @@ impl Login {
 
     /// Returns the error for a broker that closed the connection during the login.
     pub fn closed_by_peer(&self) -> Error {
-        let message = format!("connection closed by the broker during authentication with {}", self.who);
+        let message = format!("connection closed by the broker during authentication with {:?}", self.credentials);
         if self.version.is_none() && self.first.is_none() {
             // Without SaslAuthenticate, a closed connection is the only sign of failed authentication.
             return self.advise(Error::new(ErrorKind::Authentication, message));
@@ -130,10 +130,7 @@ impl Login {
         if error.hint().is_some() {
             return error;
         }
-        error.with_hint(match self.mechanism {
-            "OAUTHBEARER" => "check the token: issuer, audience, scope, expiry",
-            "GSSAPI" => "check sasl.kerberos.service.name, and the principal that the broker maps to a user",
-            _ => "check sasl.username, sasl.password and sasl.mechanism",
-        })
+        let hint = self.credentials.hint(error.code());
+        error.with_hint(hint)
     }
 }

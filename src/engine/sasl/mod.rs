@@ -12,6 +12,7 @@ use gssapi::Next;
 pub(super) use login::{Login, Message};
 
 use super::{Error, ErrorKind, Time};
+use crate::api::ErrorCode;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
@@ -149,6 +150,34 @@ impl Credentials {
             Self::Plain { username, .. } | Self::Scram { username, .. } => Some(username),
             Self::Bearer(_) | Self::Gssapi => None,
         }
+    }
+
+    /// Returns the ID of the delegation token, if the client logs in with one (KIP-48).
+    fn token_id(&self) -> Option<&str> {
+        let is_token = |(key, value): &(String, String)| key == "tokenauth" && value.eq_ignore_ascii_case("true");
+        match self {
+            Self::Scram { username, extensions, .. } if extensions.iter().any(is_token) => Some(username),
+            _ => None,
+        }
+    }
+
+    /// Returns what to check after a failed login. `code` is the error code, if the broker sent one.
+    pub(super) fn hint(&self, code: Option<ErrorCode>) -> String {
+        // With another code or none, the failure may have a cause that has nothing to do with the token.
+        let token_id = self.token_id().filter(|_| code == Some(ErrorCode::SASL_AUTHENTICATION_FAILED));
+        let hint = match (self, token_id) {
+            (_, Some(id)) => {
+                return format!(
+                    "check that the delegation token {id:?} exists and has not expired, and that the password is its HMAC"
+                );
+            }
+            (Self::Bearer(_), None) => "check the token: issuer, audience, scope, expiry",
+            (Self::Gssapi, None) => {
+                "check sasl.kerberos.service.name, and the principal that the broker maps to a user"
+            }
+            (Self::Plain { .. } | Self::Scram { .. }, None) => "check sasl.username, sasl.password and sasl.mechanism",
+        };
+        hint.to_owned()
     }
 
     /// Returns whether a login can start. A bearer token may be missing or expired.
