@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klamm.admin.acls import Acls, AsyncAcls
-from klamm.admin.calls import Calls
+from klamm.admin.base import _Admin
 from klamm.admin.cluster import AsyncClusters, Clusters
 from klamm.admin.configs import AsyncConfigs, Configs
 from klamm.admin.group_offsets import AsyncGroupOffsets, GroupOffsets
@@ -19,50 +19,14 @@ from klamm.admin.users import AsyncUsers, Users
 from klamm.hints import explained
 from klamm.other_clients import ADMIN
 from klamm.record import timed
-from klamm.statistics import take
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.waiting import Asyncio, Blocking, documented_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
-    from typing_extensions import Self, Unpack
-
-    from klamm.config import AdminConfig, Bootstrap
-    from klamm.metrics import AdminMetrics
     from klamm.record import TopicPartition
-
-
-class _Admin(Calls):
-    """The base class of both admin clients."""
-
-    _close_timeout = 0.0
-
-    def __new__(
-        cls,
-        bootstrap_servers: Bootstrap | None = None,
-        *,
-        stats_cb: Callable[[str], object] | None = None,
-        **config: Unpack[AdminConfig],
-    ) -> Self:
-        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
-        self: Self = super().__new__(cls, bootstrap_servers, **config)
-        if stats is not None:
-            stats.start(self, "admin")
-        return self
-
-    def metrics(self) -> AdminMetrics:
-        """Return the metrics of the client, under the names of Java's metrics.
-
-        After `close`, this returns the last values.
-        """
-        from klamm.metrics import AdminMetrics
-
-        return AdminMetrics._of(self)
-
-    async def _end(self, timeout: float | None, processed: bool | None) -> None:  # noqa: ARG002
-        self._close()
 
 
 @explained(ADMIN)

@@ -28,6 +28,8 @@ if sys.version_info < (3, 11):
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from klamm.spark.group_admin import GroupAdmin
+
 
 class _Client(Protocol):
     def close(self, timeout: float | None = None) -> None: ...
@@ -52,6 +54,18 @@ def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
     """Provide a producer with this configuration, from the cache or new. The caller must flush it."""
     of_bytes: type[klamm.Producer] = klamm.Producer
     with _cached(of_bytes, config) as client:
+        yield client
+
+
+@contextmanager
+def group_admin(config: dict[str, str]) -> Iterator[GroupAdmin]:
+    """Provide an admin client for offsets of groups with this configuration, from the cache or new.
+
+    The client serves tasks of any group, so all exactly-once tasks of a worker share its connections.
+    """
+    from klamm.spark.group_admin import GroupAdmin  # only exactly-once writes need it
+
+    with _cached(GroupAdmin, config) as client:
         yield client
 
 

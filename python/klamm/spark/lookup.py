@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from klamm.spark.offsets import Offsets, Partition
     from klamm.spark.options import ReadOptions
     from klamm.spark.positions import Position
+    from klamm.spark.topic_admin import TopicAdmin
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class Lookup:
         self._options = options
         group = {} if options.commit_group is None else {"group.id": options.commit_group}
         self._consumer = klamm.Consumer(options.config | group)
-        self._admin: klamm.Admin | None = None
+        self._admin: TopicAdmin | None = None
         self._next_request = 0.0
         self.topic_ids: dict[
             str, str
@@ -248,9 +249,12 @@ class Lookup:
 
         return self._retried(describe)
 
-    def _opened_admin(self) -> klamm.Admin:
+    def _opened_admin(self) -> TopicAdmin:
         if self._admin is None:
-            self._admin = klamm.Admin(self._options.config.only(keys_of("admin")))
+            # Not at the top: workers that read a task import this file too, and do not need the client.
+            from klamm.spark.topic_admin import TopicAdmin
+
+            self._admin = TopicAdmin(self._options.config.only(keys_of("admin")))
         return self._admin
 
     def _resolve_times(self, position: Position, times: dict[Partition, int], or_latest: bool) -> Offsets:

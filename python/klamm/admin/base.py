@@ -1,0 +1,50 @@
+"""The base class of the admin clients: configuration, statistics, metrics and closing.
+
+It depends on `calls.py` only, so that a client with a few calls does not import the files of all calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from klamm.admin.calls import Calls
+from klamm.statistics import take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Self, Unpack
+
+    from klamm.config import AdminConfig, Bootstrap
+    from klamm.metrics import AdminMetrics
+
+
+class _Admin(Calls):
+    """The base class of all admin clients."""
+
+    _close_timeout = 0.0
+
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        *,
+        stats_cb: Callable[[str], object] | None = None,
+        **config: Unpack[AdminConfig],
+    ) -> Self:
+        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
+        self: Self = super().__new__(cls, bootstrap_servers, **config)
+        if stats is not None:
+            stats.start(self, "admin")
+        return self
+
+    def metrics(self) -> AdminMetrics:
+        """Return the metrics of the client, under the names of Java's metrics.
+
+        After `close`, this returns the last values.
+        """
+        from klamm.metrics import AdminMetrics
+
+        return AdminMetrics._of(self)
+
+    async def _end(self, timeout: float | None, processed: bool | None) -> None:  # noqa: ARG002
+        self._close()
