@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from klamm import TopicPartition
 from klamm.errors import ClosedError
 from klamm.spark import clients
 
@@ -41,19 +42,48 @@ def test_a_forked_child_creates_its_own_client(monkeypatch):
     assert lent() is not parents
 
 
-def test_the_client_of_a_failed_task_is_not_reused():
+@pytest.mark.parametrize(
+    ("client", "use"),
+    [
+        (clients.producer, lambda producer: producer.send("t", b"v")),
+        (clients.group_admin, lambda admin: admin.committed("g", TopicPartition("t", 0))),
+    ],
+    ids=["producer", "group_admin"],
+)
+def test_the_client_of_a_failed_task_is_not_reused(client, use):
     def fail():
-        with clients.producer(CONFIG) as producer:
-            failed.append(producer)
+        with client(CONFIG) as given:
+            failed.append(given)
             raise RuntimeError("out of luck")
 
     failed = []
     with pytest.raises(RuntimeError, match="out of luck"):
         fail()
-    with clients.producer(CONFIG) as producer:
-        assert producer is not failed[0]
+    with client(CONFIG) as given:
+        assert given is not failed[0]
     with pytest.raises(ClosedError):
-        failed[0].send("t", b"v")
+        use(failed[0])
+
+
+def test_tasks_share_an_admin_client_of_one_configuration(monkeypatch):
+    def lent(config=CONFIG):
+        with clients.group_admin(config) as admin:
+            return admin
+
+    first = lent()
+    assert lent() is first
+    assert lent(CONFIG | {"client.id": "other"}) is not first
+    with clients.group_admin(CONFIG) as one, clients.group_admin(CONFIG) as other:
+        assert one is not other
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # as in a forked child
+    assert lent() is not first
+
+
+@pytest.mark.parametrize("module", ["exactly_once", "group_admin", "topic_admin", "lookup"])
+def test_a_process_of_spark_does_not_import_all_admin_calls(module):
+    code = f"import sys, klamm.spark.{module}; print([*filter(sys.modules.get, ['klamm.admin.client', 'klamm.admin.users'])])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_a_worker_freezes_loaded_modules_when_there_are_new_ones(monkeypatch):

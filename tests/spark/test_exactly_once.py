@@ -10,8 +10,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import StringType, StructField, StructType
 
 import klamm
-from klamm.errors import ConfigError, FencedError, TransactionAbortedError, UnsupportedVersionError
-from klamm.spark import ExactlyOnceError, KlammDataSource
+from klamm.errors import (
+    ConfigError,
+    FencedError,
+    GroupAuthorizationFailedError,
+    TransactionAbortedError,
+    UnstableOffsetCommitError,
+    UnsupportedVersionError,
+)
+from klamm.spark import ExactlyOnceError, KlammDataSource, clients
 from klamm.spark.exactly_once import Task, current_task, write
 from klamm.spark.options import write_options
 from klamm.testing import DevBroker
@@ -151,6 +158,87 @@ def test_brokers_without_transactions_are_rejected():
         rows = pa.record_batch({"value": [b"a"]})
         with pytest.raises(UnsupportedVersionError, match=r"requires Kafka 0\.11\.0"):
             write(options, ["value"], iter([rows]), Task("query", 0, 0))
+
+
+def options_of(broker, **options):
+    return write_options(
+        {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t", "delivery": "exactly-once", **options}
+    )
+
+
+@pytest.fixture
+def own_broker(monkeypatch):
+    """Start a dev broker of one node, for a worker that has no clients yet. Each connection has one ApiVersions request."""
+    monkeypatch.setattr(clients, "_idle", {})
+    with DevBroker() as broker:
+        yield broker
+
+
+def test_the_second_task_of_a_worker_opens_no_admin_connection(own_broker):
+    for number in range(3):  # without rows, so that there is no producer
+        assert write(options_of(own_broker), ["value"], iter([]), Task("query", number, 0)) == 0
+    assert len(own_broker.requests("ApiVersions")) == 1
+    assert len(own_broker.requests("OffsetFetch")) == 3
+
+
+def test_the_second_task_opens_connections_only_for_its_producer(own_broker):
+    def opened(number):
+        before = len(own_broker.requests("ApiVersions"))
+        rows = pa.record_batch({"value": [b"a"]})
+        assert write(options_of(own_broker), ["value"], iter([rows]), Task("query", number, 0)) == 1
+        return len(own_broker.requests("ApiVersions")) - before
+
+    first, second = opened(0), opened(1)
+    assert second == first - 1
+
+
+def test_an_admin_client_that_failed_is_replaced(own_broker):
+    own_broker.fail_next("OffsetFetch", error="GROUP_AUTHORIZATION_FAILED")
+    with pytest.raises(GroupAuthorizationFailedError):
+        write(options_of(own_broker), ["value"], iter([]), Task("query", 0, 0))
+    for number in range(2):
+        assert write(options_of(own_broker), ["value"], iter([]), Task("query", number, 0)) == 0
+    assert len(own_broker.requests("ApiVersions")) == 2
+
+
+def test_a_task_that_fails_later_keeps_the_admin_client(own_broker):
+    def fail():
+        yield pa.record_batch({"value": [b"a"]})
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        write(options_of(own_broker), ["value"], fail(), Task("query", 0, 0))
+    before = len(own_broker.requests("ApiVersions"))
+    assert write(options_of(own_broker), ["value"], iter([]), Task("query", 0, 0)) == 0
+    assert len(own_broker.requests("ApiVersions")) == before
+
+
+def test_a_task_does_not_trust_the_offset_while_a_transaction_is_open(own_broker):
+    """The open transaction may still commit the rows of this batch."""
+    group = Task("query", 0, 0).name
+    with klamm.Producer(own_broker.bootstrap_servers, transactional_id=group) as producer:
+        producer.init_transactions()
+        with producer.transaction() as transaction:
+            transaction.send("t", b"a")
+            transaction.commit_offsets(klamm.GroupMetadata(group), {klamm.TopicPartition("t", 0): 1})
+            options = options_of(own_broker, **{"kafka.default.api.timeout.ms": "500"})
+            with pytest.raises((UnstableOffsetCommitError, TimeoutError)):
+                write(options, ["value"], iter([]), Task("query", 0, 0))
+    with pytest.raises(ExactlyOnceError, match="has 0 rows, but 1 were committed"):
+        write(options_of(own_broker), ["value"], iter([]), Task("query", 0, 0))
+
+
+@pytest.mark.parametrize("release", ["0.11.0", "2.4", "2.5", "2.8"])
+def test_old_brokers_with_transactions_write_each_row_once(release):
+    """Brokers before Kafka 2.5 cannot wait for open transactions."""
+    with DevBroker(as_version=release) as old:
+        for _ in range(2):
+            rows = pa.record_batch({"value": [b"a"]})
+            assert write(options_of(old), ["value"], iter([rows]), Task(f"query-{release}", 0, 0)) == 1
+        with klamm.Consumer(old.bootstrap_servers, isolation_level="read_committed") as consumer:
+            tp = klamm.TopicPartition("t", 0)
+            consumer.assign([klamm.TopicPartition("t", 0, offset=0, end_offset=consumer.end_offsets([tp])[tp])])
+            assert [record.value for record in consumer] == [b"a"]
 
 
 def test_exactly_once_outside_a_stream_is_rejected():

@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import pty
+import pydoc
 import re
 import subprocess
 import sys
@@ -39,6 +40,33 @@ def test_every_name_is_there():
     with pytest.raises(AttributeError, match="Produser"):
         klamm.Produser  # noqa: B018
     assert klamm.__version__
+
+
+def test_every_name_of_admin_is_there():
+    for name in klamm.admin.__all__:
+        assert getattr(klamm.admin, name) is not None
+    assert set(klamm.admin.__all__) == set(klamm.admin._HOMES)
+    assert set(klamm.admin.__all__) < set(dir(klamm.admin))
+    with pytest.raises(AttributeError, match="NewTopik"):
+        klamm.admin.NewTopik  # noqa: B018
+    star = {}
+    exec("from klamm.admin import *", star)  # noqa: S102
+    assert {name: getattr(klamm.admin, name) for name in klamm.admin.__all__}.items() <= star.items()
+    text = pydoc.plain(pydoc.render_doc(klamm.admin))
+    assert all(f"class {name}(" in text for name in ("Admin", "AsyncAdmin", "NewTopic", "GroupDescription"))
+    listed = klamm.admin.ListedOffset(1, 2, 3)
+    assert pickle.loads(pickle.dumps(listed)) == listed  # noqa: S301
+
+
+@pytest.mark.parametrize(
+    ("names", "imported"),
+    [("", set()), ("AclOperation", {"acls", "calls"}), ("ListedOffset, OffsetSpec", {"offsets", "calls"})],
+)
+def test_names_of_admin_are_imported_when_they_are_used(names, imported):
+    statement = f"from klamm.admin import {names}" if names else "import klamm.admin"
+    program = f"{statement}; import sys; print(*(name for name in sys.modules if name.startswith('klamm.admin.')))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) == {f"klamm.admin.{name}" for name in imported}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""Measures the connections and requests of a micro-batch that writes exactly once.
+
+    python benches/spark/requests.py [--tasks 4] [--slots 2] [--brokers 3] [--batches 25]
+
+A stream copies a topic with one partition for each task, in micro-batches of ten records for each partition. The dev
+broker counts what the sink sends. Each connection begins with one ApiVersions request. The first micro-batches start
+the workers and are not counted. The bench needs no Java beside Spark's, and its counts do not depend on the load of the
+machine. It also counts how often a worker wrote the task that it wrote in the micro-batch before.
+"""
+
+# typing.override is there from Python 3.12 on.
+# mypy: disable-error-code="explicit-override"
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import klamm
+from klamm.spark.exactly_once import current_task
+from klamm.spark.options import write_options
+from klamm.spark.source import KlammDataSource
+from klamm.spark.write import KlammStreamWriter
+from klamm.testing import DevBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+from local_spark import builder
+
+WARM_UP = 4
+RECORDS = 10
+SINK = "sink"
+LOG = "worker_log"
+
+
+def main() -> None:
+    """Measure, and print the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=4, help="tasks of a micro-batch")
+    parser.add_argument("--slots", type=int, default=2, help="tasks that Spark runs at a time")
+    parser.add_argument("--brokers", type=int, default=3, help="nodes of the dev broker")
+    parser.add_argument("--batches", type=int, default=25, help="micro-batches that are counted")
+    options = parser.parse_args()
+    with DevBroker(brokers=options.brokers) as broker, tempfile.TemporaryDirectory() as scratch:
+        spark = builder(Path(scratch), master=f"local[{options.slots}]").getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        spark.dataSource.register(LoggingSink)
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics(dict.fromkeys(("from", "to"), klamm.NewTopic(options.tasks)))
+        copy(spark, broker, options.tasks, WARM_UP, Path(scratch))
+        before = len(broker.requests())
+        copy(spark, broker, options.tasks, options.batches, Path(scratch))
+        sent = Counter(request.api for request in broker.requests()[before:] if request.client_id == SINK)
+        spark.stop()
+        report(sent, (Path(scratch) / LOG).read_text(), options)
+
+
+def copy(spark: SparkSession, broker: DevBroker, tasks: int, batches: int, scratch: Path) -> None:
+    """Send records, and copy them in this number of micro-batches."""
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for number in range(tasks * batches * RECORDS):
+            producer.send_nowait("from", b"v" * 100, partition=number % tasks)
+    rows = (
+        spark.readStream.format("klamm")
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .options(subscribe="from", startingOffsets="earliest", maxOffsetsPerTrigger=str(tasks * RECORDS))
+        .load()
+    )
+    query = (
+        rows.select("value")
+        .writeStream.format(LoggingSink.name())
+        .options(topic="to", delivery="exactly-once", log=str(scratch / LOG))
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("kafka.client.id", SINK)
+        .option("checkpointLocation", str(scratch / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    copied = [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+    assert copied == [tasks * RECORDS] * batches, copied
+
+
+class LoggingSink(KlammDataSource):
+    """klamm's sink, which also writes the worker of each task into the file of option `log`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "logging-klamm"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LoggingWriter:  # noqa: ARG002
+        options = {name: value for name, value in self.options.items() if name != "log"}
+        return LoggingWriter(options, self.options["log"], schema)
+
+
+class LoggingWriter(KlammStreamWriter):
+    """Writes rows with klamm, and a line of text for each task."""
+
+    def __init__(self, options: dict[str, str], log: str, schema: StructType) -> None:
+        super().__init__(write_options(options), schema)
+        self._log = log
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
+        task = current_task()
+        # One write to a file that is opened to append is atomic, so that two workers can share the file.
+        with Path(self._log).open("a", encoding="ascii") as file:
+            file.write(f"{task.epoch} {task.number} {os.getpid()}\n")
+        return super().write(iterator)
+
+
+def report(sent: Counter[str], log: str, options: argparse.Namespace) -> None:
+    """Print connections and requests of a micro-batch, and how often a worker wrote the same task again."""
+    batches, tasks = options.batches, options.tasks
+    print(f"a micro-batch of {tasks} tasks in {options.slots} slots, {options.brokers} brokers, mean of {batches}:")
+    print(f"  connections {sent['ApiVersions'] / batches:.1f}")
+    print(f"  requests    {sent.total() / batches:.1f}")
+    for api, number in sent.most_common():
+        print(f"    {api:<22} {number / batches:5.1f}")
+    worker_of = {(int(e), int(n)): pid for e, n, pid in (line.split() for line in log.splitlines())}
+    again = [pid == worker_of[e - 1, n] for (e, n), pid in worker_of.items() if (e - 1, n) in worker_of]
+    print(f"same worker as in the micro-batch before: {sum(again)} of {len(again)} tasks")
+
+
+if __name__ == "__main__":
+    main()
