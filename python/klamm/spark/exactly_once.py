@@ -96,9 +96,8 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
     # A batch may have 64 MB: hold no reference to the first one while the others are sent.
     batches = chain(iter([first]), batches)
     del first
-    # Not from the cache. The transactional id is that of the task, and Spark gives a task to any worker: in 24 of 77 cases
-    # (measured), the worker was that of the micro-batch before. In the other cases, the producer that a worker kept would
-    # be fenced, and would fail a later task.
+    # Not from the cache. The transactional ID belongs to the task, and Spark gave only 29 of 113 tasks to the worker that had
+    # them before (benches/spark/requests.py, four slots). Another worker fences a kept producer, which fails its next task.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
         producer.init_transactions()
         done = _committed(options, topic, task)
