@@ -298,7 +298,7 @@ target/free-threaded/.installed: $(SOURCES)
 
 # cargo compiles while pip installs.
 $(VENV)/.built: $(VENV)/.created $(SOURCES)
-	@$(MAKE) --no-print-directory $(VENV)/.installed & pip=$$!; \
+	@$(MAKE) -s --no-print-directory $(VENV)/.installed & pip=$$!; \
 	echo '==> the extension module (cargo, release)'; \
 	$(REMAPPED) $(DEVELOP) --profile extension --skip-install </dev/null || { wait; exit 1; }; \
 	wait $$pip && $(REMAPPED) $(DEVELOP) --profile extension </dev/null
