@@ -19,7 +19,7 @@ from klamm.errors import (
 )
 from klamm.testing import DevBroker
 from secured import ADMIN, USER
-from settled import until
+from settled import configure_group, until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -246,7 +246,7 @@ def test_an_unauthorized_member_raises_and_resumes_when_it_is_authorized(rules, 
         reader = klamm.Consumer(config, rules.group, [rules.topic])
     else:
         with klamm.Admin({**rules.config, "sasl.username": ADMIN}) as admin:
-            admin.alter_configs("group", rules.group, {"share.auto.offset.reset": "earliest"})
+            configure_group(admin, rules.group, {"share.auto.offset.reset": "earliest"})
         reader = klamm.ShareConsumer(rules.config, rules.group, [rules.topic])
     with reader as consumer:
         values = []
@@ -298,7 +298,7 @@ def test_a_rejected_producer_learns_which_acl_it_needs(name):
 def test_a_member_that_may_not_use_its_group_for_a_moment_reads_on_when_it_may(rules, kind):
     with klamm.Admin({**rules.config, "sasl.username": ADMIN}) as admin:
         admin.create_topics({rules.topic: klamm.NewTopic(partitions=1)})
-        admin.alter_configs("group", rules.group, {"share.auto.offset.reset": "earliest"})
+        configure_group(admin, rules.group, {"share.auto.offset.reset": "earliest"})
     assert rules.produce() is None
     config = {"auto.offset.reset": "earliest", "group.protocol": kind} if kind != "share" else {}
     if kind == "classic":

@@ -88,7 +88,7 @@ def test_one_topic_that_fails_does_not_hide_the_others(admin, topic):
 def test_replicas_can_be_assigned(admin, topic):
     node = admin.describe_cluster().brokers[0].id
     admin.create_topics({topic: klamm.NewTopic(assignments=[[node], [node]])})
-    admin.create_partitions({topic: NewPartitions(3, [[node]])})
+    admin.create_partitions({topic: NewPartitions(3, [[node]])}, wait=True)
     found = admin.describe_topics([topic])[topic].partitions
     assert [part.replicas for part in found] == [[node]] * 3
     assert [part.offline for part in found] == [[]] * 3
@@ -115,11 +115,16 @@ def test_settings_of_two_resources_change_at_once(admin, filled):
     with pytest.raises(UnknownTopicOrPartitionError) as caught:
         admin.incremental_alter_configs({here: [append], nowhere: [append]})
     assert list(caught.value.results) == [here]
-    asked = admin.describe_resources([here], names=["cleanup.policy"], synonyms=True, documentation=True)
-    assert asked[here]["cleanup.policy"].value == "delete,compact"
+
+    def policy():
+        asked = admin.describe_resources([here], names=["cleanup.policy"], synonyms=True, documentation=True)
+        return asked[here]["cleanup.policy"].value
+
+    # The brokers learn of a change a moment after the controller.
+    until(lambda: policy() == "delete,compact")
     subtract = ConfigChange("cleanup.policy", "delete", ConfigOperation.SUBTRACT)
     admin.incremental_alter_configs({here: [subtract]})
-    assert admin.describe_configs("topic", filled)["cleanup.policy"].value == "compact"
+    until(lambda: admin.describe_configs("topic", filled)["cleanup.policy"].value == "compact")
 
 
 def test_config_resources_are_listed(broker, admin, filled):

@@ -20,6 +20,7 @@ from klamm.admin import (
     QuotaName,
 )
 from running import or_skip
+from settled import until
 
 # Java's names where they differ from those of klamm and of the protocol.
 SOURCES = {
@@ -73,6 +74,8 @@ def admin(kafka, topic):
                 QuotaEntity(ip=QuotaName.DEFAULT): {"connection_creation_rate": 7.0},
             }
         )
+        # The broker learns of changes in their order, a moment after the controller.
+        until(lambda: QuotaEntity(ip=QuotaName.DEFAULT) in admin.describe_client_quotas())
         with klamm.Producer(kafka.bootstrap_servers) as producer:
             for number in range(10):
                 producer.send(topic, b"v", partition=0, timestamp_ms=1000 + (number * 7) % 10)

@@ -20,6 +20,7 @@ from klamm.errors import (
     TransactionAbortedError,
 )
 from klamm.testing import DevBroker
+from settled import configure_group
 
 
 def test_many_sends_are_under_way_at_once(broker, partitioned):
@@ -150,6 +151,9 @@ def test_an_anext_that_never_began_takes_no_record(broker, topic, deserializer):
 @pytest.mark.parametrize("style", ["group", "share group"])
 def test_reads_that_are_cancelled_at_random_lose_no_record(broker, topic, style, seed):
     choice, count = random.Random(seed), 60
+    if style == "share group":
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            configure_group(admin, topic, {"share.auto.offset.reset": "earliest"})
 
     async def read(consumer):
         """Read the offsets. Some reads are cancelled before they begin, or a few turns of the loop later."""
@@ -175,7 +179,6 @@ def test_reads_that_are_cancelled_at_random_lose_no_record(broker, topic, style,
                 async with klamm.AsyncConsumer(servers, **options) as consumer:
                     offsets = await read(consumer)
                 return offsets, (await admin.group_offsets(topic))[partition]
-            await admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
             async with klamm.AsyncShareConsumer(servers, topic, [topic]) as consumer:
                 offsets = await read(consumer)
             # A record that was taken and not delivered would come before this one.

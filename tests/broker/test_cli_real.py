@@ -11,6 +11,7 @@ from cli_process import klamm as command
 from kafka_broker import RealKafka
 from kafka_cluster import KafkaCluster
 from running import or_skip
+from settled import until
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +37,11 @@ def test_features_change_and_return(kafka):
     before = finalized()
     run(servers, "features downgrade share.version=1 --dry-run")
     assert finalized() == before
+    # The brokers learn of a change a moment after the controller.
     run(servers, "features downgrade share.version=1 --yes")
-    assert finalized() == 1
+    until(lambda: finalized() == 1)
     run(servers, f"features upgrade share.version={before} --yes")
-    assert finalized() == before
+    until(lambda: finalized() == before)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +74,12 @@ def test_files_of_the_log_directory_are_decoded(kafka):
     assert [each["value"] for each in dump("t-0/*.log") if "value" in each] == ["a", "b"]
     commits = [each for each in dump("__consumer_offsets-*/*.log") if each.get("type") == "OffsetCommit"]
     assert [(each["group"], each["topic"], each["value"]["offset"]) for each in commits][-1] == ("g", "t", 2)
-    states = [
-        each["value"]["state"] for each in dump("__transaction_state-*/*.log") if each.get("type") == "Transaction"
-    ]
-    assert states[-1] == "CompleteCommit"
+
+    def last_state():
+        found = [each for each in dump("__transaction_state-*/*.log") if each.get("type") == "Transaction"]
+        return found[-1]["value"]["state"]
+
+    until(lambda: last_state() == "CompleteCommit")
     metadata = dump("__cluster_metadata-0/*.log")
     assert "t" in [each["name"] for each in metadata if each.get("type") == "TopicRecord"]
     assert not [each for each in metadata if str(each.get("type", "")).startswith("type ")]
@@ -103,14 +107,15 @@ def test_a_throttled_move_is_followed_cancelled_and_made_again(three_nodes, tmp_
     run(servers, f"reassign execute {plan} --yes --throttle 10000")
     (moving,) = json.loads(run(servers, "reassign list --json"))["partitions"]
     assert (moving["adding"], moving["removing"]) == ([3], [2])
-    assert throttled() == {
+    expected = {
         "leader.replication.throttled.replicas": "0:1,0:2",
         "follower.replication.throttled.replicas": "0:3",
     }
+    until(lambda: throttled() == expected)
     state = command("reassign", "verify", str(plan), "--json", "-b", servers)
     assert (state.returncode, json.loads(state.stdout)["partitions"][0]["state"]) == (1, "moving")
     run(servers, "reassign cancel --yes")
     assert json.loads(run(servers, "reassign list --json")) == {"partitions": []}
-    assert throttled() == {}
+    until(lambda: throttled() == {})
     run(servers, f"reassign execute {plan} --yes --wait")
     assert json.loads(run(servers, f"reassign verify {plan} --json"))["finished"]

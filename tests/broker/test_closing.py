@@ -16,7 +16,7 @@ import klamm
 from klamm import TopicPartition
 from klamm.errors import ArgumentError
 from klamm.testing import DevBroker
-from settled import until
+from settled import configure_group, until
 
 WAIT_S = 20
 
@@ -318,7 +318,7 @@ assert len(consumer.poll({WAIT_S})) == 10
 def group(broker, ten):
     """A share group that starts at the beginning of topics."""
     with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.alter_configs("group", ten, {"share.auto.offset.reset": "earliest"})
+        configure_group(admin, ten, {"share.auto.offset.reset": "earliest"})
     return ten
 
 

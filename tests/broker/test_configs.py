@@ -29,7 +29,7 @@ def admin(style, broker):
 @pytest.fixture
 def made(admin, topic):
     """A topic with its own configuration."""
-    admin.create_topics({topic: klamm.NewTopic(partitions=1, configs={"retention.ms": "60000"})})
+    admin.create_topics({topic: klamm.NewTopic(partitions=1, configs={"retention.ms": "60000"})}, wait=True)
     return topic
 
 

@@ -99,7 +99,7 @@ def test_controllers_change_configurations(kafka, admin):
     admin.incremental_alter_configs(
         {defaults: [ConfigChange("log.cleaner.threads", 2)], broker: [ConfigChange("log.cleaner.threads", 3)]}
     )
-    assert admin.describe_configs("broker", "")["log.cleaner.threads"].value == "2"
+    until(lambda: admin.describe_configs("broker", "")["log.cleaner.threads"].value == "2")
     assert {admin.describe_configs("broker", str(node))["node.id"].value for node in (1, 2)} == {"1", "2"}
     with pytest.raises(InvalidRequestError, match="expected 1"):
         admin.describe_configs("broker", "3")
@@ -194,7 +194,7 @@ def test_clients_follow_the_active_controller_when_it_dies():
         for threads, admin in enumerate(admins, 2):
             change = ConfigChange("log.cleaner.threads", threads)
             admin.incremental_alter_configs({ConfigResource("broker", ""): [change]})
-            assert admin.describe_cluster().controller != active
-            assert admin.describe_metadata_quorum().leader != active
+            until(lambda admin=admin: admin.describe_cluster().controller != active)
+            until(lambda admin=admin: admin.describe_metadata_quorum().leader != active)
     for style in styles:
         style.close()

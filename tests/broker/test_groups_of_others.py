@@ -13,6 +13,7 @@ import klamm
 from java_tools import TOOLS, java
 from klamm.testing import DevBroker
 from members import PARTITIONS, TIMEOUT, Aiokafka, Confluent, Klamm, read, settle, sixty_records
+from settled import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
@@ -176,6 +177,8 @@ def sharing(broker, topic, **config):
     admin = AdminClient(servers)
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(TIMEOUT)
+    with klamm.Admin(broker.bootstrap_servers) as klamms:
+        until(lambda: klamms.describe_configs("group", group)["share.auto.offset.reset"].value == "earliest")
     named = {key.replace("_", "."): value for key, value in config.items()}
     consumer = confluent_kafka.ShareConsumer({**servers, "group.id": group, **named})
     consumer.subscribe([topic])

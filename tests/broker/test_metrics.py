@@ -11,7 +11,7 @@ import klamm
 from klamm import metrics
 from klamm.errors import AuthenticationError, KafkaError
 from klamm.testing import CertificateAuthority, DevBroker
-from settled import until
+from settled import configure_group, until
 
 KINDS = [metrics.ProducerMetrics, metrics.ConsumerMetrics, metrics.ShareConsumerMetrics, metrics.AdminMetrics]
 
@@ -141,7 +141,7 @@ def test_iteration_polls_and_waits(style, broker, topic):
 def test_a_share_consumer_measures_deliveries_and_acknowledgements(style, broker, topic):
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic()})
-        admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
+        configure_group(admin, topic, {"share.auto.offset.reset": "earliest"})
     with klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send_many(topic, [b"v" * 100] * 50)
     with style.share_consumer(broker.bootstrap_servers, topic, [topic]) as consumer:

@@ -21,14 +21,14 @@ from klamm.errors import (
     UnknownServerError,
 )
 from klamm.testing import DevBroker
-from settled import until
+from settled import configure_group, until
 
 
 @pytest.fixture
 def group(broker, topic):
     """A new share group that starts at the beginning of topics."""
     with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
+        configure_group(admin, topic, {"share.auto.offset.reset": "earliest"})
     return topic
 
 
@@ -264,8 +264,7 @@ def abort(producer, topic, count):
 def test_a_group_of_committed_records_waits_for_open_transactions(broker, group, topic):
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=1)})
-        admin.alter_configs("group", group, {"share.isolation.level": "read_committed"})
-        until(lambda: admin.describe_configs("group", group)["share.isolation.level"].value == "read_committed")
+        configure_group(admin, group, {"share.isolation.level": "read_committed"})
     settings = {"group_id": group, "topics": [topic]}
     with (
         klamm.Producer(broker.bootstrap_servers, transactional_id=topic) as producer,
@@ -296,8 +295,7 @@ def test_aborted_records_are_delivered_to_a_group_of_all_records(broker, group, 
 
 def test_a_group_limits_deliveries(broker, group, ten):
     with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.alter_configs("group", group, {"share.delivery.count.limit": 2})
-        until(lambda: admin.describe_configs("group", group)["share.delivery.count.limit"].value == "2")
+        configure_group(admin, group, {"share.delivery.count.limit": 2})
         for name, value in (
             ("share.delivery.count.limit", 1),
             ("share.delivery.count.limit", 11),

@@ -37,6 +37,7 @@ def receiving(tmp_path_factory):
     try:
         with klamm.Admin(kafka.bootstrap_servers, enable_metrics_push=False) as admin:
             admin.alter_configs("client-metrics", "all", {"metrics": "*", "interval.ms": "200"})
+            until(lambda: admin.describe_configs("client-metrics", "all")["interval.ms"].value == "200")
         yield kafka.bootstrap_servers, received
     finally:
         kafka.stop()

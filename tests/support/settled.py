@@ -25,6 +25,16 @@ def until(condition: Callable[[], object]) -> None:
             raise AssertionError(f"not so after {LIMIT_S} s")
 
 
+def configure_group(admin: klamm.Admin, group: str, configs: dict[str, str | int]) -> None:
+    """Change configurations of a group, and wait until the broker has them. It learns of them after the controller."""
+    admin.alter_configs("group", group, configs)
+    until(lambda: all(_value(admin, group, name) == str(value) for name, value in configs.items()))
+
+
+def _value(admin: klamm.Admin, group: str, name: str) -> str | None:
+    return admin.describe_configs("group", group)[name].value
+
+
 def wait_until_settled(bootstrap_servers: str, topic: str) -> None:
     """Wait until no transaction is open in a topic."""
     with (
