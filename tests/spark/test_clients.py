@@ -92,15 +92,16 @@ def test_a_worker_freezes_loaded_modules_when_there_are_new_ones(monkeypatch):
     clients._freeze.cache_clear()
     with monkeypatch.context() as other:
         other.setattr(gc, "freeze", lambda: frozen.append(len(modules)))
+        other.setattr(clients, "_use_one_arena", lambda: None)
         other.setattr(sys, "modules", modules)
-        clients.exclude_from_gc()
+        clients.prepare_process()
         in_a_program = list(frozen)
         modules["pyspark.worker_util"] = None
         for _ in range(3):
-            clients.exclude_from_gc()
+            clients.prepare_process()
         modules["klamm.producer"] = None
         for _ in range(3):
-            clients.exclude_from_gc()
+            clients.prepare_process()
     clients._freeze.cache_clear()
     assert (in_a_program, frozen) == ([], [3, 4])
 
@@ -116,3 +117,41 @@ def test_the_processes_that_spark_forks_are_recognized(module):
 def test_the_program_of_a_user_is_not_recognized():
     code = "import sys, pyspark.sql.functions, klamm.spark; from klamm.spark.clients import SPARK_PROCESS as it; sys.exit(it in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+ARENAS = """
+import resource, sys, threading
+
+_, most = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, most))
+sys.modules["pyspark.worker_util"] = sys
+from klamm.spark import clients
+
+def reserved():
+    with open("/proc/self/maps") as maps:
+        spans = [line.split()[:2] for line in maps]
+    sizes = [int(span.split("-")[1], 16) - int(span.split("-")[0], 16) for span, access in spans if access == "---p"]
+    return sum(size for size in sizes if size > 32 << 20)
+
+def allocate():
+    held = [bytes(1000) for _ in range(1000)]
+    holding.wait()
+    holding.wait()
+
+clients.prepare_process()
+before = reserved()
+holding = threading.Barrier(4)
+threads = [threading.Thread(target=allocate) for _ in range(3)]
+for thread in threads:
+    thread.start()
+holding.wait()
+print(reserved() - before)
+holding.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arenas of glibc")
+def test_threads_reserve_no_addresses_where_memory_is_limited():
+    done = subprocess.run([sys.executable, "-c", ARENAS], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 0

@@ -5,7 +5,7 @@ import and never pickled; the cache key includes the process id. A task removes 
 the client, so two tasks never share a client. The task returns the client only on success: after a failure, the
 client's buffers may hold records of the failed task.
 
-This module also excludes loaded modules from a worker's garbage collections.
+This module also prepares the process: garbage collection and address space.
 """
 
 from __future__ import annotations
@@ -79,13 +79,34 @@ def check_producer(config: dict[str, str], *, transactional: bool = False) -> No
     klamm.Producer(config | ({"transactional.id": "klamm"} if transactional else {})).close(timeout=0)
 
 
-def exclude_from_gc() -> None:
-    """Exclude loaded modules from garbage collection, in the processes that Spark forks for tasks, plans and commits.
+def prepare_process() -> None:
+    """Prepare a process that Spark forks for tasks, plans and commits. Each call begins with this.
 
-    These processes collect garbage after each call. Scanning all modules takes 14 ms of CPU time (measured).
+    * Loaded modules are excluded from garbage collection. These processes collect garbage after each call, and scanning all
+      modules takes 14 ms of CPU time (measured).
+    * If virtual memory is limited (`spark.executor.pyspark.memory`), all threads allocate from one arena.
     """
     if SPARK_PROCESS in sys.modules:
+        _use_one_arena()
         _freeze(len(sys.modules))
+
+
+@cache
+def _use_one_arena() -> None:
+    """Let glibc's `malloc` have one arena, if virtual memory is limited.
+
+    Without this, glibc reserves 64 MB of addresses for each thread that allocates. Three threads used all of a limit of
+    512 MB (measured), and the next failed allocation of native code ended the worker.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows, where Spark does not limit memory
+        return
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        import ctypes  # only here, because each worker would load it
+
+        with suppress(AttributeError):  # musl has neither arenas nor this function
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 @cache
@@ -121,6 +142,9 @@ def _close_idle() -> None:
             for client in clients:
                 client.close(timeout=CLOSE_SECONDS)
 
+
+# A parameter of mallopt(3).
+M_ARENA_MAX = -8
 
 # A module that only Spark's own processes import, not the driver's program.
 SPARK_PROCESS = "pyspark.worker_util"

@@ -133,7 +133,7 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
     offsets = range_of(task)
     if offsets is None:
         return
-    clients.exclude_from_gc()
+    clients.prepare_process()
     with clients.consumer(options.config) as consumer:
         yield from _batches(options, columns, offsets, consumer)
 

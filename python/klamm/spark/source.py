@@ -52,7 +52,7 @@ class KlammDataSource(datasource.DataSource):
     @short_errors
     def schema(self) -> StructType:
         """Return the schema of a read. Spark calls this first, so it also checks the options and the client's configuration."""
-        clients.exclude_from_gc()
+        clients.prepare_process()
         options = read_options(Settings(self.options))
         if options.protocol is None:
             clients.check_consumer(options.config)
@@ -65,7 +65,7 @@ class KlammDataSource(datasource.DataSource):
     @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch query."""
-        clients.exclude_from_gc()
+        clients.prepare_process()
         options = with_schemas(read_options(Settings(self.options), streaming=False))
         for name in (
             "maxOffsetsPerTrigger",
@@ -122,7 +122,7 @@ class KlammDataSource(datasource.DataSource):
         return KlammStreamWriter(options, schema)
 
     def _write_options(self) -> WriteOptions:
-        clients.exclude_from_gc()
+        clients.prepare_process()
         options = write_options(Settings(self.options))
         clients.check_producer(options.config, transactional=options.exactly_once)
         return options

@@ -90,7 +90,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for their acknowledgements."""
         if self._options.exactly_once:
-            clients.exclude_from_gc()
+            clients.prepare_process()
             return Written(exactly_once.write(self._options, self._columns, iterator, exactly_once.current_task()))
         return _write(self._options, self._columns, iterator)
 
@@ -112,7 +112,7 @@ def columns_of(options: WriteOptions, schema: StructType) -> list[str]:
 
 
 def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch]) -> Written:
-    clients.exclude_from_gc()
+    clients.prepare_process()
     rows = 0
     with clients.producer(options.config) as producer:
         for all_columns in batches:
