@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -415,10 +416,18 @@ def broker_count(port: int) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return free ports. All are held until the last is chosen, so that they differ."""
+    """Return free ports. All are held until the last is chosen, so that they differ.
+
+    A node binds its ports seconds later. So they are below those that systems give to outgoing connections.
+    """
+    ports: list[int] = []
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [int(each.getsockname()[1]) for each in sockets]
+        while len(ports) < count:
+            port = random.SystemRandom().randrange(20_000, 32_768)
+            with contextlib.suppress(OSError):  # taken
+                held.enter_context(socket.create_server((HOST, port)))
+                ports.append(port)
+    return ports
 
 
 def find_java() -> str:
