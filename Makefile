@@ -42,9 +42,9 @@ DEVELOP = env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' PIP_QUIET=1 $(BIN
 WHEELS ?= $(filter x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
 	x86_64-pc-windows-gnu,$(shell rustup target list --installed 2>/dev/null))
 
-# Three files of tests at a time, because tests of brokers mostly wait. A process that dies is not replaced: pytest-xdist
+# Four files of tests at a time, because tests of brokers mostly wait. A process that dies is not replaced: pytest-xdist
 # 3.8 would wait for it and never report.
-PYTEST_FLAGS := -n 3 --dist loadfile --max-worker-restart 0
+PYTEST_FLAGS := -n 4 --dist loadfile --max-worker-restart 0
 # What differs from the newest PySpark is how Spark calls a source and a sink, and what it shows.
 # The oldest Spark that klamm works with.
 OLD_SPARK ?= 4.0
@@ -90,7 +90,7 @@ test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
 	@cargo test $(CARGO_FLAGS) --features registry
 
-test-python: needs-everything build target/connect/.installed ## the Python tests, three files at a time; ARGS= goes to pytest instead
+test-python: needs-everything build target/connect/.installed ## the Python tests, four files at a time; ARGS= goes to pytest instead
 	@echo '==> Python tests'
 	@$(BIN)/pytest $(or $(ARGS),$(PYTEST_FLAGS))
 
@@ -224,7 +224,7 @@ target/connect/.installed: $(VENV)/.installed
 
 soak-spark: SEEDS = 100
 soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs
-	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q --lane all tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
+	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q -n 3 --max-worker-restart 0 --lane all tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
 		tests/spark/test_killed_node.py tests/spark/test_pipeline.py tests/spark/test_archives.py
 
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py

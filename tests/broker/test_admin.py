@@ -156,7 +156,7 @@ def test_members_are_removed_from_a_group(broker, admin, filled):
     group = f"g-{filled}"
     config = {"topics": [filled], "group_instance_id": "one"}
     with klamm.Consumer(broker.bootstrap_servers, group, **config) as consumer:
-        consumer.poll(timeout=20, max_records=1)
+        until(lambda: not consumer.poll(0.1) and consumer.assignment())
         with pytest.raises(UnknownMemberIdError) as caught:
             admin.remove_group_members(group, ["nosuch", "one"], reason="a test")
         assert list(caught.value.results) == [RemovedMember("one")]

@@ -112,7 +112,7 @@ def test_an_error_of_a_topic_in_metadata_unassigns_nothing(style, config, subscr
     with DevBroker(default_partitions=4) as broker:
         with klamm.Producer(broker.bootstrap_servers) as producer:
             producer.send("t", b"before", partition=0).result(TIMEOUT)
-        usual = {"metadata_max_age_ms": 200, "retry_backoff_max_ms": 200, "auto_offset_reset": "earliest"}
+        usual = {"metadata_max_age_ms": 100, "retry_backoff_max_ms": 100, "auto_offset_reset": "earliest"}
         if config.get("group_protocol") != "consumer" and "group_id" in config:
             usual["heartbeat_interval_ms"] = 200
         with style.consumer(broker.bootstrap_servers, **usual, **config) as consumer:
@@ -120,9 +120,9 @@ def test_an_error_of_a_topic_in_metadata_unassigns_nothing(style, config, subscr
             until(lambda: consumer.poll(0.1))
             assert len(consumer.assignment()) == 4
             calls = list(listener.calls)
-            broker.fault("Metadata", "error", error=error, times=8)
+            broker.fault("Metadata", "error", error=error, times=4)
             asked = len(broker.requests("Metadata"))
-            until(lambda: consumer.poll(0.1) is not None and len(broker.requests("Metadata")) > asked + 10)
+            until(lambda: consumer.poll(0.1) is not None and len(broker.requests("Metadata")) > asked + 5)
             assert len(consumer.assignment()) == 4
             assert listener.calls == calls
             with klamm.Producer(broker.bootstrap_servers) as producer:
@@ -145,7 +145,7 @@ def test_an_error_of_a_topic_is_raised_when_it_lasts(style):
 
 @pytest.mark.parametrize("config", [{"group_id": "g"}, {"group_id": "g", "group_protocol": "consumer"}])
 def test_a_topic_that_a_group_waits_for_in_vain_is_an_error_of_each_timeout(style, broker, topic, config):
-    usual = {"default_api_timeout_ms": 2000, "allow_auto_create_topics": False, "topics": [topic]}
+    usual = {"default_api_timeout_ms": 1000, "allow_auto_create_topics": False, "topics": [topic]}
     with style.consumer(broker.bootstrap_servers, **{**usual, **config, "group_id": topic}) as consumer:
         for _ in range(2):
             with pytest.raises(UnknownTopicOrPartitionError, match="subscribe to"):

@@ -50,8 +50,8 @@ def dev() -> Iterator[DevBroker]:
 
 
 def member(style: Style, servers: str, **config: Any) -> Driven:
-    """A member of the group `g` that reports join failures after half a second."""
-    usual = {"auto_offset_reset": "earliest", "default_api_timeout_ms": 500}
+    """A member of the group `g` that reports join failures after half a second, and then tries again soon."""
+    usual = {"auto_offset_reset": "earliest", "default_api_timeout_ms": 500, "retry_backoff_max_ms": 100}
     return style.consumer(servers, group_id="g", topics=["t"], **{**usual, **config})
 
 
@@ -354,7 +354,7 @@ DENIED = [
 @pytest.mark.parametrize("denied", DENIED, ids="-".join)
 def test_a_refusal_of_the_moment_is_raised_and_the_member_recovers(style, dev, denied, times):
     protocol, api, code = denied
-    config: dict[str, Any] = {"group_id": "g", "topics": ["t"]}
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"], "retry_backoff_max_ms": 100}
     made = style.share_consumer if protocol == "share" else style.consumer
     if protocol == "classic":
         config["heartbeat_interval_ms"] = 200
@@ -386,4 +386,4 @@ def test_a_refusal_of_the_moment_is_raised_and_the_member_recovers(style, dev, d
             return False
 
         until(is_quiet)
-        assert not consumer.poll(0.5)
+        assert not consumer.poll(0.2)

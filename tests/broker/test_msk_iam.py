@@ -217,7 +217,7 @@ def test_without_credentials_the_error_lists_their_sources(monkeypatch):
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with Msk() as msk, klamm.Admin(config(msk.address, sasl_oauthbearer_aws_region=REGION)) as admin:
         with pytest.raises(AuthenticationError, match="there are no AWS credentials") as caught:
-            admin.list_topics(timeout=20)
+            admin.list_topics(timeout=5)
         assert "AWS_ACCESS_KEY_ID" in caught.value.hint
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import klamm
+from local_spark import short_lived
 
 NEEDED = Path(__file__).parents[2] / "target" / "connect"
 """Where `make` puts what a Connect client needs; only this client sees it."""
@@ -89,7 +90,11 @@ def run(client, tmp_path, *arguments):
     done = subprocess.run(
         [sys.executable, "-c", client, *arguments],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, str(NEEDED)]))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, str(NEEDED)])),
+            "JDK_JAVA_OPTIONS": short_lived(),
+        },
         capture_output=True,
         text=True,
         timeout=250,

@@ -19,6 +19,7 @@ import pytest
 from klamm import pipeline
 from klamm.examples import log_lines
 from klamm.spark.progress import ProgressLog
+from local_spark import short_lived
 from settled import wait_until_settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.limits]
@@ -88,6 +89,7 @@ def kill_in_mid_run(kafka, topics, tmp_path, seed):
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            env={**os.environ, "JDK_JAVA_OPTIONS": short_lived()},
         )
     try:
         while not progress.exists() or progress.read_bytes().count(b"\n") < 1 + seed % 5:
@@ -146,7 +148,7 @@ def test_the_example_counts_and_draws(dev_broker, tmp_path):
     done = subprocess.run(
         [sys.executable, example, dev_broker.bootstrap_servers, "--lines", "2000"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "JDK_JAVA_OPTIONS": short_lived()},
         capture_output=True,
         text=True,
         timeout=180,

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from klamm.spark.stream import ADMISSION_CONTROL
-from local_spark import SHORT_LIVED
+from local_spark import short_lived
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(200)]
 
@@ -80,7 +80,7 @@ def test_workers_with_other_settings_work_and_reveal_no_secret(dev, topic, tmp_p
     (tmp_path / "log4j2.properties").write_text(LOGGING)
     settings = [
         *settings,
-        f"spark.driver.extraJavaOptions={SHORT_LIVED} -Dlog4j2.configurationFile={tmp_path / 'log4j2.properties'}",
+        f"spark.driver.extraJavaOptions={short_lived()} -Dlog4j2.configurationFile={tmp_path / 'log4j2.properties'}",
         "spark.eventLog.enabled=true",
         f"spark.eventLog.dir={events}",
         "spark.eventLog.compress=false",

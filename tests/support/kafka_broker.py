@@ -28,8 +28,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from class_archives import archive_options
+from locked import locked
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -117,19 +120,29 @@ class RealKafka:
         self,
         version: str = VERSION,
         config: Mapping[str, object] | None = None,
-        jvm_options: Sequence[str] = SMALL_JVM,
+        jvm_options: Sequence[str] | None = None,
         features: Mapping[str, int] | None = None,
         *,
         listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
         classes: Path | None = None,
     ) -> None:
-        """`listeners` are additional listeners: names in capitals, and their security protocols. `classes` has plug-ins."""
+        """Describe a broker. Nothing runs before `start()`.
+
+        Args:
+            version: A release of Kafka.
+            config: Settings of the broker, beside those of a small one.
+            jvm_options: Options of the JVM. By default, those of `small_jvm`.
+            features: Features and their levels, for formatting.
+            listeners: Additional listeners: names in capitals, and their security protocols.
+            format_options: Other options for formatting.
+            classes: The directory of plug-ins.
+        """
         self.version = version
         self.bootstrap_servers = ""
         self.controller = ""
         self._config = dict(config or {})
-        self._jvm_options = list(jvm_options)
+        self._jvm_options = jvm_options
         self._features = dict(features or {})
         self._listeners = dict(listeners or {})
         self._format_options = list(format_options)
@@ -152,7 +165,8 @@ class RealKafka:
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:
                 path = f"{jars}/*" if self._classes is None else f"{self._classes}:{jars}/*"
-                self._launch([java, *self._jvm_options, "-cp", path])
+                options = small_jvm(java, self.version) if self._jvm_options is None else self._jvm_options
+                self._launch([java, *options, "-cp", path])
             except _PortTakenError:
                 self.stop()
                 if attempt == PORT_ATTEMPTS:
@@ -210,6 +224,19 @@ class RealKafka:
                 )
             if time.monotonic() > deadline:
                 raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{tail(log)}")
+
+
+def small_jvm(java: str, version: str) -> list[str]:
+    """Return the options of a JVM for a small node. One of the usual version has an archive of its classes."""
+    if version != VERSION:
+        return [*SMALL_JVM]
+
+    def dump(option: str) -> None:
+        with RealKafka(jvm_options=[*SMALL_JVM, option]) as kafka:
+            os.kill(kafka.pid, signal.SIGTERM)
+            os.waitid(os.P_PID, kafka.pid, os.WEXITED | os.WNOWAIT)
+
+    return [*SMALL_JVM, *archive_options(f"kafka-{version}", java, kafka_jars(version), dump)]
 
 
 def _listeners_config(
@@ -325,7 +352,7 @@ def _jars(name: str, version: str, artifacts: Sequence[str], *options: str, excl
     if jars.exists():
         return jars
     jars.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(jars.parent / f"{name}.lock"):
+    with locked(jars.parent / f"{name}.lock"):
         if not jars.exists():  # else another process was faster
             with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=jars.parent) as scratch:
                 _copy_dependencies(version, _pom(artifacts, exclusions=exclusions), options, Path(scratch))
@@ -444,15 +471,6 @@ def _cache_directory() -> Path:
     if own := os.environ.get("KLAMM_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "klamm"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    import fcntl  # Windows has no such module, and conftest.py imports this file there as well
-
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def tail(log: Path) -> str:

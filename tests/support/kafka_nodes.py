@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from kafka_broker import (
     HOST,
-    SMALL_JVM,
     START_TIMEOUT,
     VERSION,
     broker_count,
     find_java,
     free_ports,
     kafka_jars,
+    small_jvm,
     start_formatting,
     start_node,
     tail,
@@ -56,7 +56,8 @@ class KafkaNodes:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._java = [find_java(), *SMALL_JVM, "-cp", f"{kafka_jars(VERSION)}/*"]
+        java = find_java()
+        self._java = [java, *small_jvm(java, VERSION), "-cp", f"{kafka_jars(VERSION)}/*"]
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-nodes-", ignore_cleanup_errors=True)
         self._ports = free_ports(self._port_count)
         try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_broker import KafkaUnavailable, spark_connector_jars
+from class_archives import archive_options
+from kafka_broker import KafkaUnavailable, find_java, spark_connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +36,18 @@ def connector_jars() -> tuple[list[Path], str | None]:
 
 
 def builder(
-    scratch: Path, *, master: str = "local[2]", memory: str = "1g", jvm: str = SHORT_LIVED, jars: Sequence[Path] = ()
+    scratch: Path, *, master: str = "local[2]", memory: str = "1g", jvm: str | None = None, jars: Sequence[Path] = ()
 ) -> SparkSession.Builder:
-    """Describe a session with files in `scratch`. It uses klamm only because klamm is installed."""
+    """Describe a session with files in `scratch`. It uses klamm only because klamm is installed.
+
+    Without `jvm`, the options of the JVM, it starts fast and is slow if it runs long.
+    """
     from pyspark.sql import SparkSession
 
     # Spark would start its workers with the first `python3` it finds, which has no klamm.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if jvm is None:
+        jvm = short_lived()
     builder: SparkSession.Builder = SparkSession.builder
     return (
         builder.master(master)
@@ -55,6 +63,30 @@ def builder(
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.jars", ",".join(map(str, jars)))
     )
+
+
+def short_lived() -> str:
+    """Return the options of a JVM for a short session, which has an archive of its classes."""
+    import pyspark
+
+    def dump(option: str) -> None:
+        program = [sys.executable, __file__, f"{SHORT_LIVED} {option}"]
+        done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"Spark did not run: {done.stderr[-2000:]}")
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    return " ".join([SHORT_LIVED, *archive_options(f"spark-{pyspark.__version__}", find_java(), jars, dump)])
+
+
+def main() -> None:
+    """Run a short session with these options of the JVM: a batch, and a stream of one batch."""
+    with tempfile.TemporaryDirectory() as scratch:
+        spark = builder(Path(scratch), jvm=sys.argv[1]).getOrCreate()
+        spark.range(100).groupBy("id").count().rdd.map(tuple).collect()
+        stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().writeStream
+        stream.format("noop").trigger(once=True).option("checkpointLocation", f"{scratch}/c").start().awaitTermination()
+        spark.stop()
 
 
 def worker_peaks() -> dict[int, float]:
@@ -75,3 +107,7 @@ def worker_peaks() -> dict[int, float]:
         return pid == os.getpid() or (pid in parents and is_ours(parents[pid]))
 
     return {pid: peak for pid, peak in peaks.items() if is_ours(pid)}
+
+
+if __name__ == "__main__":
+    main()
