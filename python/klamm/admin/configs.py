@@ -13,7 +13,7 @@ from klamm.errors import ConfigError, KafkaError
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias, TypeVar
 
     from klamm.admin.calls import Fields, Route
@@ -167,22 +167,9 @@ class ConfigCalls(Calls):
         }
         boolean("validate_only", validate_only)
         wanted = [resource for resource in _checked(given) if given[resource]]
-
-        async def attempt(left_over: list[ConfigResource], left: float) -> dict[ConfigResource, KafkaError | None]:
-            requests = {
-                broker: (
-                    {
-                        "resources": [{**_named(each), "configs": given[each]} for each in part],
-                        "validateOnly": validate_only,
-                    },
-                    broker,
-                )
-                for broker, part in _by_broker(left_over, self._changer).items()
-            }
-            responses = await self._ask_each("IncrementalAlterConfigs", requests, left)
-            return _of_resources(left_over, self._changer, responses, "alter configs of", lambda _: None)
-
-        collect((await self._repeat(wanted, attempt, timeout)).items())
+        await self._send_configs(
+            "IncrementalAlterConfigs", "alter", wanted, given, timeout, validate_only=validate_only
+        )
 
     async def _replace_configs(
         self,
@@ -195,7 +182,20 @@ class ConfigCalls(Calls):
             for resource, some in items_of("configs", configs)
         }
         boolean("validate_only", validate_only)
+        await self._send_configs(
+            "AlterConfigs", "replace", _checked(given), given, timeout, validate_only=validate_only
+        )
 
+    async def _send_configs(
+        self,
+        api: str,
+        verb: str,
+        wanted: list[ConfigResource],
+        given: Mapping[ConfigResource, Sequence[Mapping[str, object]]],
+        timeout: float | None,
+        *,
+        validate_only: bool,
+    ) -> None:
         async def attempt(left_over: list[ConfigResource], left: float) -> dict[ConfigResource, KafkaError | None]:
             requests = {
                 broker: (
@@ -207,10 +207,10 @@ class ConfigCalls(Calls):
                 )
                 for broker, part in _by_broker(left_over, self._changer).items()
             }
-            responses = await self._ask_each("AlterConfigs", requests, left)
-            return _of_resources(left_over, self._changer, responses, "replace configs of", lambda _: None)
+            responses = await self._ask_each(api, requests, left)
+            return _of_resources(left_over, self._changer, responses, f"{verb} configs of", lambda _: None)
 
-        collect((await self._repeat(_checked(given), attempt, timeout)).items())
+        collect((await self._repeat(wanted, attempt, timeout)).items())
 
     async def _list_resources(self, kinds: Iterable[ConfigKind], timeout: float | None) -> list[ConfigResource]:
         wanted = [_kind(kind) for kind in list_of_str("kinds", kinds)]
