@@ -40,7 +40,12 @@ STEPS = {
     "reading": ("klamm.spark.stream", "KlammStreamReader", "read", BEFORE),
     "writing": ("klamm.spark.write", WRITERS, "write", BEFORE),
     "took over": ("klamm", "Producer", "init_transactions", AFTER),  # predecessors are fenced off
-    "asked": ("klamm", "Consumer", "committed", AFTER),  # it is known whether the task landed before
+    "asked": (
+        "klamm.spark.group_admin",
+        "GroupAdmin",
+        "committed",
+        AFTER,
+    ),  # it is known whether the task landed before
     "sent": ("klamm", "Producer", "send_arrow", AFTER),
     "noted": ("klamm.transaction", "Transaction", "__exit__", BEFORE),
     "committed": ("klamm.transaction", "Transaction", "__exit__", AFTER),
@@ -76,8 +81,7 @@ class Driver:
 
     def end(self, seconds=280):
         """Run its query. Return its exit code and the end of its output."""
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+        self._process.stdin.close()
         code = self._process.wait(timeout=seconds)
         return code, self._log.read_text()[-3000:]
 
@@ -89,6 +93,7 @@ class Driver:
         return self
 
     def __exit__(self, *_):
+        self._process.stdin.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
