@@ -27,11 +27,11 @@ from kafka_broker import (
     MAVEN_TIMEOUT,
     KafkaUnavailable,
     _cache_directory,
-    _locked,
     find_java,
     free_ports,
     tail,
 )
+from locked import locked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -105,7 +105,7 @@ def _application() -> Path:
     home = _cache_directory() / "apicurio" / VERSION
     jar = home / f"apicurio-registry-app-{VERSION}-runner.jar"
     home.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(home.parent / f"{VERSION}.lock"):
+    with locked(home.parent / f"{VERSION}.lock"):
         if not jar.exists():
             archive = _fetched()
             scratch = home.with_suffix(".new")
