@@ -97,14 +97,14 @@ def test_controllers_describe_the_cluster(kafka, admin):
 def test_controllers_change_configurations(kafka, admin):
     defaults, broker = ConfigResource("broker", ""), ConfigResource("broker", "3")
     admin.incremental_alter_configs(
-        {defaults: [ConfigChange("log.cleaner.threads", 2)], broker: [ConfigChange("log.cleaner.threads", 3)]}
+        {defaults: [ConfigChange("message.max.bytes", 2000)], broker: [ConfigChange("message.max.bytes", 3000)]}
     )
-    until(lambda: admin.describe_configs("broker", "")["log.cleaner.threads"].value == "2")
+    until(lambda: admin.describe_configs("broker", "")["message.max.bytes"].value == "2000")
     assert {admin.describe_configs("broker", str(node))["node.id"].value for node in (1, 2)} == {"1", "2"}
     with pytest.raises(InvalidRequestError, match="expected 1"):
         admin.describe_configs("broker", "3")
     with klamm.Admin(kafka.bootstrap_servers) as other:
-        until(lambda: other.describe_configs("broker", "3")["log.cleaner.threads"].value == "3")
+        until(lambda: other.describe_configs("broker", "3")["message.max.bytes"].value == "3000")
 
 
 def test_a_call_that_needs_brokers_says_so(admin):
