@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from class_archives import archive_options
 from kafka_broker import KafkaUnavailable, find_java, spark_connector_jars
+from locked import locked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,7 @@ def builder(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if jvm is None:
         jvm = short_lived()
+        os.environ["SPARK_HOME"] = str(spark_home())
     builder: SparkSession.Builder = SparkSession.builder
     return (
         builder.master(master)
@@ -65,6 +67,25 @@ def builder(
     )
 
 
+def spark_home() -> Path:
+    """Return a directory with links to Spark's programs and jars.
+
+    Without it, each of Spark's Python processes imports PySpark from a zip file, and compiles it, which takes 0.5 s.
+    """
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent
+    home = Path(__file__).parents[2] / "target" / f"spark-home-{pyspark.__version__}"
+    home.mkdir(parents=True, exist_ok=True)
+    with locked(home / "lock"):
+        for name in ("bin", "jars"):
+            link = home / name
+            if not link.exists() or link.readlink() != installed / name:
+                link.unlink(missing_ok=True)
+                link.symlink_to(installed / name)
+    return home
+
+
 def short_lived() -> str:
     """Return the options of a JVM for a short session, which has an archive of its classes."""
     import pyspark
@@ -75,8 +96,8 @@ def short_lived() -> str:
         if done.returncode:
             raise RuntimeError(f"Spark did not run: {done.stderr[-2000:]}")
 
-    jars = Path(pyspark.__file__).parent / "jars"
-    return " ".join([SHORT_LIVED, *archive_options(f"spark-{pyspark.__version__}", find_java(), jars, dump)])
+    name, jars = f"spark-{pyspark.__version__}", spark_home() / "jars"
+    return " ".join([SHORT_LIVED, *archive_options(name, find_java(), jars, dump)])
 
 
 def main() -> None:
