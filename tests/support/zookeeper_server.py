@@ -50,7 +50,7 @@ class RealZooKeeper:
         self._tick_ms = tick_ms
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._directory = tempfile.TemporaryDirectory(prefix="klamm-zookeeper-", ignore_cleanup_errors=True)
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     @property
     def hosts(self) -> str:
@@ -62,6 +62,8 @@ class RealZooKeeper:
             return self
         java = kafka_broker.find_java()
         jars = self._jars or _jars_of(self.version)
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="klamm-zookeeper-", ignore_cleanup_errors=True)
         home = Path(self._directory.name)
         if not self.port:
             (self.port,) = kafka_broker.free_ports(1)
@@ -113,4 +115,5 @@ class RealZooKeeper:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        self._directory.cleanup()
+        if self._directory is not None:
+            self._directory.cleanup()
