@@ -186,8 +186,8 @@ def test_a_broker_that_was_shut_down_is_forgotten(kafka, admin):
 
 
 def test_clients_follow_the_active_controller_when_it_dies():
-    styles = [Style("sync"), Style("async")]
     with or_skip(KafkaCluster()) as cluster, contextlib.ExitStack() as clients:
+        styles = [clients.enter_context(contextlib.closing(Style(name))) for name in ("sync", "async")]
         admins = [clients.enter_context(style.admin(bootstrap_controllers=cluster.controllers)) for style in styles]
         (active,) = {admin.describe_cluster().controller for admin in admins}
         cluster.kill(active)
@@ -196,5 +196,3 @@ def test_clients_follow_the_active_controller_when_it_dies():
             admin.incremental_alter_configs({ConfigResource("broker", ""): [change]})
             until(lambda admin=admin: admin.describe_cluster().controller != active)
             until(lambda admin=admin: admin.describe_metadata_quorum().leader != active)
-    for style in styles:
-        style.close()

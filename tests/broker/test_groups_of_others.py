@@ -112,25 +112,24 @@ def test_members_go_on_with_another_coordinator(protocol):
 def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, protocol, kind):
     group = f"{topic}-group"
     config = {"group_protocol": protocol}
-    member = kind(broker, group, topic, **config)
-    read([member], 60)
-    member.commit()
+    with closing(kind(broker, group, topic, **config)) as member:
+        read([member], 60)
+        member.commit()
 
-    assert group in tool(broker, "--list")
-    described = tool(broker, "--describe", "--group", group)
-    rows = [line.split() for line in described.splitlines() if line.startswith(group)]
-    assert [(row[1], row[3], row[4], row[5]) for row in sorted(rows, key=lambda row: int(row[2]))] == [
-        (topic, "10", "10", "0")
-    ] * PARTITIONS
-    state = tool(broker, "--describe", "--group", group, "--state")
-    assert "Stable" in state
-    assert "range" in state or "uniform" in state
-    members = tool(broker, "--describe", "--group", group, "--members")
-    assert str(PARTITIONS) in members.splitlines()[-1].split()
-    refused = tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
-    assert "inactive" in refused
+        assert group in tool(broker, "--list")
+        described = tool(broker, "--describe", "--group", group)
+        rows = [line.split() for line in described.splitlines() if line.startswith(group)]
+        assert [(row[1], row[3], row[4], row[5]) for row in sorted(rows, key=lambda row: int(row[2]))] == [
+            (topic, "10", "10", "0")
+        ] * PARTITIONS
+        state = tool(broker, "--describe", "--group", group, "--state")
+        assert "Stable" in state
+        assert "range" in state or "uniform" in state
+        members = tool(broker, "--describe", "--group", group, "--members")
+        assert str(PARTITIONS) in members.splitlines()[-1].split()
+        refused = tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
+        assert "inactive" in refused
 
-    member.close()
     tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "4", "--execute")
     with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
         tp = klamm.TopicPartition(topic, 0)
