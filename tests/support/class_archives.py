@@ -32,6 +32,7 @@ def archive_options(name: str, java: str, jars: Path, dump: Callable[[str], None
             for stale in _FOLDER.glob(f"{name}-*.jsa"):
                 stale.unlink()
             new = archive.with_suffix(".new")
+            new.unlink(missing_ok=True)  # of a run that was killed
             dump(f"-XX:ArchiveClassesAtExit={new}")
             # A JVM ignores an empty archive. So a JVM that makes none is asked only once.
             new.touch()

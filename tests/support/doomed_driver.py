@@ -40,12 +40,8 @@ STEPS = {
     "reading": ("klamm.spark.stream", "KlammStreamReader", "read", BEFORE),
     "writing": ("klamm.spark.write", WRITERS, "write", BEFORE),
     "took over": ("klamm", "Producer", "init_transactions", AFTER),  # predecessors are fenced off
-    "asked": (
-        "klamm.spark.group_admin",
-        "GroupAdmin",
-        "committed",
-        AFTER,
-    ),  # it is known whether the task landed before
+    # It is known whether the task landed before.
+    "asked": ("klamm.spark.group_admin", "GroupAdmin", "committed", AFTER),
     "sent": ("klamm", "Producer", "send_arrow", AFTER),
     "noted": ("klamm.transaction", "Transaction", "__exit__", BEFORE),
     "committed": ("klamm.transaction", "Transaction", "__exit__", AFTER),

@@ -41,7 +41,7 @@ def builder(
 ) -> SparkSession.Builder:
     """Describe a session with files in `scratch`. It uses klamm only because klamm is installed.
 
-    Without `jvm`, the options of the JVM, it starts fast and is slow if it runs long.
+    `jvm` has options of the JVM. The default options start it fast, and run long jobs slowly.
     """
     from pyspark.sql import SparkSession
 
@@ -92,7 +92,8 @@ def short_lived() -> str:
 
     def dump(option: str) -> None:
         program = [sys.executable, __file__, f"{SHORT_LIVED} {option}"]
-        done = subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        env = {**os.environ, "SPARK_HOME": str(spark_home())}  # an archive is valid for one class path
+        done = subprocess.run(program, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"Spark did not run: {done.stderr[-2000:]}")
 
