@@ -26,10 +26,10 @@ DRIVER = """
 import os
 import sys
 from pathlib import Path
-from local_spark import builder
+from local_spark import SHORT_LIVED, builder
 
 bootstrap, topic, scratch, python, *settings = sys.argv[1:]
-described = builder(Path(scratch), master="local-cluster[2,1,1024]")
+described = builder(Path(scratch), master="local-cluster[2,1,1024]", jvm=SHORT_LIVED)
 for setting in settings:
     described = described.config(*setting.split("=", 1))
 os.environ["PYSPARK_PYTHON"] = python
@@ -50,10 +50,12 @@ spark.stop()
 
 def locations(broker, topic, scratch, python, *settings):
     """Write and read on a cluster; return where its executors found klamm."""
+    # Executors get PySpark from SPARK_HOME, which must be that of the installed PySpark and not that of other tests.
+    env = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, broker.bootstrap_servers, topic, str(scratch), python, *settings],
         cwd=scratch,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**env, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "SPARK_WORKER_DIR": str(scratch / "work")},
         capture_output=True,
         text=True,
         timeout=280,
