@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 
@@ -72,10 +72,9 @@ def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
         config["heartbeat_interval_ms"] = 300
     group = f"{topic}-group"
     with closing(Confluent(broker, group, topic, group_instance_id="one", **config)) as one:
-        two = Confluent(broker, group, topic, group_instance_id="two", **config)
-        settle([one, two])
-        had, others = two.partitions(), one.partitions()
-        two.close()
+        with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as two:
+            settle([one, two])
+            had, others = two.partitions(), one.partitions()
         with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as returned:
             settle([one, returned])
             assert (returned.partitions(), one.partitions()) == (had, others)
@@ -186,28 +185,33 @@ def sharing(broker, topic, **config):
 
 def test_kafkas_own_share_consumer_reads(broker, topic):
     group = f"{topic}-group"
-    reader = start_tool(
-        "ConsoleShareConsumer",
-        broker,
-        *("--topic", topic, "--group", group, "--max-messages", "5", "--timeout-ms", "30000"),
-    )
-    with klamm.Producer(broker.bootstrap_servers) as producer:
+    arguments = ["--topic", topic, "--group", group, "--max-messages", "5", "--timeout-ms", "30000"]
+    with (
+        started("ConsoleShareConsumer", broker, *arguments) as reader,
+        klamm.Producer(broker.bootstrap_servers) as producer,
+    ):
         while reader.poll() is None:
             producer.send_nowait(topic, b"shared")
             with suppress(subprocess.TimeoutExpired):
                 reader.wait(0.2)
-    out, error = reader.communicate()
+        out, error = reader.communicate()
     assert out.split() == ["shared"] * 5, error
     assert "Processed a total of 5 messages" in error
 
 
 def tool(broker, *arguments):
     """Return the output of kafka-consumer-groups."""
-    started = start_tool("ConsumerGroups", broker, *arguments)
-    out, error = started.communicate(timeout=60)
+    with started("ConsumerGroups", broker, *arguments) as process:
+        out, error = process.communicate(timeout=60)
     return out + error
 
 
-def start_tool(name, broker, *arguments):
+@contextmanager
+def started(name, broker, *arguments):
+    """Start one of Kafka's tools, and kill it at the end."""
     command = [*java(), TOOLS[name], "--bootstrap-server", broker.bootstrap_servers, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
