@@ -3,9 +3,10 @@
 use super::State;
 use crate::api::{ErrorCode, Release};
 use crate::broker::authorizer::{Filter, Operation, Resource, Rule};
+use crate::broker::group::Group;
 use crate::broker::ids::Connection;
 use crate::broker::journal::Entry;
-use crate::broker::request::Context;
+use crate::broker::request::{ApiError, Context};
 use crate::wire::Uuid;
 
 /// The user that has not authenticated.
@@ -47,6 +48,26 @@ impl State {
         if !is_there && authorizer.rules.remove(&rule) {
             memory.give(cost);
         }
+    }
+
+    /// Returns a group that the client may describe, if this node is its coordinator and the group is of a kind.
+    pub fn group_to_describe<'a, G>(
+        &'a self,
+        context: &Context,
+        group_id: &str,
+        kind: &str,
+        of_kind: impl Fn(&'a Group) -> Option<&'a G>,
+    ) -> Result<&'a G, ApiError> {
+        self.check(context, Operation::Describe, Resource::Group(group_id))?;
+        if group_id.is_empty() {
+            return Err(ErrorCode::INVALID_GROUP_ID.into());
+        }
+        if !self.is_coordinator(context.node, group_id) {
+            return Err(ErrorCode::NOT_COORDINATOR.into());
+        }
+        let not_found = |why| ApiError::new(ErrorCode::GROUP_ID_NOT_FOUND, why);
+        let group = self.groups.get(group_id).ok_or_else(|| not_found(format!("Group {group_id} not found.")))?;
+        of_kind(group).ok_or_else(|| not_found(format!("Group {group_id} is not a {kind} group.")))
     }
 
     /// Returns the name that a client has authenticated with, or `None` if it has not.
