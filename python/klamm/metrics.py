@@ -18,21 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from klamm.record import TopicPartition
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from typing_extensions import Self, dataclass_transform
+
+    from klamm._klamm import ClientCore
 
     Family = tuple[str, dict[str, str], dict[str, float]]
     """Metrics from the core: a group, its tags, and values by name."""
-
-    class Measured(Protocol):
-        """A client."""
-
-        @property
-        def _client_id(self) -> str: ...
-
-        def _families(self) -> list[Family]: ...
-
 else:
 
     def dataclass_transform(**_: Any) -> Any:
@@ -314,7 +305,7 @@ class ClientMetrics:
     values: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def _of(cls, client: Measured) -> Self:
+    def _of(cls, client: ClientCore) -> Self:
         """Build the snapshot of a client."""
         families = client._families()
         whole: dict[str, Any] = {}

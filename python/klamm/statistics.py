@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from klamm.arguments import check_function
 from klamm.errors import KafkaError
@@ -21,6 +21,7 @@ from klamm.errors import KafkaError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from klamm._klamm import ClientCore
     from klamm.metrics import Family
 
 __all__ = ["statistics"]
@@ -47,14 +48,6 @@ WINDOW = (
 """A window of values in librdkafka's format."""
 
 
-class Client(Protocol):
-    """The part of a client that statistics need."""
-
-    def _families(self, detail: bool = False) -> list[Family]: ...
-
-    def _is_closed(self) -> bool: ...
-
-
 def take(
     bootstrap: Any, function: Callable[[str], object] | None, config: Mapping[str, Any]
 ) -> tuple[Any, Settings | None]:
@@ -77,7 +70,7 @@ class Settings:
         self.interval = interval
         self.client_id = client_id
 
-    def start(self, client: Client, kind: str) -> None:
+    def start(self, client: ClientCore, kind: str) -> None:
         """Start to report, unless the interval is 0. The core has checked that it is a number."""
         interval = float(self.interval or 0) / 1000
         if interval <= 0:
@@ -88,7 +81,7 @@ class Settings:
         threading.Thread(target=_report, args=arguments, name="klamm-statistics", daemon=True).start()
 
 
-def _report(client: weakref.ref[Client], settings: Settings, interval: float, name: str, kind: str) -> None:
+def _report(client: weakref.ref[ClientCore], settings: Settings, interval: float, name: str, kind: str) -> None:
     due = time.monotonic() + interval
     failed = False
     while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from klamm.arguments import check_function
 from klamm.errors import ArgumentError, ConfigError
@@ -17,7 +17,7 @@ from klamm.errors import ArgumentError, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from klamm._klamm import Pending
+    from klamm._klamm import ClientCore
 
 __all__: list[str] = []
 
@@ -27,25 +27,17 @@ SAMPLE_S = 1.0
 """Interval between two calls of the functions, in seconds."""
 
 
-class _Core(Protocol):
-    def _instance_id(self) -> Pending[str]: ...
-
-    def _set_application_metrics(self, metrics: list[tuple[str, bool, list[tuple[str, str]], float]]) -> None: ...
-
-    def _is_closed(self) -> bool: ...
-
-
 class _Registered:
     """The functions of one client, and the thread that calls them."""
 
-    def __init__(self, client: _Core) -> None:
+    def __init__(self, client: ClientCore) -> None:
         self.functions: dict[str, tuple[Callable[[], float], bool, list[tuple[str, str]]]] = {}
         self.changed = threading.Event()
         self._failed: set[str] = set()
         # The thread must not keep the client.
         threading.Thread(target=self._run, args=(weakref.ref(client),), name="klamm-telemetry", daemon=True).start()
 
-    def _run(self, client: weakref.ref[_Core]) -> None:
+    def _run(self, client: weakref.ref[ClientCore]) -> None:
         while True:
             self.changed.clear()
             sampled = self._sample()

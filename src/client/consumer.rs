@@ -2,7 +2,7 @@
 //! a thread of the application may poll the sockets itself.
 
 use super::config::{ClientType, Config};
-use super::core::{Client, RunsOps, completion, deadline};
+use super::core::{AnyClient, Client, RunsOps, completion, deadline};
 use super::poll_clock::PollClock;
 use super::shared::{ClientRole, Shared, State};
 use super::{Assigned, Error, Pending, Slice};

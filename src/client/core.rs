@@ -46,8 +46,18 @@ pub trait AnyClient: Send + Sync {
     fn sockets(&self) -> io::Result<Sockets>;
     /// Does the I/O thread's work in an event loop. Returns whether that thread left the work to the loop.
     fn work(&self) -> bool;
-    /// Returns the metrics, and with `detail` more, see [`Client::families`].
+    /// Returns the metrics and, with `detail`, the state of connections and partitions. Also works for a closed client,
+    /// which returns its last values. Fails only in the child of a fork.
     fn families(&self, detail: bool) -> Result<Vec<Family>, Error>;
+    /// Returns the configured `client.id`.
+    fn id(&self) -> &str;
+    /// Returns the ID that a broker gives the client (KIP-714).
+    fn instance_id(&self) -> Result<Pending<Uuid>, Error>;
+    /// Replaces the metrics of the application that the client pushes (KIP-1076): names, whether they are totals, tags and
+    /// values.
+    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>);
+    /// Stops the I/O thread at once. What has no result by then fails.
+    fn end(&self);
 }
 
 /// A state machine that runs operations.
@@ -118,36 +128,6 @@ impl<R: ClientRole> Client<R> {
     /// Returns the type of the nodes that the client talks to.
     pub fn endpoints(&self) -> Endpoints {
         self.core.network.endpoints
-    }
-
-    /// Returns the configured `client.id`.
-    pub fn id(&self) -> &str {
-        &self.core.network.client_id
-    }
-
-    /// Returns the ID that a broker gives the client (KIP-714).
-    pub fn instance_id(&self) -> Result<Pending<Uuid>, Error> {
-        self.check()?;
-        if !self.core.telemetry.is_enabled {
-            let error =
-                Error::new(ErrorKind::Config, "the client has no instance ID, because it does not push metrics");
-            return Err(error.with_hint("set enable.metrics.push to true"));
-        }
-        let pending = self.core.shared.identity.wait();
-        self.wake()?;
-        Ok(pending)
-    }
-
-    /// Replaces the metrics of the application that the client pushes (KIP-1076): names, whether they are totals, tags and
-    /// values.
-    pub fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
-        let families = metrics.into_iter().map(|(name, is_total, tags, value)| {
-            let mut family = Family::new(APPLICATION[usize::from(is_total)]);
-            family.tags = tags.into_iter().map(|(key, value)| (key.into(), value)).collect();
-            family.put(name, value);
-            family
-        });
-        self.core.shared.identity.set_application(families.collect());
     }
 
     pub(super) fn now(&self) -> Time {
@@ -287,26 +267,6 @@ impl<R: ClientRole> Client<R> {
     pub fn may_wait(&self) -> Result<Waiting, Error> {
         dispatch::may_wait(self.core.shared.address())
     }
-
-    /// Returns the metrics and, with `detail`, the state of connections and partitions. Also works for a closed client,
-    /// which returns its last values. Fails only in the child of a fork.
-    pub fn families(&self, detail: bool) -> Result<Vec<Family>, Error> {
-        self.check_birth()?;
-        let now = self.now();
-        let live = self.core.driver().as_ref().map(|driver| driver.snapshot(now));
-        let network = live.unwrap_or_else(|| self.core.last_network().clone());
-        let now = network.closed_at.unwrap_or(now);
-        let mut all = families(&self.core.shared, &network, now);
-        if detail {
-            all.extend(details(&self.core.shared, &network, now));
-        }
-        Ok(all)
-    }
-
-    /// Stops the I/O thread at once. What has no result by then fails.
-    pub fn end(&self) {
-        self.core.close();
-    }
 }
 
 impl<R: ClientRole> AnyClient for Client<R> {
@@ -335,7 +295,46 @@ impl<R: ClientRole> AnyClient for Client<R> {
     }
 
     fn families(&self, detail: bool) -> Result<Vec<Family>, Error> {
-        Client::families(self, detail)
+        self.check_birth()?;
+        let now = self.now();
+        let live = self.core.driver().as_ref().map(|driver| driver.snapshot(now));
+        let network = live.unwrap_or_else(|| self.core.last_network().clone());
+        let now = network.closed_at.unwrap_or(now);
+        let mut all = families(&self.core.shared, &network, now);
+        if detail {
+            all.extend(details(&self.core.shared, &network, now));
+        }
+        Ok(all)
+    }
+
+    fn id(&self) -> &str {
+        &self.core.network.client_id
+    }
+
+    fn instance_id(&self) -> Result<Pending<Uuid>, Error> {
+        self.check()?;
+        if !self.core.telemetry.is_enabled {
+            let error =
+                Error::new(ErrorKind::Config, "the client has no instance ID, because it does not push metrics");
+            return Err(error.with_hint("set enable.metrics.push to true"));
+        }
+        let pending = self.core.shared.identity.wait();
+        self.wake()?;
+        Ok(pending)
+    }
+
+    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
+        let families = metrics.into_iter().map(|(name, is_total, tags, value)| {
+            let mut family = Family::new(APPLICATION[usize::from(is_total)]);
+            family.tags = tags.into_iter().map(|(key, value)| (key.into(), value)).collect();
+            family.put(name, value);
+            family
+        });
+        self.core.shared.identity.set_application(families.collect());
+    }
+
+    fn end(&self) {
+        self.core.close();
     }
 }
 

@@ -2,7 +2,7 @@
 //! records without a promise, and the clock for timestamps.
 
 use super::config::{ClientType, Config};
-use super::core::{Client, completion};
+use super::core::{AnyClient, Client, completion};
 use super::driver::MAX_ACTIVE_SLEEP;
 use super::shared::{ClientRole, Shared, State};
 use super::{Error, ErrorKind, Pending, Promise};

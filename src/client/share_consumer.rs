@@ -1,7 +1,7 @@
 //! The share consumer's calls (KIP-932).
 
 use super::config::{ClientType, Config};
-use super::core::{Client, deadline};
+use super::core::{AnyClient, Client, deadline};
 use super::poll_clock::PollClock;
 use super::shared::{ClientRole, Shared, State};
 use super::{Error, Pending, Promise, Slice};

@@ -2,13 +2,12 @@
 //!
 //! Arguments arrive checked by `klamm.admin`. The result classes are the dataclasses of that module.
 
+use super::client::ClientCore;
 use super::construct::{construct, list};
-use super::error::no_pickle;
 use super::login_mailbox;
-use super::logs::LogTarget;
 use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
-use super::{arguments, config, metrics};
+use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::client::{self, AnyClient, ClientType, Endpoints, Route};
 use pyo3::prelude::*;
@@ -17,12 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The base class of the admin clients.
-#[pyclass(subclass, frozen, name = "Admin", module = "klamm")]
+#[pyclass(extends = ClientCore, subclass, frozen, name = "Admin", module = "klamm")]
 pub(super) struct AdminCore {
     client: Arc<client::Admin>,
-    servers: String,
-    #[pyo3(get, name = "_log_target")]
-    log_target: Py<LogTarget>,
 }
 
 #[pymethods]
@@ -33,11 +29,12 @@ impl AdminCore {
         py: Python<'_>,
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let (config, servers, login, log_target) = config::parse(py, ClientType::Admin, bootstrap_servers, config)?;
-        let client = client::Admin::new(&config)?;
+        let client = Arc::new(client::Admin::new(&config)?);
         login_mailbox::start(py, client.login_mailbox(), login)?;
-        Ok(Self { client: Arc::new(client), servers, log_target })
+        let base = ClientCore::new(client.clone(), "an admin client", servers, log_target);
+        Ok(PyClassInitializer::from(base).add_subclass(Self { client }))
     }
 
     /// Seconds that a call without a timeout takes at most.
@@ -135,47 +132,10 @@ impl AdminCore {
         }))
     }
 
-    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
-    #[pyo3(name = "_families", signature = (detail=false))]
-    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
-        metrics::families(py, &self.client, detail)
-    }
-
-    /// Returns the ID that a broker gives the client (KIP-714).
-    #[pyo3(name = "_instance_id")]
-    fn instance_id(&self) -> PyResult<Pending> {
-        metrics::instance_id(self.any(), self.client.instance_id()?)
-    }
-
-    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
-    #[pyo3(name = "_set_application_metrics")]
-    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
-        self.client.set_application_metrics(metrics);
-    }
-
-    /// The configured `client.id`.
-    #[getter(_client_id)]
-    fn client_id(&self) -> &str {
-        self.client.id()
-    }
-
-    #[pyo3(name = "_is_closed")]
-    fn is_closed(&self) -> bool {
-        self.client.check().is_err()
-    }
-
     /// Closes the client.
     #[pyo3(name = "_close")]
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.client.end());
-    }
-
-    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(format!("<klamm.{} of {}>", slf.get_type().name()?, slf.get().servers))
-    }
-
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Err(no_pickle(slf.py(), "admin client"))
     }
 }
 

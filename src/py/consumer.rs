@@ -9,14 +9,14 @@ mod fetching;
 
 use fetching::{CHUNK_BYTES, Fetched, POLL_BYTES};
 
+use super::client::ClientCore;
 use super::commits::{Commits, OffsetToCommit, offset_and_metadata, offset_to_commit};
 use super::construct::{construct, list};
 use super::deadline::{Cutoff, Deadline};
 use super::delivery_buffer::{DeliveryBuffer, Processed};
-use super::error::{exception, no_pickle};
+use super::error::exception;
 use super::event_loop;
 use super::login_mailbox;
-use super::logs::LogTarget;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::record::Record;
@@ -34,10 +34,9 @@ use std::time::Duration;
 pub(super) type PartitionTuple = (String, i32);
 
 /// The base class of the consumers.
-#[pyclass(subclass, frozen, generic, name = "Consumer", module = "klamm")]
+#[pyclass(extends = ClientCore, subclass, frozen, generic, name = "Consumer", module = "klamm")]
 pub(super) struct ConsumerCore {
     pub(super) client: Arc<client::Consumer>,
-    servers: String,
     max_poll_records: usize,
     buffer: Mutex<DeliveryBuffer>,
     pub(super) commits: Commits,
@@ -47,19 +46,6 @@ pub(super) struct ConsumerCore {
     pub(super) defers: AtomicBool,
     close_timeout: f64,
     pub(super) cutoff: Cutoff,
-    /// Whether the client's thread may call an assignor written in Python.
-    calls_python: bool,
-    #[pyo3(get, name = "_log_target")]
-    log_target: Py<LogTarget>,
-}
-
-impl Drop for ConsumerCore {
-    fn drop(&mut self) {
-        // Joining the client's thread must not hold the interpreter, because that thread may be waiting for it.
-        if self.calls_python && Arc::strong_count(&self.client) == 1 {
-            Python::try_attach(|py| py.detach(|| self.client.end()));
-        }
-    }
 }
 
 impl ConsumerCore {
@@ -138,35 +124,31 @@ impl ConsumerCore {
         #[pyo3(from_py_with = arguments::group_id)] group_id: Option<&str>,
         topics: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let keywords = config.cloned().unwrap_or_else(|| PyDict::new(py));
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
         let assignors = assignors::take_assignors(bootstrap_servers, &keywords)?;
-        let calls_python = !assignors.is_empty();
         let (config, servers, login, log_target) =
             config::parse_with(py, ClientType::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
-        let max_poll_records = config.max_poll_records();
-        let client = client::Consumer::new(&config)?;
+        let client = Arc::new(client::Consumer::new(&config)?);
         login_mailbox::start(py, client.login_mailbox(), login)?;
+        let base = ClientCore::new(client.clone(), "a consumer", servers, log_target);
         let this = Self {
-            client: Arc::new(client),
-            servers,
-            max_poll_records,
+            client,
+            max_poll_records: config.max_poll_records(),
             buffer: Mutex::default(),
             commits: Commits::default(),
             listener: Mutex::default(),
             defers: AtomicBool::new(false),
             close_timeout: config.close_timeout().as_secs_f64(),
             cutoff: Cutoff::default(),
-            calls_python,
-            log_target,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
             this.subscribe(py, Some(topics), None, None, false, true)?;
         }
-        Ok(this)
+        Ok(PyClassInitializer::from(base).add_subclass(this))
     }
 
     /// Returns the iterator of `for record in consumer`.
@@ -530,13 +512,13 @@ impl ConsumerCore {
         Ok(lag.into_iter().map(own).collect())
     }
 
-    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
+    /// Returns the metrics like `ClientCore`, with the lag behind what the program has taken.
     #[pyo3(name = "_families", signature = (detail=false))]
     fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
         let mut families = py.detach(|| self.client.families(detail))?;
         let buffer = self.buffer();
         for family in &mut families {
-            // The client's position is after the records that the program has not taken from the delivery buffer.
+            // The client's position is after the records in the delivery buffer.
             if let [(_, topic), (key, partition)] = &*family.tags
                 && key == "partition"
                 && let Some((_, Number::Int(lag))) = family.values.iter_mut().find(|(name, _)| name == "records-lag")
@@ -584,42 +566,11 @@ impl ConsumerCore {
         self.close_timeout
     }
 
-    /// Returns the ID that a broker gives the client (KIP-714).
-    #[pyo3(name = "_instance_id")]
-    fn instance_id(&self) -> PyResult<Pending> {
-        metrics::instance_id(self.any(), self.client.instance_id()?)
-    }
-
-    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
-    #[pyo3(name = "_set_application_metrics")]
-    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
-        self.client.set_application_metrics(metrics);
-    }
-
-    /// The configured `client.id`.
-    #[getter(_client_id)]
-    fn client_id(&self) -> &str {
-        self.client.id()
-    }
-
-    #[pyo3(name = "_is_closed")]
-    fn is_closed(&self) -> bool {
-        self.client.check().is_err()
-    }
-
     /// Whether all partitions have reached their end offset.
     #[pyo3(name = "_is_finished")]
     fn is_finished(&self) -> PyResult<bool> {
         self.check()?;
         Ok(self.buffer().chunks.is_empty() && self.client.is_finished())
-    }
-
-    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(format!("<klamm.{} of {}>", slf.get_type().name()?, slf.get().servers))
-    }
-
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Err(no_pickle(slf.py(), "consumer"))
     }
 }
 

@@ -116,13 +116,6 @@ pub(super) fn deserialization(field: &str, record: &Bound<'_, PyAny>, cause: PyE
     error
 }
 
-/// Returns the exception for a client that is pickled: a copy would share its connections.
-#[cold]
-pub(super) fn no_pickle(py: Python<'_>, what: &str) -> PyErr {
-    let message = format!("a {what} cannot be pickled or copied: it owns connections and a thread");
-    argument(py, &message, Some("create a new one from the same configuration where it is needed"))
-}
-
 fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let module = MODULE.get_or_try_init(py, || py.import("klamm.errors").map(Bound::unbind))?;

@@ -16,6 +16,7 @@ mod batches;
 mod broker;
 mod bytes_like;
 mod certificates;
+mod client;
 mod column_decoder;
 mod commits;
 mod config;
@@ -56,6 +57,8 @@ mod _klamm {
     use super::batches::{OpenRecords, PackedRecords, crc32c, decode_records, encode_batch};
     #[pymodule_export]
     use super::certificates::CertificateAuthority;
+    #[pymodule_export]
+    use super::client::ClientCore;
     #[pymodule_export]
     use super::column_decoder::{ColumnDecoder, DecodedColumn, encode_column, framings};
     #[pymodule_export]

@@ -7,16 +7,16 @@
 
 use super::arrow::{ArrowRows, RowCursor};
 use super::bytes_like::{BytesLike, Header, Headers, Items};
+use super::client::ClientCore;
 use super::commits::OffsetToCommit;
 use super::deadline::{Deadline, wait_for};
-use super::error::{argument, exception, no_pickle, raise};
+use super::error::{argument, exception, raise};
 use super::event_loop;
 use super::login_mailbox;
-use super::logs::LogTarget;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::wait_source::BufferRoom;
-use super::{arguments, config, metrics};
+use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::arrow::{Invalid, Row};
 use crate::client::{
@@ -28,16 +28,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The base class of the producers.
-#[pyclass(subclass, frozen, generic, name = "Producer", module = "klamm")]
+#[pyclass(extends = ClientCore, subclass, frozen, generic, name = "Producer", module = "klamm")]
 pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
-    servers: String,
     on_error: Option<Py<PyAny>>,
     close_timeout: f64,
     /// Failures of records without a Delivery that `flush` has not raised yet.
     failures: Mutex<Vec<Failure>>,
-    #[pyo3(get, name = "_log_target")]
-    log_target: Py<LogTarget>,
 }
 
 impl ProducerCore {
@@ -125,7 +122,7 @@ impl ProducerCore {
         on_error: Option<Py<PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
         py: Python<'_>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         if let Some(on_error) = &on_error {
             arguments::function("on_error", on_error.bind(py))?;
         }
@@ -136,11 +133,12 @@ impl ProducerCore {
         }
         let (config, servers, login, log_target) =
             config::parse(py, ClientType::Producer, bootstrap_servers, Some(&config))?;
-        let client = client::Producer::new(&config)?;
+        let client = Arc::new(client::Producer::new(&config)?);
         login_mailbox::start(py, client.login_mailbox(), login)?;
         let close_timeout = config.close_timeout().as_secs_f64();
         let failures = Mutex::default();
-        Ok(Self { client: Arc::new(client), servers, on_error, close_timeout, failures, log_target })
+        let base = ClientCore::new(client.clone(), "a producer", servers, log_target);
+        Ok(PyClassInitializer::from(base).add_subclass(Self { client, on_error, close_timeout, failures }))
     }
 
     /// Sends a record.
@@ -447,12 +445,6 @@ impl ProducerCore {
         Ok(Pending::explained(what, self.any(), pending, int_list, move || client.why(asked)))
     }
 
-    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
-    #[pyo3(name = "_families", signature = (detail=false))]
-    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
-        metrics::families(py, &self.client, detail)
-    }
-
     /// Closes the client and drops the records that are not sent by then.
     ///
     /// `waited` is the number of seconds that the caller has waited before, for the error message.
@@ -484,40 +476,9 @@ impl ProducerCore {
     }
 
     /// Returns the number of records in flight or in the buffer. 0 if the client is closed.
-    #[pyo3(name = "_is_closed")]
-    fn is_closed(&self) -> bool {
-        self.client.check().is_err()
-    }
-
-    /// Returns the ID that a broker gives the client (KIP-714).
-    #[pyo3(name = "_instance_id")]
-    fn instance_id(&self) -> PyResult<Pending> {
-        metrics::instance_id(self.any(), self.client.instance_id()?)
-    }
-
-    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
-    #[pyo3(name = "_set_application_metrics")]
-    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
-        self.client.set_application_metrics(metrics);
-    }
-
-    /// The configured `client.id`.
-    #[getter(_client_id)]
-    fn client_id(&self) -> &str {
-        self.client.id()
-    }
-
     #[pyo3(name = "_outstanding")]
     fn outstanding(&self) -> u64 {
         if self.client.check().is_ok() { self.client.outstanding() } else { 0 }
-    }
-
-    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(format!("<klamm.{} of {}>", slf.get_type().name()?, slf.get().servers))
-    }
-
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Err(no_pickle(slf.py(), "producer"))
     }
 }
 

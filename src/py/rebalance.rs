@@ -4,7 +4,7 @@
 use super::consumer::ConsumerCore;
 use super::deadline::{Deadline, LEAST_CLOSE, wait_for};
 use super::delivery_buffer::Processed;
-use crate::client::{Change, TopicPartition};
+use crate::client::{AnyClient, Change, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::PySet;
 use std::sync::PoisonError;

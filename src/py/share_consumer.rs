@@ -4,18 +4,18 @@
 //! acknowledgement it accepts a record when the program asks for the next one, unless the program acknowledged the
 //! record itself. The client fetches records and sends acknowledgements.
 
+use super::client::ClientCore;
 use super::deadline::{Cutoff, Deadline, LEAST_CLOSE, wait_for};
-use super::error::{exception, no_pickle};
+use super::error::exception;
 use super::event_loop;
 use super::login_mailbox;
-use super::logs::LogTarget;
 use super::loop_future::LoopFuture;
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
 use super::records::Records;
-use super::{arguments, config, metrics};
+use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, AckResults, Acknowledgement, ClientType, Error};
+use crate::client::{self, AckResults, Acknowledgement, AnyClient, ClientType, Error};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::VecDeque;
@@ -72,10 +72,9 @@ impl AcquiredRecords {
 }
 
 /// The base class of the share consumers.
-#[pyclass(subclass, frozen, generic, name = "ShareConsumer", module = "klamm")]
+#[pyclass(extends = ClientCore, subclass, frozen, generic, name = "ShareConsumer", module = "klamm")]
 pub(super) struct ShareConsumerCore {
     client: Arc<client::ShareConsumer>,
-    servers: String,
     max_poll_records: usize,
     explicit: bool,
     close_timeout: f64,
@@ -83,8 +82,6 @@ pub(super) struct ShareConsumerCore {
     buffer: Mutex<AcquiredRecords>,
     /// The callback `on_acknowledged`.
     listener: Mutex<Option<Py<PyAny>>>,
-    #[pyo3(get, name = "_log_target")]
-    log_target: Py<LogTarget>,
 }
 
 impl ShareConsumerCore {
@@ -204,12 +201,6 @@ fn results(py: Python<'_>, acknowledged: AckResults) -> PyResult<Py<PyAny>> {
 
 #[pymethods]
 impl ShareConsumerCore {
-    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
-    #[pyo3(name = "_families", signature = (detail=false))]
-    fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
-        metrics::families(py, &self.client, detail)
-    }
-
     #[new]
     #[pyo3(signature = (bootstrap_servers=None, group_id=None, topics=None, **config))]
     fn new(
@@ -218,30 +209,29 @@ impl ShareConsumerCore {
         #[pyo3(from_py_with = arguments::group_id)] group_id: Option<&str>,
         topics: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let keywords = config.cloned().unwrap_or_else(|| PyDict::new(py));
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
         let (config, servers, login, log_target) =
             config::parse(py, ClientType::ShareConsumer, bootstrap_servers, Some(&keywords))?;
-        let client = client::ShareConsumer::new(&config)?;
+        let client = Arc::new(client::ShareConsumer::new(&config)?);
         login_mailbox::start(py, client.login_mailbox(), login)?;
+        let base = ClientCore::new(client.clone(), "a share consumer", servers, log_target);
         let this = Self {
-            client: Arc::new(client),
-            servers,
+            client,
             max_poll_records: config.max_poll_records(),
             explicit: config.acknowledges_explicitly(),
             close_timeout: config.close_timeout().as_secs_f64(),
             cutoff: Cutoff::default(),
             buffer: Mutex::default(),
             listener: Mutex::default(),
-            log_target,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
             this.subscribe(topics)?;
         }
-        Ok(this)
+        Ok(PyClassInitializer::from(base).add_subclass(this))
     }
 
     /// Sets the callback `on_acknowledged`.
@@ -409,37 +399,6 @@ impl ShareConsumerCore {
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout
-    }
-
-    /// Returns the ID that a broker gives the client (KIP-714).
-    #[pyo3(name = "_instance_id")]
-    fn instance_id(&self) -> PyResult<Pending> {
-        metrics::instance_id(self.client.clone(), self.client.instance_id()?)
-    }
-
-    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
-    #[pyo3(name = "_set_application_metrics")]
-    fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
-        self.client.set_application_metrics(metrics);
-    }
-
-    /// The configured `client.id`.
-    #[getter(_client_id)]
-    fn client_id(&self) -> &str {
-        self.client.id()
-    }
-
-    #[pyo3(name = "_is_closed")]
-    fn is_closed(&self) -> bool {
-        self.client.check().is_err()
-    }
-
-    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(format!("<klamm.{} of {}>", slf.get_type().name()?, slf.get().servers))
-    }
-
-    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Err(no_pickle(slf.py(), "share consumer"))
     }
 }
 

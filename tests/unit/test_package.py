@@ -10,6 +10,7 @@ import pydoc
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -167,11 +168,20 @@ def test_every_extra_that_texts_name_exists_and_can_be_pasted_into_a_shell(path)
     assert not re.findall(r"pip install\s+klamm\[", text)
 
 
-@pytest.mark.parametrize("kind", [klamm.Producer, klamm.Consumer, klamm.Admin, klamm.AsyncProducer])
-def test_a_client_cannot_be_pickled_and_says_what_to_do(kind):
-    client = kind(NOWHERE)
+@pytest.mark.parametrize(
+    ("create", "name"),
+    [
+        (klamm.Producer, "a producer"),
+        (klamm.AsyncProducer, "a producer"),
+        (klamm.Consumer, "a consumer"),
+        (partial(klamm.ShareConsumer, group_id="g"), "a share consumer"),
+        (klamm.Admin, "an admin client"),
+    ],
+)
+def test_a_client_cannot_be_pickled_and_says_what_to_do(create, name):
+    client = create(NOWHERE)
     for attempt in pickle.dumps, copy.copy:
-        with pytest.raises(ArgumentError, match="cannot be pickled") as caught:
+        with pytest.raises(ArgumentError, match=f"^{name} cannot be pickled") as caught:
             attempt(client)
         assert "same configuration" in caught.value.hint
 
