@@ -1,11 +1,11 @@
-"""Measures the connections and requests of a micro-batch that writes exactly once.
+"""Measures the connections and requests of a micro-batch that copies records exactly once.
 
     python benches/spark/requests.py [--tasks 4] [--slots 2] [--brokers 3] [--batches 25]
 
 A stream copies a topic with one partition for each task, in micro-batches of ten records for each partition. The dev
-broker counts what the sink sends. Each connection begins with one ApiVersions request. The first micro-batches start
+broker counts what the source and the sink send. Each connection begins with one ApiVersions request. The first micro-batches start
 the workers and are not counted. The bench needs no Java beside Spark's, and its counts do not depend on the load of the
-machine. It also counts how often a worker wrote the task that it wrote in the micro-batch before.
+machine. It also counts how often a worker ran the task that it ran in the micro-batch before.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -40,7 +40,7 @@ from local_spark import builder
 
 WARM_UP = 4
 RECORDS = 10
-SINK = "sink"
+SOURCE, SINK = "source", "sink"
 LOG = "worker_log"
 
 
@@ -61,9 +61,12 @@ def main() -> None:
         copy(spark, broker, options.tasks, WARM_UP, Path(scratch))
         before = len(broker.requests())
         copy(spark, broker, options.tasks, options.batches, Path(scratch))
-        sent = Counter(request.api for request in broker.requests()[before:] if request.client_id == SINK)
+        requests = broker.requests()[before:]
         spark.stop()
-        report(sent, (Path(scratch) / LOG).read_text(), options)
+        print(f"a micro-batch of {options.tasks} tasks in {options.slots} slots, mean of {options.batches}:")
+        for name in (SOURCE, SINK):
+            report(name, Counter(request.api for request in requests if request.client_id == name), options.batches)
+        report_workers((Path(scratch) / LOG).read_text())
 
 
 def copy(spark: SparkSession, broker: DevBroker, tasks: int, batches: int, scratch: Path) -> None:
@@ -74,6 +77,7 @@ def copy(spark: SparkSession, broker: DevBroker, tasks: int, batches: int, scrat
     rows = (
         spark.readStream.format("klamm")
         .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        .option("kafka.client.id", SOURCE)
         .options(subscribe="from", startingOffsets="earliest", maxOffsetsPerTrigger=str(tasks * RECORDS))
         .load()
     )
@@ -119,14 +123,15 @@ class LoggingWriter(KlammStreamWriter):
         return super().write(iterator)
 
 
-def report(sent: Counter[str], log: str, options: argparse.Namespace) -> None:
-    """Print connections and requests of a micro-batch, and how often a worker wrote the same task again."""
-    batches, tasks = options.batches, options.tasks
-    print(f"a micro-batch of {tasks} tasks in {options.slots} slots, {options.brokers} brokers, mean of {batches}:")
-    print(f"  connections {sent['ApiVersions'] / batches:.1f}")
-    print(f"  requests    {sent.total() / batches:.1f}")
+def report(name: str, sent: Counter[str], batches: int) -> None:
+    """Print the connections and requests of a micro-batch."""
+    print(f"  {name}: {sent['ApiVersions'] / batches:.1f} connections, {sent.total() / batches:.1f} requests")
     for api, number in sent.most_common():
         print(f"    {api:<22} {number / batches:5.1f}")
+
+
+def report_workers(log: str) -> None:
+    """Print how often a worker ran the same task again."""
     worker_of = {(int(e), int(n)): pid for e, n, pid in (line.split() for line in log.splitlines())}
     again = [pid == worker_of[e - 1, n] for (e, n), pid in worker_of.items() if (e - 1, n) in worker_of]
     print(f"same worker as in the micro-batch before: {sum(again)} of {len(again)} tasks")
