@@ -11,7 +11,7 @@ use pyo3::types::PyString;
 use std::sync::Arc;
 
 /// What all clients have.
-#[pyclass(subclass, frozen, module = "klamm._klamm")]
+#[pyclass(subclass, frozen, name = "Client", module = "klamm")]
 pub(super) struct ClientCore {
     client: Arc<dyn AnyClient>,
     /// The kind of client with its article, for error messages.

@@ -58,8 +58,6 @@ mod _klamm {
     #[pymodule_export]
     use super::certificates::CertificateAuthority;
     #[pymodule_export]
-    use super::client::ClientCore;
-    #[pymodule_export]
     use super::column_decoder::{ColumnDecoder, DecodedColumn, encode_column, framings};
     #[pymodule_export]
     use super::config::{alias_values, config_keys, rejected_options};
@@ -97,9 +95,10 @@ mod _klamm {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Their own names are those of the public subclasses, because help() and Python's errors show them.
+        // Their own names are those of the public subclasses, or without "Core", because help() and Python's errors show them.
         let py = module.py();
         module.add("AdminCore", py.get_type::<super::admin::AdminCore>())?;
+        module.add("ClientCore", py.get_type::<super::client::ClientCore>())?;
         module.add("ConsumerCore", py.get_type::<super::consumer::ConsumerCore>())?;
         module.add("DevBrokerCore", py.get_type::<super::broker::DevBrokerCore>())?;
         module.add("ProducerCore", py.get_type::<super::producer::ProducerCore>())?;
