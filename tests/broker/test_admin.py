@@ -85,6 +85,23 @@ def test_one_topic_that_fails_does_not_hide_the_others(admin, topic):
     assert topic not in admin.list_topics()
 
 
+def test_a_topic_that_is_created_again_meanwhile_is_deleted(admin, broker, topic, monkeypatch):
+    admin.create_topics({topic: klamm.NewTopic()}, wait=True)
+    described = admin.describe_topics([topic])[topic]
+    look = admin._metadata
+
+    async def create_and_look(*arguments):
+        if topic not in created:
+            created.update(other.create_topics({topic: klamm.NewTopic()}, wait=True))
+        return await look(*arguments)
+
+    created = {}
+    monkeypatch.setattr(admin, "_metadata", create_and_look)
+    with klamm.Admin(broker.bootstrap_servers) as other:
+        admin.delete_topics([topic], timeout=20)
+        assert other.describe_topics([topic])[topic].topic_id != described.topic_id
+
+
 def test_replicas_can_be_assigned(admin, topic):
     node = admin.describe_cluster().brokers[0].id
     admin.create_topics({topic: klamm.NewTopic(assignments=[[node], [node]])})

@@ -159,12 +159,14 @@ class TopicCalls(Calls):
         names, wanted_ids = list_of_str("topics", topics), list_of_str("ids", ids)
         deadline = self._deadline(timeout)
         doubtful = False
+        deleted_ids: dict[str, str | None] = {}
 
         def deletion(part: str) -> Callable[[list[str], float], Any]:
             async def attempt(wanted: list[str], left: float) -> dict[str, KafkaError | None]:
                 nonlocal doubtful
                 response = await self._ask_deletion(part, wanted, left)
                 doubtful |= response["repeated"]
+                deleted_ids.update({each["name"]: _topic_id(each) for each in response["responses"]})
                 return {each[part]: _deleted(each, part, doubtful) for each in response["responses"]}
 
             return attempt
@@ -174,10 +176,15 @@ class TopicCalls(Calls):
         gone = [name for name in names if results.get(name) is None]
         brokers = await self._brokers(deadline.left()) if wait and gone else [None]
 
+        def is_there(topic: Fields) -> bool:
+            # A topic with another ID has been created since, for example for a consumer that still reads it.
+            deleted, found = deleted_ids.get(topic["name"]), _topic_id(topic)
+            return bool(topic["partitions"]) and (deleted == found or None in (deleted, found))
+
         async def is_gone(left: float) -> bool:
             for broker in brokers:
                 found = (await self._metadata(gone, left, broker)).values()
-                if any(topic["partitions"] for topic in found):
+                if any(map(is_there, found)):
                     return False
             return True
 
