@@ -80,7 +80,7 @@ def run(
     result_topic: str,
     checkpoint_dir: str,
     *,
-    rows_per_batch: int = 500_000,
+    rows_per_batch: int = 1_000_000,
     on_rows: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Run the pipeline until the end of the source topic.
