@@ -77,7 +77,7 @@ test: needs-everything test-rust test-python ## the tests, against the dev broke
 
 test-fast: needs-build test-rust develop ## the tests that need no Java: Rust, unit, and brokers against the dev broker
 	@echo '==> Python tests, fast lane'
-	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) tests/unit tests/docs tests/broker tests/legacy
+	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) -n 6 tests/unit tests/docs tests/broker tests/legacy
 
 test-nightly: export KLAMM_SOAK_SECONDS ?= 600
 test-nightly: needs-everything build ## the rare tests: other orders, seeds and releases, the oldest PySpark, faults for longer, fuzzing
