@@ -42,9 +42,10 @@ DEVELOP = env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' PIP_QUIET=1 $(BIN
 WHEELS ?= $(filter x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl \
 	x86_64-pc-windows-gnu,$(shell rustup target list --installed 2>/dev/null))
 
-# Four files of tests at a time, because tests of brokers mostly wait. A process that dies is not replaced: pytest-xdist
+# Files of tests at a time: more than cores, because tests of brokers mostly wait. A process that dies is not replaced: pytest-xdist
 # 3.8 would wait for it and never report.
-PYTEST_FLAGS := -n 4 --dist loadfile --max-worker-restart 0
+WORKERS = 4
+PYTEST_FLAGS = -n $(WORKERS) --dist loadfile --max-worker-restart 0
 # What differs from the newest PySpark is how Spark calls a source and a sink, and what it shows.
 # The oldest Spark that klamm works with.
 OLD_SPARK ?= 4.0
@@ -75,9 +76,10 @@ develop: needs-build $(VENV)/.developed ## the extension, unoptimised, into .ven
 
 test: needs-everything test-rust test-python ## the tests, against the dev broker, Apache Kafka and Spark
 
+test-fast: WORKERS = 6
 test-fast: needs-build test-rust develop ## the tests that need no Java: Rust, unit, and brokers against the dev broker
 	@echo '==> Python tests, fast lane'
-	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) -n 6 tests/unit tests/docs tests/broker tests/legacy
+	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) tests/unit tests/docs tests/broker tests/legacy
 
 test-nightly: export KLAMM_SOAK_SECONDS ?= 600
 test-nightly: needs-everything build ## the rare tests: other orders, seeds and releases, the oldest PySpark, faults for longer, fuzzing
