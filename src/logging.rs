@@ -61,7 +61,7 @@ impl Component {
 
 /// Where something happened.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place<'a> {
+pub struct Location<'a> {
     /// The address of the broker.
     pub broker: Option<&'a str>,
     /// The topic.
@@ -70,24 +70,24 @@ pub struct Place<'a> {
     pub partition: Option<i32>,
 }
 
-impl<'a> Place<'a> {
-    /// Returns the place of a broker.
+impl<'a> Location<'a> {
+    /// Returns the location of a broker.
     pub fn broker(address: &'a str) -> Self {
         Self { broker: Some(address), ..Self::default() }
     }
 
-    /// Returns the place of a topic.
+    /// Returns the location of a topic.
     pub fn topic(topic: &'a str) -> Self {
         Self { topic: Some(topic), ..Self::default() }
     }
 
-    /// Returns the place of a partition.
+    /// Returns the location of a partition.
     pub fn partition(topic: &'a str, partition: i32) -> Self {
         Self { topic: Some(topic), partition: Some(partition), ..Self::default() }
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = " (";
         let mut part = |name: &str, value: &dyn fmt::Display| {
@@ -119,7 +119,7 @@ pub struct Line {
     pub is_demanded: bool,
     /// The client ID.
     pub client_id: Arc<str>,
-    /// The text, which also names the client ID and the place.
+    /// The text, which also names the client ID and the location.
     pub text: String,
     /// The address of the broker.
     pub broker: Option<String>,
@@ -244,17 +244,17 @@ pub fn note_failure() {
 }
 
 /// Writes a line of the client that this thread works for, if its level is wanted.
-pub fn write(level: Level, component: Component, place: Place<'_>, message: fmt::Arguments<'_>) {
+pub fn write(level: Level, component: Component, location: Location<'_>, message: fmt::Arguments<'_>) {
     // Nothing here formats while the cell is borrowed: a sink may work for another client.
     let Some(identity) = CURRENT.with_borrow(Clone::clone) else { return };
     if let Some(flight) = identity.flight().filter(|_| level <= Level::Info) {
-        flight.event(level, component.name(), format!("{message}{place}"));
+        flight.event(level, component.name(), format!("{message}{location}"));
     }
     if level > log::max_level() || !identity.is_enabled(level, component) {
         return;
     }
-    let text = format!("[{}] {message}{place}", identity.client_id);
-    let Place { broker, topic, partition } = place;
+    let text = format!("[{}] {message}{location}", identity.client_id);
+    let Location { broker, topic, partition } = location;
     if let Some(sink) = &identity.sink {
         return sink.write(Line {
             level,
@@ -291,14 +291,14 @@ pub fn report(event: &(dyn Any + Send + Sync)) {
     }
 }
 
-/// Writes a log line: the level, the component, the place, and what `format!` takes. Formats only if the level is wanted.
+/// Writes a log line: the level, the component, the location, and what `format!` takes. Formats only if the level is wanted.
 macro_rules! event {
-    ($level:ident, $component:ident, $place:expr, $($message:tt)+) => {
+    ($level:ident, $component:ident, $location:expr, $($message:tt)+) => {
         if $crate::logging::may_be_wanted(::log::Level::$level) {
             $crate::logging::write(
                 ::log::Level::$level,
                 $crate::logging::Component::$component,
-                $place,
+                $location,
                 ::std::format_args!($($message)+),
             );
         }
@@ -330,18 +330,18 @@ mod tests {
         let (sender, lines) = channel();
         let sink = Arc::new(Lines(sender));
         let identity = |id: &str, levels| Arc::new(LogIdentity::new(id, levels, Some(sink.clone() as _), None));
-        event!(Error, Network, Place::default(), "without a client");
+        event!(Error, Network, Location::default(), "without a client");
         let outer = enter(&identity("a", Levels::default()));
-        event!(Info, Network, Place { broker: Some("h:1"), ..Place::partition("t", 3) }, "found {}", 1 + 1);
-        event!(Debug, Network, Place::default(), "not wanted");
-        event!(Debug, Group, Place::topic("t"), "wanted");
+        event!(Info, Network, Location { broker: Some("h:1"), ..Location::partition("t", 3) }, "found {}", 1 + 1);
+        event!(Debug, Network, Location::default(), "not wanted");
+        event!(Debug, Group, Location::topic("t"), "wanted");
         {
             let levels = Levels { most: LevelFilter::Debug, demanded: vec![Component::Network] };
             let _inner = enter(&identity("b", levels));
-            event!(Debug, Network, Place::default(), "demanded");
-            event!(Trace, Network, Place::default(), "beyond the client's level");
+            event!(Debug, Network, Location::default(), "demanded");
+            event!(Trace, Network, Location::default(), "beyond the client's level");
         }
-        event!(Warn, Network, Place::broker("h:1"), "again");
+        event!(Warn, Network, Location::broker("h:1"), "again");
         drop(outer);
         let expected = [
             (Level::Info, "[a] found 2 (broker h:1, topic t, partition 3)"),

@@ -158,9 +158,9 @@ class Reader:
         name = topic.get("topic") or self.names.get(str(topic.get("topicId")))
         for partition in topic["partitions"]:
             if name is not None and partition["records"]:
-                place = name, int(partition["partitionIndex"])
-                self.found.records.setdefault(place, []).append(bytes(partition["records"]))
-                self.found.topics[name] = max(place[1] + 1, self.found.topics.get(name, 1))
+                index = int(partition["partitionIndex"])
+                self.found.records.setdefault((name, index), []).append(bytes(partition["records"]))
+                self.found.topics[name] = max(index + 1, self.found.topics.get(name, 1))
 
     def finished(self, slots: list[Slot]) -> Recording:
         """Return the recording, without the topics that did not exist at its end."""
@@ -168,5 +168,5 @@ class Reader:
         found.results = [(slot.api, slot.result) for slot in slots if slot.is_over]
         found.has_missing_topics = bool(self.missing)
         found.topics = {name: count for name, count in found.topics.items() if name not in self.missing}
-        found.records = {place: data for place, data in found.records.items() if place[0] not in self.missing}
+        found.records = {key: data for key, data in found.records.items() if key[0] not in self.missing}
         return found

@@ -138,14 +138,14 @@ impl Log {
         rolling: Rolling,
     ) -> i64 {
         let base_offset = self.end;
-        let place = Entry {
+        let entry = Entry {
             base_offset,
             last_offset: base_offset + i64::from(header.last_offset_delta),
             position: self.size(),
             max_timestamp: append_time.unwrap_or(header.max_timestamp),
         };
-        self.roll(place, data.len(), rolling);
-        self.push(place, data);
+        self.roll(entry, data.len(), rolling);
+        self.push(entry, data);
         let start = self.open.len() - data.len();
         if let Some(batch) = self.open.get_mut(start..) {
             patch(batch, base_offset, leader_epoch, header, append_time);
@@ -157,14 +157,14 @@ impl Log {
     /// Appends a batch of an earlier log unchanged.
     pub fn append_kept(&mut self, batch: &Batch, rolling: Rolling) {
         let Batch { header, data } = batch;
-        let place = Entry {
+        let entry = Entry {
             base_offset: header.base_offset,
             last_offset: header.last_offset(),
             position: self.size(),
             max_timestamp: header.max_timestamp,
         };
-        self.roll(place, data.len(), rolling);
-        self.push(place, data);
+        self.roll(entry, data.len(), rolling);
+        self.push(entry, data);
         self.note_epoch(header.partition_leader_epoch, header.base_offset);
     }
 
@@ -174,15 +174,15 @@ impl Log {
         }
     }
 
-    fn push(&mut self, place: Entry, data: &[u8]) {
+    fn push(&mut self, entry: Entry, data: &[u8]) {
         if self.open.capacity() - self.open.len() < data.len() {
             self.seal();
             self.room = (self.room * 2).clamp(MIN_ROOM, MAX_ROOM);
             self.open = BytesMut::with_capacity(self.room.max(data.len()));
         }
         self.open.extend_from_slice(data);
-        self.entries.push(place);
-        self.end = place.last_offset + 1;
+        self.entries.push(entry);
+        self.end = entry.last_offset + 1;
     }
 
     /// Returns the batches from a recently appended one on.
@@ -197,16 +197,16 @@ impl Log {
     }
 
     /// Starts a new segment if the last one is full, or too old for the batch.
-    fn roll(&mut self, place: Entry, size: usize, rolling: Rolling) {
-        let stamp = if place.max_timestamp < 0 { rolling.now_ms } else { place.max_timestamp };
+    fn roll(&mut self, entry: Entry, size: usize, rolling: Rolling) {
+        let stamp = if entry.max_timestamp < 0 { rolling.now_ms } else { entry.max_timestamp };
         if let Some(last) = self.segments.last_mut() {
-            let is_full = place.position - last.position + size as u64 > rolling.bytes;
+            let is_full = entry.position - last.position + size as u64 > rolling.bytes;
             if !is_full && stamp.saturating_sub(last.first_timestamp) <= rolling.ms {
                 last.newest_ms = last.newest_ms.max(stamp);
                 return;
             }
         }
-        let (base_offset, position) = (place.base_offset, place.position);
+        let (base_offset, position) = (entry.base_offset, entry.position);
         self.segments.push(Segment { base_offset, position, first_timestamp: stamp, newest_ms: stamp });
     }
 

@@ -1,7 +1,7 @@
 //! The error type of the engine and the client: what klamm tried, what happened, and a hint for the user.
 
 use crate::api::ErrorCode;
-use crate::logging::{self, Component, Place};
+use crate::logging::{self, Component, Location};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,8 +131,8 @@ impl Error {
     }
 
     /// Adds where it happened to the message.
-    pub fn with_place(mut self, place: &str) -> Self {
-        self.inner().message.push_str(place);
+    pub fn with_location(mut self, location: &str) -> Self {
+        self.inner().message.push_str(location);
         self
     }
 
@@ -189,7 +189,7 @@ impl Error {
     }
 
     /// Returns the message with the broker's address, for the message of another error.
-    pub fn placed(&self) -> String {
+    pub fn message_with_broker(&self) -> String {
         match self.broker() {
             Some(broker) => format!("{} (broker {broker})", self.message()),
             None => self.message().to_owned(),
@@ -207,8 +207,8 @@ impl Error {
     }
 
     /// Returns where the error happened, for a log line.
-    pub fn place(&self) -> Place<'_> {
-        Place { broker: self.broker(), topic: self.topic(), partition: self.partition() }
+    pub fn location(&self) -> Location<'_> {
+        Location { broker: self.broker(), topic: self.topic(), partition: self.partition() }
     }
 
     /// Reports a problem that the client keeps retrying: to the application, and as a log line of level warning.
@@ -227,7 +227,7 @@ impl Error {
     pub fn log_warning(&self, component: Component) {
         if logging::may_be_wanted(log::Level::Warn) {
             let text = format_args!("{}{}", self.message(), self.advice());
-            logging::write(log::Level::Warn, component, self.place(), text);
+            logging::write(log::Level::Warn, component, self.location(), text);
         }
     }
 
@@ -341,7 +341,7 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.placed())?;
+        f.write_str(&self.message_with_broker())?;
         if let Some(hint) = &self.0.hint {
             write!(f, "; hint: {hint}")?;
         }

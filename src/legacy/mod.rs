@@ -87,8 +87,8 @@ fn framed(write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<Vec<u
     let mut out = vec![0; 4];
     write(&mut out)?;
     let prefix = length(out.len() - 4, 0)?;
-    if let Some(place) = out.first_chunk_mut() {
-        *place = prefix;
+    if let Some(field) = out.first_chunk_mut() {
+        *field = prefix;
     }
     Ok(out)
 }

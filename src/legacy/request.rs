@@ -174,12 +174,12 @@ impl Produce {
     const MIN_SIZE: usize = 10;
 
     fn read(r: &mut Reader) -> Result<Self, Error> {
-        let (topic, partition) = read_place(r)?;
+        let (topic, partition) = read_partition(r)?;
         Ok(Self { topic, partition, message_set: field(r, "message_set")? })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
-        write_place(&self.topic, self.partition, out)?;
+        write_partition(&self.topic, self.partition, out)?;
         let size = length(self.message_set.len(), out.len()).map_err(|e| e.in_field("message_set"))?;
         out.extend_from_slice(&size);
         out.extend_from_slice(&self.message_set);
@@ -192,12 +192,12 @@ impl Fetch {
     const MIN_SIZE: usize = 18;
 
     fn read(r: &mut Reader) -> Result<Self, Error> {
-        let (topic, partition) = read_place(r)?;
+        let (topic, partition) = read_partition(r)?;
         Ok(Self { topic, partition, offset: field(r, "offset")?, max_size: field(r, "max_size")? })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
-        write_place(&self.topic, self.partition, out)?;
+        write_partition(&self.topic, self.partition, out)?;
         out.extend_from_slice(&self.offset.to_be_bytes());
         out.extend_from_slice(&self.max_size.to_be_bytes());
         Ok(())
@@ -206,12 +206,12 @@ impl Fetch {
 
 impl Offsets {
     fn read(r: &mut Reader) -> Result<Self, Error> {
-        let (topic, partition) = read_place(r)?;
+        let (topic, partition) = read_partition(r)?;
         Ok(Self { topic, partition, time: field(r, "time")?, max_number: field(r, "max_number")? })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
-        write_place(&self.topic, self.partition, out)?;
+        write_partition(&self.topic, self.partition, out)?;
         out.extend_from_slice(&self.time.to_be_bytes());
         out.extend_from_slice(&self.max_number.to_be_bytes());
         Ok(())
@@ -222,11 +222,11 @@ fn field<T: Wire + Default>(r: &mut Reader, name: &'static str) -> Result<T, Err
     T::get(r).map_err(|e| super::never_null(e).in_field(name))
 }
 
-fn read_place(r: &mut Reader) -> Result<(String, i32), Error> {
+fn read_partition(r: &mut Reader) -> Result<(String, i32), Error> {
     Ok((field(r, "topic")?, field(r, "partition")?))
 }
 
-fn write_place(topic: &str, partition: i32, out: &mut Vec<u8>) -> Result<(), Error> {
+fn write_partition(topic: &str, partition: i32, out: &mut Vec<u8>) -> Result<(), Error> {
     let too_long =
         |_| Error::new(Reason::TooLong { length: topic.len(), limit: i16::MAX as usize }, out.len()).in_field("topic");
     let size = i16::try_from(topic.len()).map_err(too_long)?;

@@ -292,7 +292,7 @@ impl DevBrokerCore {
         let bytes = |data: Vec<Vec<u8>>| data.into_iter().map(Into::into).collect();
         let recording = Recording {
             topics,
-            records: records.into_iter().map(|(place, data)| (place, bytes(data))).collect(),
+            records: records.into_iter().map(|(partition, data)| (partition, bytes(data))).collect(),
             versions: versions.iter().filter_map(|(name, version)| Some((key(name)?, *version))).collect(),
             results: repeated,
         };

@@ -72,7 +72,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         ErrorKind::OtherCluster => "OtherClusterError",
         ErrorKind::Internal => "InternalError",
     };
-    let raised = errors(py)?.getattr(class)?.call((error.placed(),), Some(&fields))?;
+    let raised = errors(py)?.getattr(class)?.call((error.message_with_broker(),), Some(&fields))?;
     if let Some(broker) = address(py, error)? {
         raised.setattr("broker", broker)?;
     }

@@ -229,7 +229,7 @@ impl Pending {
     fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
         let why = py.detach(|| self.why());
         let message = match &why {
-            Some(error) => format!("no {} within {seconds} s: {}", self.what(), error.placed()),
+            Some(error) => format!("no {} within {seconds} s: {}", self.what(), error.message_with_broker()),
             None => format!("no {} within {seconds} s", self.what()),
         };
         let hint = why.as_ref().and_then(|error| error.hint());

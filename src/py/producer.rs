@@ -96,11 +96,12 @@ impl ProducerCore {
     fn no_room(&self) -> PyErr {
         let message = format!("no room in the buffer within {} s", seconds(self.client.max_block()));
         let (message, hint) = match (self.client.last_network_error(), self.client.last_refusal()) {
-            (Some(e), _) => {
-                (format!("{message}; last network error: {}", e.placed()), "check that the brokers are reachable")
-            }
+            (Some(e), _) => (
+                format!("{message}; last network error: {}", e.message_with_broker()),
+                "check that the brokers are reachable",
+            ),
             (None, Some(e)) => (
-                format!("{message}; last error of a broker: {}", e.placed()),
+                format!("{message}; last error of a broker: {}", e.message_with_broker()),
                 "the producer retries until the broker accepts the records",
             ),
             (None, None) => {

@@ -15,13 +15,13 @@ use std::fmt;
 
 /// Reads one value, which must end with the bytes.
 pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
-    let place = Place::default();
+    let site = FaultSite::default();
     let mut parser = serde_json::Deserializer::from_slice(data);
-    let read = Seed { column, place: &place }.deserialize(&mut parser).and_then(|()| parser.end());
+    let read = Seed { column, site: &site }.deserialize(&mut parser).and_then(|()| parser.end());
     read.map_err(|error| {
-        let fault = place.fault.into_inner();
+        let fault = site.fault.into_inner();
         let fault = fault.unwrap_or_else(|| Fault::new(format!("the value is not valid JSON: {error}")));
-        place.path.into_inner().into_iter().rev().fold(fault, |fault, step| match step {
+        site.path.into_inner().into_iter().rev().fold(fault, |fault, step| match step {
             Step::Field(name) => fault.in_field(&name),
             Step::Index(index) => fault.at_index(index),
             Step::Key(key) => fault.at_key(key.as_bytes()),
@@ -31,7 +31,7 @@ pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
 
 /// The position of the parser in the value, and what went wrong there.
 #[derive(Default)]
-struct Place {
+struct FaultSite {
     path: RefCell<Vec<Step>>,
     fault: RefCell<Option<Box<Fault>>>,
 }
@@ -42,7 +42,7 @@ enum Step {
     Key(String),
 }
 
-impl Place {
+impl FaultSite {
     /// Keeps a fault, and returns an error that ends the parsing.
     #[cold]
     fn fail<E: serde::de::Error>(&self, fault: Box<Fault>) -> E {
@@ -60,7 +60,7 @@ impl Place {
 
 struct Seed<'a> {
     column: &'a mut Column,
-    place: &'a Place,
+    site: &'a FaultSite,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -74,7 +74,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
                     self.column.push_null();
                     Ok(())
                 }
-                text => self.column.push_text(text).map_err(|fault| self.place.fail(fault)),
+                text => self.column.push_text(text).map_err(|fault| self.site.fail(fault)),
             };
         }
         parser.deserialize_any(self)
@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> std::result::Result<(), E> {
-        self.column.push_bool(value).map_err(|fault| self.place.fail(fault))
+        self.column.push_bool(value).map_err(|fault| self.site.fail(fault))
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> std::result::Result<(), E> {
@@ -102,13 +102,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
             DataType::Decimal128(..) | DataType::Decimal256(..) => self.column.push_decimal(i256::from(value), 0),
             _ => self.column.push_int(value),
         };
-        pushed.map_err(|fault| self.place.fail(fault))
+        pushed.map_err(|fault| self.site.fail(fault))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> std::result::Result<(), E> {
         match i64::try_from(value) {
             Ok(value) => self.visit_i64(value),
-            Err(_) => self.column.push_unsigned(value).map_err(|fault| self.place.fail(fault)),
+            Err(_) => self.column.push_unsigned(value).map_err(|fault| self.site.fail(fault)),
         }
     }
 
@@ -123,34 +123,34 @@ impl<'de> Visitor<'de> for Seed<'_> {
             _ if is_whole => self.column.push_int(value as i64),
             _ => Err(self.column.unfit("a number with a fraction")),
         };
-        pushed.map_err(|fault| self.place.fail(fault))
+        pushed.map_err(|fault| self.site.fail(fault))
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> std::result::Result<(), E> {
-        push_string(value, self.column).map_err(|fault| self.place.fail(fault))
+        push_string(value, self.column).map_err(|fault| self.site.fail(fault))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> std::result::Result<(), A::Error> {
-        let Self { column, place } = self;
+        let Self { column, site } = self;
         let Data::List { offsets, items } = &mut column.data else {
-            return Err(place.fail(column.unfit("an array")));
+            return Err(site.fail(column.unfit("an array")));
         };
         let mut index = 0;
         loop {
-            let item = sequence.next_element_seed(Seed { column: items, place });
+            let item = sequence.next_element_seed(Seed { column: items, site });
             match item {
                 Ok(Some(())) => index += 1,
                 Ok(None) => break,
-                Err(error) => return Err(place.step(error, Step::Index(index))),
+                Err(error) => return Err(site.step(error, Step::Index(index))),
             }
         }
-        offsets.push(items.end().map_err(|fault| place.fail(fault))?);
+        offsets.push(items.end().map_err(|fault| site.fail(fault))?);
         column.push_valid();
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> std::result::Result<(), A::Error> {
-        let Self { column, place } = self;
+        let Self { column, site } = self;
         let length = column.len();
         match &mut column.data {
             Data::Struct(children) => {
@@ -162,29 +162,29 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     };
                     expected = at.unwrap_or(0) + 1;
                     child.truncate(length); // the last one of repeated fields counts
-                    if let Err(error) = object.next_value_seed(Seed { column: &mut *child, place }) {
-                        return Err(place.step(error, Step::Field(child.field.name().clone())));
+                    if let Err(error) = object.next_value_seed(Seed { column: &mut *child, site }) {
+                        return Err(site.step(error, Step::Field(child.field.name().clone())));
                     }
                 }
                 children.iter_mut().filter(|child| child.len() == length).for_each(Column::push_null);
             }
             Data::Map { offsets, entries } => {
                 let Column { data: Data::Struct(children), nulls, .. } = entries.as_mut() else {
-                    return Err(place.fail(Fault::new("a map without entries")));
+                    return Err(site.fail(Fault::new("a map without entries")));
                 };
                 let [keys, values] = children.as_mut_slice() else {
-                    return Err(place.fail(Fault::new("a map without entries")));
+                    return Err(site.fail(Fault::new("a map without entries")));
                 };
                 while let Some(key) = object.next_key::<String>()? {
-                    keys.push_text(&key).map_err(|fault| place.fail(fault))?;
-                    if let Err(error) = object.next_value_seed(Seed { column: values, place }) {
-                        return Err(place.step(error, Step::Key(key)));
+                    keys.push_text(&key).map_err(|fault| site.fail(fault))?;
+                    if let Err(error) = object.next_value_seed(Seed { column: values, site }) {
+                        return Err(site.step(error, Step::Key(key)));
                     }
                     nulls.append_non_null();
                 }
-                offsets.push(keys.end().map_err(|fault| place.fail(fault))?);
+                offsets.push(keys.end().map_err(|fault| site.fail(fault))?);
             }
-            _ => return Err(place.fail(column.unfit("an object"))),
+            _ => return Err(site.fail(column.unfit("an object"))),
         }
         column.push_valid();
         Ok(())

@@ -93,8 +93,8 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
 
 def shown(error: dict[str, Any]) -> str:
     """Return an error code of a response, with its topic and partition."""
-    place = [str(error[name]) for name in ("topic", "topic_id", "partition") if name in error]
-    return f"{error['code']} ({'-'.join(place)})" if place else str(error["code"])
+    names = [str(error[name]) for name in ("topic", "topic_id", "partition") if name in error]
+    return f"{error['code']} ({'-'.join(names)})" if names else str(error["code"])
 
 
 def content(entry: dict[str, Any], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> str:

@@ -215,8 +215,8 @@ impl Brokers {
 
     /// Returns the topics of each node as it registers them, with their partition counts.
     pub fn topics(&self) -> impl Iterator<Item = (i32, &str, i32)> {
-        let places = self.logs.keys().map(|(node, topic, _)| (*node, topic.as_str()));
-        places.collect::<BTreeSet<_>>().into_iter().map(|(node, topic)| (node, topic, self.partitions))
+        let partitions = self.logs.keys().map(|(node, topic, _)| (*node, topic.as_str()));
+        partitions.collect::<BTreeSet<_>>().into_iter().map(|(node, topic)| (node, topic, self.partitions))
     }
 
     fn clock(&self, now: Time) -> i64 {

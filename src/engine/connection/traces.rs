@@ -5,7 +5,7 @@ use crate::api::header::{RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info};
 use crate::engine::{Error, ErrorKind, Time};
 use crate::logging::flight::{Content, Flight, Frame, FrameKind, checksum, put_text};
-use crate::logging::{self, Place};
+use crate::logging::{self, Location};
 use crate::wire::{Reader, Value};
 use bytes::{Bytes, BytesMut};
 use std::fmt::Write;
@@ -98,11 +98,11 @@ impl<T> Connection<T> {
 
     /// Logs that the session cannot be renewed yet.
     pub(super) fn log_expired_token(&self) {
-        let place = Place::broker(&self.address);
+        let location = Location::broker(&self.address);
         event!(
             Warn,
             Auth,
-            place,
+            location,
             "the OAUTHBEARER token expired, so that the session cannot be renewed; hint: check the token provider"
         );
     }
@@ -111,8 +111,8 @@ impl<T> Connection<T> {
     pub(super) fn log_response(&self, now: Time, request: &InFlight<T>) {
         let InFlight { api, version, sent_at, .. } = request;
         let milliseconds = now.since(*sent_at).as_secs_f64() * 1000.0;
-        let place = Place::broker(&self.address);
-        event!(Debug, Network, place, "{} version {version} was answered after {milliseconds:.3} ms", api.name);
+        let location = Location::broker(&self.address);
+        event!(Debug, Network, location, "{} version {version} was answered after {milliseconds:.3} ms", api.name);
     }
 }
 
@@ -181,32 +181,32 @@ fn errors(message: &Value) -> String {
     if list.is_empty() { list } else { format!(",\"errors\":[{list}]") }
 }
 
-/// Appends the error codes of a message. `place` has the fields of JSON that say which topic they belong to.
-fn put_errors(value: &Value, place: &mut Vec<String>, left: &mut usize, out: &mut String) {
+/// Appends the error codes of a message. `names` has the fields of JSON that say which topic they belong to.
+fn put_errors(value: &Value, names: &mut Vec<String>, left: &mut usize, out: &mut String) {
     match value {
-        Value::List(values) => values.iter().for_each(|value| put_errors(value, place, left, out)),
+        Value::List(values) => values.iter().for_each(|value| put_errors(value, names, left, out)),
         Value::Struct(fields) => {
-            let known = place.len();
-            place.extend(fields.iter().filter_map(|(name, value)| place_field(name, value)));
+            let known = names.len();
+            names.extend(fields.iter().filter_map(|(name, value)| name_field(name, value)));
             for (name, value) in fields {
                 match value {
                     Value::Int(code) if **name == *"errorCode" && *code != 0 && *left > 0 => {
                         *left -= 1;
                         let code = ErrorCode(i16::try_from(*code).unwrap_or(-1));
                         let comma = if out.is_empty() { "" } else { "," };
-                        let _ = write!(out, "{comma}{{\"code\":\"{}\"{}}}", code.name(), place.concat());
+                        let _ = write!(out, "{comma}{{\"code\":\"{}\"{}}}", code.name(), names.concat());
                     }
-                    value => put_errors(value, place, left, out),
+                    value => put_errors(value, names, left, out),
                 }
             }
-            place.truncate(known);
+            names.truncate(known);
         }
         _ => {}
     }
 }
 
 /// Returns a field of a message as a field of JSON, if it names a topic or a partition.
-fn place_field(name: &str, value: &Value) -> Option<String> {
+fn name_field(name: &str, value: &Value) -> Option<String> {
     let mut out = String::from(",\"");
     match (name, value) {
         ("name" | "topic" | "topicName", Value::String(topic)) => {

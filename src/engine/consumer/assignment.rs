@@ -79,11 +79,11 @@ impl<T: Send> Consumer<T> {
         let slots = std::mem::take(&mut self.slots);
         self.unsubscribe(now);
         for a in assigned {
-            let place = TopicPartition::new(a.topic.as_str(), a.partition);
-            let kept = slots.get(&place).filter(|_| a.offset.is_none());
+            let partition = TopicPartition::new(a.topic.as_str(), a.partition);
+            let kept = slots.get(&partition).filter(|_| a.offset.is_none());
             if let Some((slot, p)) = kept.and_then(|slot| Some((*slot, before.remove(slot)?))) {
-                self.remove(&place);
-                self.slots.insert(place, slot);
+                self.remove(&partition);
+                self.slots.insert(partition, slot);
                 self.partitions.insert(slot, p);
             }
             match kept.and_then(|slot| self.partitions.get_mut(slot)) {
@@ -162,7 +162,7 @@ impl<T: Send> Consumer<T> {
         };
         let goes = |p: &&Partition| p.state == Position::Lost || !is_wanted(p);
         let gone: Vec<TopicPartition> = self.partitions.values().filter(goes).map(Partition::topic_partition).collect();
-        gone.iter().for_each(|place| self.remove(place));
+        gone.iter().for_each(|partition| self.remove(partition));
     }
 
     /// Returns whether there are no partitions and no topics that may get some.
@@ -214,13 +214,13 @@ impl<T: Send> Consumer<T> {
         self.next_slot += 1;
     }
 
-    fn remove(&mut self, place: &TopicPartition) {
-        let Some(slot) = self.slots.remove(place) else {
+    fn remove(&mut self, partition: &TopicPartition) {
+        let Some(slot) = self.slots.remove(partition) else {
             return;
         };
         self.partitions.remove(&slot);
         self.demand.drops_topics = true;
-        let error = Error::new(ErrorKind::Config, format!("{place} is no longer assigned"));
+        let error = Error::new(ErrorKind::Config, format!("{partition} is no longer assigned"));
         let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;
         self.done.extend(Vec::into_iter(gone).map(|(completion, ..)| (completion, Err(error.clone()))));
@@ -352,12 +352,12 @@ impl<T: Send> Consumer<T> {
         let mut committing = false;
         match &change {
             Change::Revoked(_) => committing = self.commit_before_revocation(now),
-            Change::Lost(places) => places.iter().for_each(|p| self.remove(p)),
-            Change::Assigned(places) => {
-                for place in places {
-                    let (topic, partition) = (place.topic.to_string(), place.partition);
+            Change::Lost(partitions) => partitions.iter().for_each(|p| self.remove(p)),
+            Change::Assigned(partitions) => {
+                for assigned in partitions {
+                    let (topic, partition) = (assigned.topic.to_string(), assigned.partition);
                     self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
-                    self.delay_start(place);
+                    self.delay_start(assigned);
                 }
             }
         }
@@ -368,16 +368,16 @@ impl<T: Send> Consumer<T> {
 
     /// Delays the request for the start offset: the application may seek, or commit another offset, while it handles
     /// the change.
-    fn delay_start(&mut self, place: &TopicPartition) {
-        if let Some(p) = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot)) {
+    fn delay_start(&mut self, partition: &TopicPartition) {
+        if let Some(p) = self.slots.get(partition).and_then(|slot| self.partitions.get_mut(slot)) {
             p.retry_at = Time::NEVER;
         }
     }
 
     /// Requests the delayed start offsets of partitions that were not sought.
-    pub(super) fn request_starts(&mut self, now: Time, places: &[TopicPartition]) {
-        for place in places {
-            let p = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot));
+    pub(super) fn request_starts(&mut self, now: Time, partitions: &[TopicPartition]) {
+        for partition in partitions {
+            let p = self.slots.get(partition).and_then(|slot| self.partitions.get_mut(slot));
             if let Some(p) = p.filter(|p| p.retry_at == Time::NEVER) {
                 p.retry_at = Time(0);
             }
@@ -387,9 +387,9 @@ impl<T: Send> Consumer<T> {
 
     /// Notes that the application has handled the change.
     pub fn handled(&mut self, now: Time) {
-        if let Some(Changing { change: Change::Assigned(places), .. }) = &self.changing {
-            let places = places.clone();
-            self.request_starts(now, &places);
+        if let Some(Changing { change: Change::Assigned(partitions), .. }) = &self.changing {
+            let partitions = partitions.clone();
+            self.request_starts(now, &partitions);
         }
         if let Some(changing) = &mut self.changing {
             changing.handled = true;
@@ -403,8 +403,8 @@ impl<T: Send> Consumer<T> {
         let Some(changing) = self.changing.take_if(|c| c.handled && !c.committing) else {
             return;
         };
-        if let Change::Revoked(places) = &changing.change {
-            places.iter().for_each(|p| self.remove(p));
+        if let Change::Revoked(partitions) = &changing.change {
+            partitions.iter().for_each(|p| self.remove(p));
         }
         if let Some(group) = &mut self.group {
             group.handled();

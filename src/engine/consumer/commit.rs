@@ -163,7 +163,7 @@ impl<T: Send> Consumer<T> {
             // The coordinator accepts commits after the rebalance. Then only partitions that are still assigned are
             // committed.
             Some(ErrorCode::REBALANCE_IN_PROGRESS) => {
-                commit.offsets.retain(|place, _| self.slots.contains_key(place));
+                commit.offsets.retain(|partition, _| self.slots.contains_key(partition));
                 let is_awaited = self.closing_since.is_none_or(|since| now.since(since) < REBALANCE_WAIT);
                 (is_awaited && !commit.offsets.is_empty()).then(|| now + self.config.retry_backoff.0)
             }
@@ -184,13 +184,13 @@ impl<T: Send> Consumer<T> {
         if let Err(error) = result
             && error.kind() != ErrorKind::Closed
         {
-            event!(Warn, Consumer, error.place(), "commit failed: {}{}", error.message(), error.advice());
+            event!(Warn, Consumer, error.location(), "commit failed: {}{}", error.message(), error.advice());
         }
         let (offsets, error) = (commit.offsets.values().cloned().collect(), result.as_ref().err().cloned());
         logging::report(&CommitResult { offsets, error });
         if result.is_ok() {
-            for (place, offset) in &commit.offsets {
-                if let Ok(p) = self.at(&place.topic, place.partition) {
+            for (partition, offset) in &commit.offsets {
+                if let Ok(p) = self.at(&partition.topic, partition.partition) {
                     p.committed = offset.offset;
                 }
             }

@@ -255,13 +255,13 @@ impl<T: Send> Consumer<T> {
         for a in asked {
             let wanted =
                 SessionPartition { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id, max_bytes: a.max_bytes };
-            let place = TopicPartition::new(a.topic.clone(), a.partition);
-            let is_known = gone.get(&place) == Some(&wanted);
+            let partition = TopicPartition::new(a.topic.clone(), a.partition);
+            let is_known = gone.get(&partition) == Some(&wanted);
             // A recreated topic has a new ID, so the session must forget the old one.
-            if gone.get(&place).is_none_or(|old| old.id == wanted.id) {
-                gone.remove(&place);
+            if gone.get(&partition).is_none_or(|old| old.id == wanted.id) {
+                gone.remove(&partition);
             }
-            node.partitions.insert(place, wanted);
+            node.partitions.insert(partition, wanted);
             if is_known {
                 continue;
             }

@@ -10,7 +10,7 @@ use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::ops::{Committed, ListOffsets, Output};
 use crate::engine::{Error, ErrorKind, Time, TopicPartition};
-use crate::logging::Place;
+use crate::logging::Location;
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
@@ -152,8 +152,8 @@ impl<T: Send> Consumer<T> {
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
-                        if let (Position::At(_), Some(place)) = (asked, culprit) {
-                            p.lists_alone |= place == (&*p.topic, p.partition);
+                        if let (Position::At(_), Some(failed)) = (asked, culprit) {
+                            p.lists_alone |= failed == (&*p.topic, p.partition);
                             continue;
                         }
                         // Back off even after the first error: an immediate retry would fail in the same way.
@@ -219,19 +219,19 @@ impl Partition {
 
     /// Logs that `auto.offset.reset` decided where to read.
     fn log_reset(&self, found: i64, asked: Position) {
-        let place = Place::partition(&self.topic, self.partition);
+        let location = Location::partition(&self.topic, self.partition);
         match (self.lost_at, asked) {
             (Some(lost), _) => {
                 let skipped = (found - lost).max(0);
                 event!(
                     Info,
                     Consumer,
-                    place,
+                    location,
                     "the offset was reset from {lost} to {found}, which skips {skipped} records"
                 );
             }
-            (None, Position::At(_)) => event!(Info, Consumer, place, "reading starts at offset {found}"),
-            (None, _) => event!(Info, Consumer, place, "reading continues at the committed offset {found}"),
+            (None, Position::At(_)) => event!(Info, Consumer, location, "reading starts at offset {found}"),
+            (None, _) => event!(Info, Consumer, location, "reading continues at the committed offset {found}"),
         }
     }
 

@@ -4,7 +4,7 @@ use super::Group;
 use super::changes::Change;
 use super::coordinator_client::CoordinatorClient;
 use crate::engine::{Cluster, Time, TopicPartition};
-use crate::logging::Place;
+use crate::logging::Location;
 use std::time::Duration;
 
 /// The most partitions that one line names.
@@ -22,7 +22,7 @@ impl Group {
         event!(
             Info,
             Group,
-            Place::default(),
+            Location::default(),
             "the client {what} {count} partitions in group {group:?}: {}",
             named(partitions)
         );
@@ -31,7 +31,7 @@ impl Group {
     /// Logs the end of a rebalance: the application has taken all changes of its assignment.
     pub fn log_rebalanced(&self, took: Duration) {
         let (group, seconds) = (&self.config.group, took.as_secs_f64());
-        event!(Info, Group, Place::default(), "the rebalance of group {group:?} took {seconds:.3} s");
+        event!(Info, Group, Location::default(), "the rebalance of group {group:?} took {seconds:.3} s");
     }
 
     /// Logs that the application has not polled for most of `max.poll.interval.ms`, or for all of it.
@@ -42,7 +42,7 @@ impl Group {
         event!(
             Warn,
             Group,
-            Place::default(),
+            Location::default(),
             "the consumer {then} group {group:?}: it has not been polled for {seconds:.1} s, and max.poll.interval.ms is {limit}; \
              hint: poll more often, handle fewer records per poll (max.poll.records), or increase max.poll.interval.ms"
         );
@@ -58,30 +58,35 @@ impl CoordinatorClient {
     /// Logs that the member found its coordinator.
     pub(super) fn log_found(&self, node: i32) {
         let (group, address) = (&self.group, self.cluster.address(node));
-        event!(Info, Group, Place::broker(&address), "the coordinator of group {group:?} is broker {node}");
+        event!(Info, Group, Location::broker(&address), "the coordinator of group {group:?} is broker {node}");
     }
 
     /// Logs that the member begins to join.
     pub(super) fn log_joining(&self, reason: &str) {
         let (group, broker) = (&self.group, self.shown(&self.cluster));
-        let place = Place { broker: broker.as_deref(), ..Place::default() };
+        let location = Location { broker: broker.as_deref(), ..Location::default() };
         let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        event!(Info, Group, place, "the client joins group {group:?}{why}");
+        event!(Info, Group, location, "the client joins group {group:?}{why}");
     }
 
     /// Logs that the client has joined.
     pub(super) fn log_joined(&self, now: Time, since: Time, what: std::fmt::Arguments<'_>) {
         let (group, seconds) = (&self.group, now.since(since).as_secs_f64());
         let broker = self.shown(&self.cluster);
-        let place = Place { broker: broker.as_deref(), ..Place::default() };
-        event!(Info, Group, place, "the client is a member of group {group:?} after {seconds:.3} s: {what}");
+        let location = Location { broker: broker.as_deref(), ..Location::default() };
+        event!(Info, Group, location, "the client is a member of group {group:?} after {seconds:.3} s: {what}");
     }
 
     /// Logs an assignment of the coordinator.
     pub(super) fn log_assigned(&self, epoch: i32, count: usize) {
         let (group, broker) = (&self.group, self.shown(&self.cluster));
-        let place = Place { broker: broker.as_deref(), ..Place::default() };
-        event!(Info, Group, place, "the coordinator of group {group:?} assigned {count} partitions in epoch {epoch}");
+        let location = Location { broker: broker.as_deref(), ..Location::default() };
+        event!(
+            Info,
+            Group,
+            location,
+            "the coordinator of group {group:?} assigned {count} partitions in epoch {epoch}"
+        );
     }
 }
 

@@ -212,7 +212,8 @@ impl Group {
                 }
             };
         };
-        let what = format!("commit for group {group:?}, which the consumer could not join ({})", why.placed());
+        let what =
+            format!("commit for group {group:?}, which the consumer could not join ({})", why.message_with_broker());
         let hint = why.hint().unwrap_or(STILL_JOINING);
         Error::refused(code, what).with_hint(hint).caused_by(why)
     }
@@ -358,7 +359,7 @@ mod tests {
             group.handle_response(now, ClientResponse { token: asked.token, node: 0, result: Err(error) });
             let error = group.take_trouble().unwrap();
             assert_eq!(
-                (error.kind(), &*error.placed()),
+                (error.kind(), &*error.message_with_broker()),
                 (
                     ErrorKind::Timeout,
                     "joining group \"g\" did not succeed in 305 s: no response to JoinGroup in time (broker h:1)"

@@ -6,7 +6,7 @@ use crate::api::ErrorCode;
 use crate::engine::reminder::Reminder;
 use crate::engine::sasl::Credentials;
 use crate::engine::{Cluster, Error, ErrorKind, Time};
-use crate::logging::{Component, Place, may_be_wanted};
+use crate::logging::{Component, Location, may_be_wanted};
 use log::Level;
 use std::time::Duration;
 
@@ -32,32 +32,32 @@ impl Endpoints {
             return;
         }
         let how = credentials.map_or_else(String::new, |c| format!(", authenticated with {}", c.mechanism()));
-        event!(Info, Network, Place::broker(&peer.address()), "connected to {}{how}", self.shown(id));
+        event!(Info, Network, Location::broker(&peer.address()), "connected to {}{how}", self.shown(id));
     }
 
     /// Logs the end of a connection or of an attempt. Attempts in a row that fail are logged once, and then at level debug.
     pub(super) fn log_end(self, peer: &mut Peer, id: PeerId, error: &Error) {
         let address = peer.address();
-        let place = Place::broker(&address);
+        let location = Location::broker(&address);
         let was_connected = std::mem::take(&mut peer.attempt.is_announced);
         let (what, advice) = (error.message(), error.advice());
         if matches!(error.kind(), ErrorKind::Authentication | ErrorKind::NoToken) {
-            event!(Warn, Auth, place, "authentication with {} failed: {what}{advice}", self.shown(id));
+            event!(Warn, Auth, location, "authentication with {} failed: {what}{advice}", self.shown(id));
         } else if error.is_refusal() {
-            event!(Warn, Network, place, "refused {}: {what}{advice}", self.shown(id));
+            event!(Warn, Network, location, "refused {}: {what}{advice}", self.shown(id));
         } else if was_connected {
-            event!(Info, Network, place, "lost the connection to {}: {what}{advice}", self.shown(id));
+            event!(Info, Network, location, "lost the connection to {}: {what}{advice}", self.shown(id));
         } else if peer.error.is_none() {
-            event!(Info, Network, place, "cannot reach {}: {what}{advice}", self.shown(id));
+            event!(Info, Network, location, "cannot reach {}: {what}{advice}", self.shown(id));
         } else {
-            event!(Debug, Network, place, "still cannot reach {}: {what}", self.shown(id));
+            event!(Debug, Network, location, "still cannot reach {}: {what}", self.shown(id));
         }
     }
 
     /// Logs the close of an idle connection.
     pub(super) fn log_idle(self, peer: &mut Peer, id: PeerId) {
         peer.attempt.is_announced = false;
-        event!(Info, Network, Place::broker(&peer.address()), "closed the idle connection to {}", self.shown(id));
+        event!(Info, Network, Location::broker(&peer.address()), "closed the idle connection to {}", self.shown(id));
     }
 }
 
@@ -70,7 +70,7 @@ impl Network {
             let error = cluster.topics.get(name).map_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, |topic| topic.error);
             if !error.is_error() {
                 if self.missing.remove(name).is_some_and(|reminder| reminder.was_logged()) {
-                    event!(Info, Network, Place::topic(name), "the topic is available now");
+                    event!(Info, Network, Location::topic(name), "the topic is available now");
                 }
                 continue;
             }
@@ -95,7 +95,7 @@ impl Network {
                 let is_up = |peer: &Peer| matches!(&peer.link, Link::Up(_, c) if c.is_ready());
                 if self.peers.values().any(is_up) {
                     self.unreachable_log.end();
-                    event!(Info, Network, Place::default(), "brokers can be reached again");
+                    event!(Info, Network, Location::default(), "brokers can be reached again");
                 }
             }
         }
@@ -118,13 +118,13 @@ pub(super) fn log_leaders(old: &Cluster, new: &Cluster) {
     }
     let shown = |leader: i32| if leader < 0 { "none".to_owned() } else { leader.to_string() };
     if let [(topic, number, old, new)] = changes[..] {
-        let place = Place::partition(topic, i32::try_from(number).unwrap_or(-1));
-        event!(Info, Network, place, "the leader changed from {} to {}", shown(old), shown(new));
+        let location = Location::partition(topic, i32::try_from(number).unwrap_or(-1));
+        event!(Info, Network, location, "the leader changed from {} to {}", shown(old), shown(new));
     } else if !changes.is_empty() {
         let named = changes.iter().take(MOST_NAMED);
         let named = named.map(|(topic, n, old, new)| format!("{topic}-{n} from {} to {}", shown(*old), shown(*new)));
         let (named, count) = (named.collect::<Vec<_>>().join(", "), changes.len());
         let more = if count > MOST_NAMED { ", …" } else { "" };
-        event!(Info, Network, Place::default(), "the leaders of {count} partitions changed: {named}{more}");
+        event!(Info, Network, Location::default(), "the leaders of {count} partitions changed: {named}{more}");
     }
 }

@@ -89,7 +89,7 @@ impl Attempt {
     /// Adds the address to an error.
     pub fn name_address(&self, error: Error) -> Error {
         match &self.address {
-            Some(address) => error.with_place(&format!(" at {address}")),
+            Some(address) => error.with_location(&format!(" at {address}")),
             None => error,
         }
     }

@@ -258,7 +258,7 @@ impl<T> Ops<T> {
             return error;
         }
         running.op.lost();
-        Error::new(ErrorKind::Network, error.placed())
+        Error::new(ErrorKind::Network, error.message_with_broker())
     }
 
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {

@@ -41,7 +41,7 @@ pub struct NewRecord<'a> {
 }
 
 /// A record and its partition.
-pub(super) struct Placed<'a, D> {
+pub(super) struct PartitionedRecord<'a, D> {
     pub record: &'a NewRecord<'a>,
     pub partition: usize,
     /// The largest size it may have in the batch.
@@ -346,7 +346,8 @@ impl<D> Producer<D> {
                 Chosen::Sticky => (t.sticky.partition(count), true),
             },
         };
-        let (size, wake) = self.append_all(now, flush_epoch, topic, [Placed { record, partition, bound, completion }]);
+        let (size, wake) =
+            self.append_all(now, flush_epoch, topic, [PartitionedRecord { record, partition, bound, completion }]);
         if sticks {
             self.note_sent(topic, size);
         }
@@ -360,7 +361,7 @@ impl<D> Producer<D> {
         now: Time,
         flush_epoch: u64,
         topic: usize,
-        records: impl IntoIterator<Item = Placed<'a, D>>,
+        records: impl IntoIterator<Item = PartitionedRecord<'a, D>>,
     ) -> (usize, bool) {
         let (mut size, mut memory, mut wake) = (0, 0, false);
         let Some(t) = self.topics.get_mut(topic) else {
@@ -368,7 +369,7 @@ impl<D> Producer<D> {
         };
         t.used = now;
         let (batch_size, linger, spare) = (self.config.batch_size, self.config.linger, &mut self.spare);
-        for Placed { record, partition, bound, completion } in records {
+        for PartitionedRecord { record, partition, bound, completion } in records {
             let Some(p) = t.partitions.get_mut(partition) else {
                 continue;
             };

@@ -3,7 +3,7 @@
 //! The partitions of all records are computed first, because the CPU can then overlap the hashes of several keys. After
 //! that the records are appended in order, so that the CPU's prefetcher can follow.
 
-use super::accumulate::{Placed, TopicIndex};
+use super::accumulate::{PartitionedRecord, TopicIndex};
 use super::partitioner::Chosen;
 use super::{NewRecord, Producer};
 use crate::engine::{Error, Time};
@@ -20,13 +20,13 @@ impl<D> Producer<D> {
     ) -> (usize, Result<bool, Error>) {
         let mut choices = std::mem::take(&mut self.choices);
         let appended = if self.choose_all(topic, records, &mut choices) {
-            let placed = records.iter().zip(&choices).map(|(record, (partition, bound))| Placed {
+            let partitioned = records.iter().zip(&choices).map(|(record, (partition, bound))| PartitionedRecord {
                 record,
                 partition: *partition as usize,
                 bound: *bound as usize,
                 completion: None,
             });
-            (records.len(), Ok(self.append_all(now, self.flush_epoch, topic.0, placed).1))
+            (records.len(), Ok(self.append_all(now, self.flush_epoch, topic.0, partitioned).1))
         } else {
             self.append_each(now, topic, records)
         };

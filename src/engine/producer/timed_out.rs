@@ -16,12 +16,12 @@ impl<D> Producer<D> {
         why: Option<Error>,
     ) -> Error {
         let bound = if partition.is_some() { "delivery.timeout.ms" } else { "max.block.ms" };
-        let place = match (self.topics.get(topic), partition) {
+        let location = match (self.topics.get(topic), partition) {
             (Some(t), Some(partition)) => format!(" of {}-{partition}", t.name),
             (Some(t), None) => format!(" of {}", t.name),
             (None, _) => String::new(),
         };
-        let message = format!("record{place} was not acknowledged within {bound} ({} ms)", limit.as_millis());
+        let message = format!("record{location} was not acknowledged within {bound} ({} ms)", limit.as_millis());
         let hint = "check the brokers and the network";
         // Without a token, nothing was tried since the last error.
         let missing = self.unreachable.as_ref().filter(|e| e.kind() == ErrorKind::NoToken).cloned();

@@ -312,8 +312,8 @@ impl<T: Send> ShareConsumer<T> {
     /// reported yet: a renewal is sent at once, and its result may arrive before the commit.
     pub fn commit(&mut self, completion: T) {
         let mut results = BTreeMap::new();
-        for (place, error) in self.results.drain(..) {
-            add_result(&mut results, place, error);
+        for (partition, error) in self.results.drain(..) {
+            add_result(&mut results, partition, error);
         }
         let mut rounds = BTreeSet::new();
         for (id, node) in &mut self.nodes {
@@ -440,7 +440,7 @@ impl<T: Send> ShareConsumer<T> {
             for p in all.partitions.iter().filter(|p| p.code.is_error()) {
                 healthy.remove(&p.topic_partition.topic_partition());
             }
-            self.unknown_since.retain(|place, _| !healthy.contains(place));
+            self.unknown_since.retain(|partition, _| !healthy.contains(partition));
         }
         let sent = std::mem::take(&mut node.sending);
         let round = node.round;
@@ -666,7 +666,7 @@ mod tests {
         consumer.results.push_back((second.clone(), None));
         consumer.commit(7);
         let (completion, results) = consumer.poll_done().expect("no acknowledgement is in flight");
-        let codes: Vec<_> = results.into_iter().map(|(place, e)| (place, e.and_then(|e| e.code()))).collect();
+        let codes: Vec<_> = results.into_iter().map(|(partition, e)| (partition, e.and_then(|e| e.code()))).collect();
         assert_eq!((completion, codes), (7, vec![(first, Some(ErrorCode::INVALID_RECORD_STATE)), (second, None)]));
         assert!(consumer.take_results().is_empty());
     }

@@ -32,13 +32,13 @@ impl Node {
 impl<T: Send> ShareConsumer<T> {
     /// Returns the next request to a leader.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
-        let wants = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
-        let mut places: BTreeMap<i32, BTreeSet<TopicIdPartition>> = BTreeMap::new();
-        if wants {
+        let may_fetch = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
+        let mut wanted: BTreeMap<i32, BTreeSet<TopicIdPartition>> = BTreeMap::new();
+        if may_fetch {
             for (topic, id, partition) in self.member.assigned() {
                 match self.cluster.leader(topic, partition) {
                     Some((leader, _)) => {
-                        places.entry(leader).or_default().insert(TopicIdPartition {
+                        wanted.entry(leader).or_default().insert(TopicIdPartition {
                             topic: topic.clone(),
                             id,
                             partition,
@@ -52,7 +52,7 @@ impl<T: Send> ShareConsumer<T> {
                 }
             }
         }
-        let ids: BTreeSet<i32> = self.nodes.keys().chain(places.keys()).copied().collect();
+        let ids: BTreeSet<i32> = self.nodes.keys().chain(wanted.keys()).copied().collect();
         for id in ids {
             let node = self.nodes.entry(id).or_default();
             if node.busy || node.retry_at > now {
@@ -69,8 +69,8 @@ impl<T: Send> ShareConsumer<T> {
                 self.nodes.remove(&id);
             } else if self.leaving || node.acks.renews() {
                 return Some(self.ask_acknowledge(now, id));
-            } else if let Some(places) = places.remove(&id) {
-                return Some(self.ask_fetch(now, id, places));
+            } else if let Some(wanted) = wanted.remove(&id) {
+                return Some(self.ask_fetch(now, id, wanted));
             } else if node.flush && !node.acks.is_empty() {
                 return Some(self.ask_acknowledge(now, id));
             }
@@ -78,12 +78,12 @@ impl<T: Send> ShareConsumer<T> {
         None
     }
 
-    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<TopicIdPartition>) -> Outgoing<ShareToken> {
+    fn ask_fetch(&mut self, now: Time, id: i32, wanted: BTreeSet<TopicIdPartition>) -> Outgoing<ShareToken> {
         let config = &self.config;
         let node = self.nodes.entry(id).or_default();
-        let names: Names = places.iter().chain(node.acks.partitions()).map(|s| (s.id, s.topic.clone())).collect();
+        let names: Names = wanted.iter().chain(node.acks.partitions()).map(|s| (s.id, s.topic.clone())).collect();
         let asked: BTreeSet<&TopicIdPartition> =
-            places.difference(&node.partitions).chain(node.acks.partitions()).collect();
+            wanted.difference(&node.partitions).chain(node.acks.partitions()).collect();
         let mut request = share_fetch::Request {
             group_id: Some(self.member.group().to_owned()),
             member_id: Some(self.member.id().to_owned()),
@@ -109,7 +109,7 @@ impl<T: Send> ShareConsumer<T> {
                     .push(share_fetch::Topic { topic_id: topic_partition.id, partitions: vec![partition] }),
             }
         }
-        for topic_partition in node.partitions.difference(&places) {
+        for topic_partition in node.partitions.difference(&wanted) {
             match request.forgotten_topics_data.last_mut().filter(|t| t.topic_id == topic_partition.id) {
                 Some(topic) => topic.partitions.push(topic_partition.partition),
                 None => request.forgotten_topics_data.push(share_fetch::ForgottenTopic {
@@ -121,7 +121,7 @@ impl<T: Send> ShareConsumer<T> {
         let min_version = if config.record_limit { 2 } else { 1 };
         let checks = Checks { crcs: config.check_crcs, limit: config.decompress_limit };
         let deadline = Deadline::ToAnswer(now + config.member.request_timeout + config.max_wait);
-        node.next_partitions = places;
+        node.next_partitions = wanted;
         node.begin();
         Outgoing {
             target: Target::Fetch(id),

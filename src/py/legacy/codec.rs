@@ -135,7 +135,7 @@ fn list<'py, T>(
     PyList::new(py, parts.iter().map(|part| fields(py, part)).collect::<PyResult<Vec<_>>>()?)
 }
 
-fn place_fields<'py>(py: Python<'py>, topic: &str, partition: i32) -> PyResult<Bound<'py, PyDict>> {
+fn partition_fields<'py>(py: Python<'py>, topic: &str, partition: i32) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("topic", topic)?;
     fields.set_item("partition", partition)?;
@@ -143,20 +143,20 @@ fn place_fields<'py>(py: Python<'py>, topic: &str, partition: i32) -> PyResult<B
 }
 
 fn produce_fields<'py>(py: Python<'py>, part: &Produce) -> PyResult<Bound<'py, PyDict>> {
-    let fields = place_fields(py, &part.topic, part.partition)?;
+    let fields = partition_fields(py, &part.topic, part.partition)?;
     fields.set_item("message_set", PyBytes::new(py, &part.message_set))?;
     Ok(fields)
 }
 
 fn fetch_fields<'py>(py: Python<'py>, part: &Fetch) -> PyResult<Bound<'py, PyDict>> {
-    let fields = place_fields(py, &part.topic, part.partition)?;
+    let fields = partition_fields(py, &part.topic, part.partition)?;
     fields.set_item("offset", part.offset)?;
     fields.set_item("max_size", part.max_size)?;
     Ok(fields)
 }
 
 fn offsets_fields<'py>(py: Python<'py>, part: &Offsets) -> PyResult<Bound<'py, PyDict>> {
-    let fields = place_fields(py, &part.topic, part.partition)?;
+    let fields = partition_fields(py, &part.topic, part.partition)?;
     fields.set_item("time", part.time)?;
     fields.set_item("max_number", part.max_number)?;
     Ok(fields)

@@ -76,7 +76,7 @@ pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
     search.fill();
     search.even_out();
     search.return_kept();
-    let got = search.places(&owners);
+    let got = search.assigned_partitions(&owners);
     let contested = |(m, got): (usize, &Vec<(usize, usize)>)| {
         let by_others = |(t, p): &(usize, usize)| owners[*t][*p].is_some_and(|owner| owner.member != m);
         got.iter().copied().filter(by_others).collect()
@@ -370,7 +370,7 @@ impl<'g> Search<'g> {
     }
 
     /// Chooses the partitions for the counts.
-    fn places(&self, owners: &[Vec<Option<Owner>>]) -> Vec<Vec<(usize, usize)>> {
+    fn assigned_partitions(&self, owners: &[Vec<Option<Owner>>]) -> Vec<Vec<(usize, usize)>> {
         let racks: Vec<Option<&str>> = self.group.members.iter().map(|m| m.rack()).collect();
         let near = |m: usize, (t, p): (usize, usize)| {
             let replicas = &self.group.topics[t].racks[p];
@@ -401,13 +401,15 @@ impl<'g> Search<'g> {
             // Free partitions come first: members can take them at once, and each should get some.
             open.sort_unstable_by_key(|(t, p)| (owners[*t][*p].is_some(), *t, *p));
             if takers.iter().any(|(m, _)| racks[*m].is_some()) {
-                open.retain(|place| match takers.iter().position(|(m, _)| racks[*m].is_some() && near(*m, *place)) {
-                    Some(at) => !take(&mut takers, at, &mut got, *place),
-                    None => true,
+                open.retain(|partition| {
+                    match takers.iter().position(|(m, _)| racks[*m].is_some() && near(*m, *partition)) {
+                        Some(at) => !take(&mut takers, at, &mut got, *partition),
+                        None => true,
+                    }
                 });
             }
-            for place in open {
-                take(&mut takers, 0, &mut got, place);
+            for partition in open {
+                take(&mut takers, 0, &mut got, partition);
             }
         }
         got
@@ -419,12 +421,12 @@ fn take(
     takers: &mut VecDeque<(usize, usize)>,
     at: usize,
     got: &mut [Vec<(usize, usize)>],
-    place: (usize, usize),
+    partition: (usize, usize),
 ) -> bool {
     let Some((m, room)) = takers.remove(at) else {
         return false;
     };
-    got[m].push(place);
+    got[m].push(partition);
     takers.extend((room > 1).then_some((m, room - 1)));
     true
 }

@@ -32,7 +32,7 @@ impl Assignor for CooperativeSticky {
         let mut balanced = balance(&group, &claims);
         for (got, contested) in balanced.got.iter_mut().zip(&mut balanced.contested) {
             contested.sort_unstable();
-            got.retain(|place| contested.binary_search(place).is_err());
+            got.retain(|partition| contested.binary_search(partition).is_err());
         }
         group.assignment(balanced.got)
     }

@@ -354,7 +354,7 @@ impl Transactions {
     }
 
     fn abort(&mut self, why: Option<Error>) {
-        let reason = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.placed()));
+        let reason = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.message_with_broker()));
         self.give_up(&aborted(&reason));
         self.state = State::Aborting(why);
     }
@@ -479,7 +479,7 @@ impl Transactions {
     fn finish(&mut self) {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
-                let error = aborted(&format!(": {}", why.placed())).caused_by(&why);
+                let error = aborted(&format!(": {}", why.message_with_broker())).caused_by(&why);
                 Err(error.with_hint(
                     why.hint().unwrap_or("retry the transaction; read_committed consumers do not see its records"),
                 ))
