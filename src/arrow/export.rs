@@ -1,7 +1,8 @@
 //! Converts records to columns: one pass and one copy for each column, directly from the fetched buffers.
 //!
-//! Arrow's offsets have 32 bits here, so a column holds less than 2 GiB. The caller must limit its batches to that
-//! size; a larger one is an error. Header keys that are not UTF-8 get replacement characters, as in the Java client.
+//! The exported columns use Arrow's 32-bit offsets, so a column holds less than 2 GiB. The caller must limit its
+//! batches to that size. A larger batch is an error. Header keys that are not UTF-8 get replacement characters, as in
+//! the Java client.
 
 use super::columns::{Column, Columns, Layout, header_field, header_fields};
 use crate::record::{NO_TIMESTAMP, Record, TimestampType};
