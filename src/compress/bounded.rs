@@ -1,4 +1,5 @@
-//! Bounded output of the decoders: a loop that reads a decoder up to a limit, and the error beyond the limit.
+//! Bounded output of the decoders: a loop that reads from a decoder up to a limit, and the error if there is more
+//! output.
 //!
 //! The codecs depend on this file, and this file depends on no codec.
 

@@ -1,13 +1,13 @@
 //! LZ4, with blocks through lz4_flex. This file reads the frame around the blocks.
 //!
-//! As Kafka's Java client, the decoder reads only a part of the frame format: one frame, independent blocks, version 1,
-//! no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame. If lz4_flex
-//! rejects a block, or a block ends unusually, the rules of the reference library decide, because the Java client uses
-//! that library.
+//! Like Kafka's Java client, the decoder supports only a part of the frame format: one frame, independent blocks,
+//! version 1, no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame.
+//! The Java client decodes blocks with the reference library. If lz4_flex rejects a block, or if the block does not end
+//! in literals, this file therefore decodes the block by the rules of the reference library.
 //!
-//! The encoder writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except that of the
-//! header. In messages of magic 0, the Java client includes the frame's magic number in the header checksum, which is
-//! wrong (KIP-57). klamm writes the same wrong checksum in messages of magic 0.
+//! The encoder writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except the header
+//! checksum. In messages of magic 0, the Java client wrongly includes the frame's magic number in the header checksum
+//! (KIP-57). klamm writes the same wrong checksum in messages of magic 0.
 
 use super::bounded::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};

@@ -1,7 +1,7 @@
 //! The four compression codecs of Kafka's record batches, one file each, with bounded output.
 //!
-//! A decoder does not trust the size in compressed data: its output grows as it decompresses, and stops at a limit. A
-//! codec that was compiled out returns an error that names its Cargo feature.
+//! A decoder does not trust the size in compressed data: its output grows as it decompresses, and stops at a limit. If
+//! a codec was not compiled in, its functions return an error that names the Cargo feature.
 //!
 //! | codec | levels (KIP-390) | default | output bytes per input byte, at most |
 //! |---|---|---|---|

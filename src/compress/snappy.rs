@@ -1,7 +1,8 @@
 //! Snappy, with blocks through snap, in the stream framing of the xerial library that Kafka's Java clients use.
 //!
-//! A stream starts with 8 magic bytes and two int32 versions: its own and the lowest compatible one. Blocks follow,
-//! each with an int32 length. The decoder also reads a single block without framing.
+//! A stream starts with 8 magic bytes and two int32 numbers: the version of the format, and the lowest version that a
+//! reader needs. Then come the blocks, each after its int32 length. The decoder also reads a single block without
+//! framing.
 
 use super::bounded::too_large;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
