@@ -1,4 +1,5 @@
-//! Writes message sets: messages one after the other, or all of them inside one compressed message.
+//! Writes message sets: uncompressed messages one after the other, or one compressed message that contains all
+//! messages.
 
 use super::{Magic, length};
 use crate::compress::{Codec, Compression, compress};

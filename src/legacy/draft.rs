@@ -15,13 +15,13 @@
 //!
 //! | the proposal | klamm |
 //! |---|---|
-//! | the fetch request has the correlation ID before the version, the table of common fields after it | as in the table, which is "common to all requests", and as in the produce request |
+//! | the fetch request has the correlation ID before the version; the table of common fields has it after the version | after the version, because the table is "common to all requests" and the produce request agrees with it |
 //! | the request types have no numbers | as in 0.7: 0 produce, 1 fetch; there are no multi-requests |
 //! | a message set has no length | an int32, as in the produce request of 0.7 |
 //! | offsets are int32 in the fetch request, int64 in the produce response | as written: data beyond 2 GiB cannot be fetched |
-//! | a fetch request has no maximum size | the broker decides |
-//! | per-partition errors are "all -1 if none" | as written; the code for an unknown error is therefore only used for the whole request |
-//! | a fetch response has no error for a partition | the first error becomes that of the request; the partition has no messages |
+//! | a fetch request has no maximum size | the broker chooses the maximum size |
+//! | per-partition errors are "all -1 if none" | as written; -1, the code for an unknown error, is therefore only used as the error of the whole request |
+//! | a fetch response has no error for a partition | the response has the first error of any partition; the partition with the error has no messages |
 //! | the response's line with version and error is one comment | both fields exist, as in the table |
 //! | an optional client id | an empty string |
 

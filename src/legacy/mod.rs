@@ -1,17 +1,18 @@
-//! The wire format of Kafka 0.6 and 0.7: requests and responses without versions, correlation IDs and keys, and message
-//! sets whose offsets are byte positions.
+//! The wire format of Kafka 0.6 and 0.7. Requests and responses have no versions and no correlation IDs. Messages have
+//! no keys, and their offsets are byte positions.
 //!
-//! `request` and `response` have the frames, `message` reads a message set without copying, and `builder` writes a
-//! message set. [`draft`] is the proposal between 0.7 and 0.8. The format follows running brokers (0.6.1, 0.7.0 to
-//! 0.7.2); `tests/vectors/legacy.jsonl.gz` has captures of their traffic. `docs/legacy.md` describes the format, and
-//! the mistakes of old documents about it. Connections and groups are in `client` and `engine`.
+//! `request` and `response` encode and decode frames. `message` reads a message set without copying, and `builder`
+//! writes a message set. [`draft`] is the proposal for a format between 0.7 and 0.8. The format follows running brokers
+//! (0.6.1, 0.7.0 to 0.7.2), whose captured traffic is in `tests/vectors/legacy.jsonl.gz`. `docs/legacy.md` describes
+//! the format, and the mistakes in old documents about the format. `client::legacy` has the connections, and
+//! `engine::legacy` has the groups.
 //!
-//! Decoded values share the bytes of their frame. A MultiFetch response has the highest ratio of memory to bytes on the
-//! wire: a part without messages needs 6 bytes on the wire and 40 in memory, and three times as much while the vector
+//! Decoded values share the bytes of their frame. A MultiFetch response needs the most memory for each byte on the
+//! wire. A part without messages needs 6 bytes on the wire and 40 bytes in memory, and up to 120 bytes while the vector
 //! grows. Reading uncompressed messages allocates nothing. [`Messages`] documents the memory for compressed messages.
 //!
-//! The byte offset in an error counts from the start of the input. Inside a compressed message, it counts from the
-//! start of that message's wrapper, which the error's path names.
+//! The byte offset in an error counts from the start of the input. For a message inside a wrapper (a compressed
+//! message), the byte offset counts from the start of the wrapper. The error's path names the wrapper.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! Responses: an error code, and bytes of a log or a list of offsets.
+//! Responses: an error code, then either bytes of a log or a list of offsets.
 //!
 //! ```text
 //! length i32 | error i16 | message_set                           Fetch
