@@ -1,4 +1,5 @@
-//! Splits the records of a fetch response into batches, checks them, and opens their records.
+//! Splits the record data of a fetch response into batches, verifies their checksums, and returns iterators over their
+//! records.
 
 use super::header::Header;
 use super::message_set::Messages;

@@ -1,4 +1,5 @@
-//! Converts records from one format to another, as Kafka's brokers do if a client uses another format than the log.
+//! Converts records between formats. Kafka's brokers do the same if the format of a client differs from the format of
+//! the log.
 //!
 //! | | kept | lost |
 //! |---|---|---|
@@ -6,8 +7,8 @@
 //! | 1 to 0 | offsets, compression | timestamps |
 //! | 0 to 1, 1 to 2 | everything | nothing: records of magic 0 have timestamp -1 |
 //!
-//! A compressed batch becomes a compressed message and vice versa; consecutive plain messages become one batch.
-//! Checksums are verified first, because new checksums would hide earlier damage.
+//! A compressed batch becomes a compressed message, and vice versa. Consecutive uncompressed messages become one batch.
+//! The conversion first verifies the old checksums, because new checksums would hide earlier damage.
 
 use super::{Batch, BatchBuilder, Header, MessageSetBuilder, Producer, RecordSet, TimestampType, View, batches};
 use crate::compress::{self, Compression};

@@ -1,5 +1,8 @@
 //! Checksums of batches. Magic 2 uses CRC-32C (Castagnoli) over all bytes after the checksum. The base offset and the
-//! leader epoch are before the checksum, so a broker can change them without a new checksum. Magic 0 and 1 use CRC-32.
+//! leader epoch come before the checksum, so a broker can change them without computing a new checksum. Magic 0 and 1
+//! use CRC-32.
+//!
+//! This file only computes checksums. `Batch::check_crc` in `batch.rs` compares the checksum of a batch with its data.
 
 /// Computes the checksum of magic 2.
 pub fn crc32c(data: &[u8]) -> u32 {

@@ -1,5 +1,5 @@
-//! Explains why a record of magic 2 is malformed. It reads the malformed record a second time, so that precise errors
-//! cost nothing for valid records.
+//! Explains why a record of magic 2 is malformed, by reading the malformed record a second time. Valid records are read
+//! only once, so they do not pay for precise errors.
 
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};

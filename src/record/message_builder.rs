@@ -1,4 +1,4 @@
-//! Writes messages of magic 0 and 1, plain or inside a compressed message.
+//! Writes messages of magic 0 and 1: uncompressed messages, or one compressed message that contains all messages.
 
 use super::builder::check_size;
 use super::{LOG_OVERHEAD, crc32};

@@ -5,11 +5,11 @@
 //! key_length i32, key | value_length i32, value
 //! ```
 //!
-//! The value of a compressed message, the wrapper, contains messages that are not compressed again. In magic 0, inner
-//! offsets are absolute and the reader ignores the wrapper's offset. In magic 1, inner offsets are relative and the
-//! last message has the wrapper's offset (KIP-31). A log-append time of the wrapper applies to all inner messages
-//! (KIP-32). The reader skips incomplete messages at the end, also inside a wrapper. As the Java client, it ignores the
-//! key of a wrapper and the bytes after the value.
+//! A compressed message is called a wrapper. Its value contains inner messages, which are not compressed again. In
+//! magic 0, inner offsets are absolute and the reader ignores the wrapper's offset. In magic 1, inner offsets are
+//! relative and the last inner message has the wrapper's offset (KIP-31). If the wrapper has a log-append time, all
+//! inner messages have this time (KIP-32). The reader skips an incomplete message at the end, also inside a wrapper.
+//! Like the Java client, the reader ignores the key of a wrapper and the bytes after the value.
 
 use super::header::{Header, MIN_LENGTH, TimestampType, at};
 use super::view::{Record, Span};

@@ -1,19 +1,21 @@
 //! The contents of a log: record batches of magic 2 (KIP-98) and messages of magic 0 and 1. Readers decode records on
 //! demand, and writers write a batch in one pass.
 //!
-//! `batch` splits a fetch response into batches, and `header` reads their headers. `record_set` iterates over the records
-//! of a batch without copying, `message_set` over messages of older formats. `view` has the records, whose keys, values
-//! and headers are slices of the batch. `control` decodes control records, and `fault` explains malformed records.
-//! `builder` and `message_builder` write, `convert` changes the format, `crc` computes checksums.
+//! `batch` splits a fetch response into batches, and `header` reads their headers. `record_set` iterates over the
+//! records of a batch without copying, and `message_set` does so for messages of older formats. `view` has the records,
+//! whose keys, values and headers are slices of the batch. `control` decodes control records, and `fault` explains
+//! malformed records. `builder` and `message_builder` write batches and messages. `convert` changes the format, and
+//! `crc` computes checksums.
 //!
-//! Memory: reading an uncompressed batch allocates nothing. Opening a compressed batch needs at most three times the
-//! decompressed size (a growing vector exists twice for a moment) plus 128 KiB for the codec. The caller's limit and
-//! the codec's maximum ratio (the table in [`crate::compress`]) limit the decompressed size. A gzip member that
-//! overstates its size reserves at most 16 times its compressed size. The C library of zstd needs 160 KiB more, and 8
-//! MiB for a damaged stream. The code does not recurse: it rejects a compressed message inside a compressed message.
+//! Memory: reading an uncompressed batch allocates nothing. Decompressing a batch needs at most three times the
+//! decompressed size, plus 128 KiB for the codec. The factor is three because a growing vector exists twice for a
+//! moment. The caller's limit and the codec's maximum ratio (see the table in [`crate::compress`]) limit the
+//! decompressed size. If a gzip member states a size that is too large, the decoder reserves at most 16 times the
+//! compressed size. The C library of zstd needs 160 KiB more, and 8 MiB for a damaged stream. The code does not
+//! recurse: it rejects a compressed message inside a compressed message.
 //!
 //! The byte offset in an error counts from the start of the batch, as if the batch were not compressed. For a message
-//! inside a compressed message, it counts from the first inner message.
+//! inside a compressed message, the byte offset counts from the first inner message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

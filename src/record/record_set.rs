@@ -1,11 +1,11 @@
-//! Iterates over the records of one batch without copying. A record of magic 2 is
+//! Iterates over the records of one batch without copying. A record of magic 2 has these fields:
 //!
 //! ```text
 //! size varint | attributes i8 | timestamp_delta varlong | offset_delta varint
 //! key_length varint, key | value_length varint, value | header_count varint, (length, key, length, value)*
 //! ```
 //!
-//! `message_set` reads the older formats.
+//! `message_set` reads messages of magic 0 and 1.
 
 use super::fault;
 use super::header::{Header, TimestampType};

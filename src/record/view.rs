@@ -1,5 +1,5 @@
-//! The records of a batch: a record holds only positions in the batch, and returns slices of the batch as key, value and
-//! headers. `record_set` and `message_set` find the positions.
+//! The records of a batch. A record stores only positions in the batch, and returns its key, value and headers as
+//! slices of the batch. `record_set` and `message_set` compute the positions.
 
 use crate::wire::varint::take_i32;
 
