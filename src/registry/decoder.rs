@@ -1,6 +1,7 @@
-//! Decodes the keys or values of records into one column, with the plan of each record's schema.
+//! Decodes the keys or values of records into one column. For each schema it needs a plan, which Python compiles.
 //!
-//! The caller asks for the framings without a plan (`unknown`), adds a plan for each of them, and then decodes.
+//! `unknown` returns the framings that have no plan yet. The caller adds a plan for each of these framings, and then
+//! decodes.
 
 use super::avro;
 use super::column::Column;

@@ -1,4 +1,5 @@
-//! Encodes a typed column as the values of records: Avro, JSON or Protobuf, each preceded by the framing of the schema.
+//! Encodes a typed column as the values of records: Avro, JSON or Protobuf. The framing before each value names the
+//! schema.
 //!
 //! Python chooses the schema, casts the column to the types that the plan expects, and compiles the plan
 //! (`klamm/registry/columns/writing.py`). A null in the column becomes a tombstone.

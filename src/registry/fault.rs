@@ -1,4 +1,4 @@
-//! The error of a value that cannot be decoded or encoded, with the path of the field.
+//! The error type for values that cannot be decoded or encoded. An error has the path of the field.
 
 use std::fmt::{self, Write as _};
 

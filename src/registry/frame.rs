@@ -1,7 +1,7 @@
-//! Finds the schema of a key or value: the bytes before the payload, or a record header.
+//! Finds the framing of a key or value, which names its schema: bytes before the payload, or a record header.
 //!
 //! `klamm/registry/framing.py` describes the framings. This file only separates the framing from the payload. Python
-//! interprets each framing once.
+//! interprets each distinct framing once.
 
 use super::fault::{Fault, Result};
 use crate::record::Record;

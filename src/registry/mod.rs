@@ -1,9 +1,9 @@
-//! Decodes the values of schema registries into Arrow columns.
+//! Decodes keys and values whose schemas are in a schema registry into Arrow columns, and encodes such columns.
 //!
 //! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). This module runs the plans over
-//! records: `frame` finds the schema of a record, `avro`, `json` and `protobuf` decode its payload, and `column`
-//! collects the values. `encode` encodes a column into values. The module does not use the network: the caller looks up
-//! the schemas that `unknown` returns.
+//! records. `frame` finds the framing that names the schema of a record. `avro`, `json` and `protobuf` decode the
+//! payload, and `column` collects the values. `encode` encodes a column as values. The module does not use the network:
+//! the caller looks up the schemas of the framings that `unknown` returns.
 
 mod avro;
 mod column;

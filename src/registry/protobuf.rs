@@ -1,8 +1,8 @@
 //! Decodes Protobuf's wire format into columns.
 //!
-//! Python turns the descriptor of a message into a [`Message`] (`klamm/registry/columns/protobuf.py`). As in all
-//! parsers of Protobuf, the last value of a field wins, embedded messages that appear twice are merged, and unknown
-//! fields are skipped.
+//! Python turns the descriptor of a message into a [`Message`] (`klamm/registry/columns/protobuf.py`). As in every
+//! Protobuf parser, the last value of a field wins, embedded messages that appear twice are merged, and unknown fields
+//! are skipped.
 
 use super::column::{Column, Data, nanoseconds_per_unit};
 use super::fault::{Fault, Result};

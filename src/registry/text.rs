@@ -1,4 +1,5 @@
-//! Reads dates, times, decimal numbers and bytes from text, as JSON has them (RFC 3339).
+//! Parses the text forms that JSON documents use: dates and times (RFC 3339), decimal numbers, and bytes in base64. It
+//! also writes dates and timestamps as text.
 
 use arrow_buffer::i256;
 use base64::Engine as _;
