@@ -1,5 +1,5 @@
-//! The text that `message!` keeps of a declaration: names, versions and tags of fields. Readers, writers, errors and
-//! reflection depend on this file, and this file depends on none of them.
+//! Parses the text of a `message!` declaration, which has the names, versions and tags of fields. Readers, writers,
+//! errors and reflection depend on this file, and this file depends on none of them.
 
 /// Maximum length of a string, in bytes. Flexible versions could encode longer strings, but Kafka's own code neither
 /// writes nor reads them.

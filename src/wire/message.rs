@@ -1,4 +1,4 @@
-//! The grammar that declares a message once, for all versions, and for both encoding and decoding.
+//! The grammar that declares a message. One declaration covers all versions, and both encoding and decoding.
 //!
 //! ```text
 //! message! {
@@ -12,9 +12,9 @@
 //! }
 //! ```
 //!
-//! A struct gets `Wire` (bytes), `Struct` (values by name, and a description of its fields) and `Default`. Tagged
-//! fields are written when they differ from their default. Declare fields in wire order, and tagged fields after them,
-//! ordered by tag.
+//! `message!` implements three traits for a struct: `Wire` (encoding and decoding), `Struct` (values by name, and a
+//! description of the fields) and `Default`. An encoder writes a tagged field only if its value differs from the
+//! default. Declare fields in wire order. Declare tagged fields after the other fields, ordered by tag.
 
 /// Declares versioned messages. The module documentation describes the grammar.
 #[macro_export]

@@ -1,9 +1,10 @@
 //! Encodes and decodes the types of Kafka's protocol: cursors, variable-length integers, limits, errors, and the
-//! `message!` grammar that declares every API once. This module does not know any API.
+//! `message!` grammar that declares every API once. This module depends on no API.
 //!
-//! The cursor knows the version of the message and whether that version is flexible. The cursor compares a length from
-//! a peer with the remaining bytes before it reads, and charges memory to a budget. Unknown tagged fields are dropped
-//! and counted, because a client never forwards a message.
+//! The cursor knows the version of the message and whether that version is flexible. Before the cursor reads data, it
+//! compares the length that the peer sent with the remaining bytes. It also limits the memory that a decoded message
+//! can take. The cursor drops and counts unknown tagged fields. It need not keep them, because a client never forwards
+//! a message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! The decoding cursor: a slice of a frame, the version, and the memory budget that remains.
+//! The decoding cursor: the remaining bytes of a frame, the version, and the memory that the message may still take.
 
 use super::declaration::LONGEST_STRING;
 use super::{Error, Reason};

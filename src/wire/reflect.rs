@@ -1,9 +1,10 @@
-//! Messages by name: converts between a typed message and its [`Value`], and describes the fields of a message.
+//! Access to messages by field name: converts between a typed message and its [`Value`], and describes the fields of a
+//! message.
 //!
 //! `message!` generates one function for each struct, [`Struct::fields`], which shows each field as a [`Shape`]
-//! together with its declaration. All other code here visits these fields and is written once. There are hundreds of
-//! structs, so functions generated for each of them would be most of the codec. Names are those of Kafka's schemas
-//! (`throttleTimeMs`).
+//! together with its declaration. All other code in this file exists once and visits these fields. There are hundreds
+//! of structs, so if `message!` generated more functions for each struct, those functions would be most of the codec.
+//! Names are those of Kafka's schemas (`throttleTimeMs`).
 
 use super::declaration::{LONGEST_STRING, When, camel_case, split_field};
 use super::{Error, Reason, Step, Uuid, Value};
