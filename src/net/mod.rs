@@ -2,8 +2,9 @@
 //!
 //! One thread waits in a [`Poller`]. In the meantime other threads may use the poller's sockets, and wake the waiting
 //! thread through a [`Wake`]. A wake-up costs a system call only if the thread sleeps or is about to sleep. On Linux, a
-//! second thread may wait in the same poller; the kernel then wakes the second thread. A poller can also be polled by
-//! another poller. Host names are resolved on separate threads, because the system's resolver blocks.
+//! second thread may wait in the same poller. When data arrives, the kernel wakes the second thread. An event loop can
+//! also watch a poller like a socket. `resolve.rs` resolves host names on separate threads, because the system's
+//! resolver blocks.
 
 mod resolve;
 mod stream;

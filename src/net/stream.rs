@@ -1,4 +1,5 @@
-//! A non-blocking TCP stream with a queue of bytes to send, optionally encrypted with TLS, and a listener.
+//! A non-blocking TCP stream with a queue of bytes to send, optionally encrypted with TLS. This file also has the
+//! listener.
 
 use super::Poller;
 use super::tls::{Failure, Session};

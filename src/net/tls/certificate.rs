@@ -1,7 +1,8 @@
 //! Reads the parts of a certificate that an error message shows: version, names, key size, purpose.
 //!
-//! rustls checks certificates, but gives few details when it rejects one. This file only describes certificates. The
-//! one exception is `is_for_servers`, for certificates that rustls rejects before it checks their purpose.
+//! rustls checks certificates, but its errors have few details. This file describes certificates and does not check
+//! them, with one exception. `is_for_servers` checks the purpose of a certificate that rustls rejects before it checks
+//! the purpose.
 
 /// The facts of a certificate.
 pub(super) struct Facts<'a> {

@@ -1,7 +1,7 @@
 //! TLS settings of clients and servers, and errors with hints about what to check.
 //!
-//! rustls implements the sessions. SNI names the host; ALPN is not used. Without the feature `tls`, settings exist but
-//! sessions do not, so that the code that uses them builds either way.
+//! rustls implements the sessions. The client sends the host name as SNI and does not use ALPN. Without the feature
+//! `tls`, the settings still exist, so that the rest of the code compiles, but no session can be created.
 
 #[cfg(feature = "tls")]
 mod certificate;

@@ -1,4 +1,4 @@
-//! TLS sessions over rustls: encrypts and decrypts bytes. A session has no socket.
+//! TLS sessions of rustls: a session encrypts and decrypts bytes. It has no socket.
 
 use super::reason::{self, Reason};
 use super::{Failure, Settings, Version, pem, trust};

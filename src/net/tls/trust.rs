@@ -1,4 +1,5 @@
-//! Checks server certificates: against the authorities of a file or of the system, and against the host name.
+//! Checks server certificates against the host name, and against the certificate authorities from a file or of the
+//! system.
 
 use super::certificate::Facts;
 use super::{Failure, Pem, pem, reason};
