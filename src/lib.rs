@@ -1,6 +1,6 @@
 //! klamm: Kafka's protocol, a client for it, and a small embedded cluster to test against.
 //!
-//! The layers. Each layer uses only the layers above it in this list, and a test checks this:
+//! These are the layers. A test checks that each layer uses only the layers above it in this list:
 //!
 //! * [`random`]: reproducible pseudo-random numbers.
 //! * [`logging`]: log lines, through the crate `log`.
@@ -13,7 +13,8 @@
 //! * [`otlp`]: the metrics that clients push to brokers (KIP-714).
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
 //! * [`net`]: sockets and wake-ups, without Kafka.
-//! * [`client`]: `engine` and `net` together: producer, consumer, share consumer, admin.
+//! * [`client`]: runs the state machines of `engine` over the sockets of `net`: producer, consumer, share consumer,
+//!   admin.
 //! * `broker` (feature `broker`): the embedded dev broker, which shares only the codec with the client.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
 //! * `registry` (feature `registry`): the values of schema registries as Arrow columns.

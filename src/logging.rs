@@ -1,7 +1,7 @@
 //! Log lines of clients. They go to the crate `log`, or to the [`Sink`] of the client if it has one.
 //!
-//! A state machine does not know which client it belongs to. The client therefore sets its [`LogIdentity`] in the
-//! thread that runs the state machine, and the log lines of that thread contain the client's ID. `event!` checks the
+//! A state machine does not know to which client it belongs. The client therefore sets its [`LogIdentity`] in the
+//! thread that runs the state machine. The log lines of that thread then contain the client's ID. `event!` checks the
 //! level before it formats a line.
 
 pub mod flight;
