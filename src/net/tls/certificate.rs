@@ -1,8 +1,8 @@
 //! Reads the parts of a certificate that an error message shows: version, names, key size, purpose.
 //!
 //! rustls checks certificates, but its errors have few details. This file describes certificates and does not check
-//! them, with one exception. `is_for_servers` checks the purpose of a certificate that rustls rejects before it checks
-//! the purpose.
+//! them, with one exception. `is_for_servers` checks the purpose of a certificate, because rustls rejects some
+//! certificates before it looks at their purpose.
 
 /// The facts of a certificate.
 pub(super) struct Facts<'a> {
