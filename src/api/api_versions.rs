@@ -7,7 +7,8 @@
 //! * v4: features may start at version 0
 //! * v5: the broker compares the expected cluster ID and node ID with its own (KIP-1242)
 //!
-//! Errors: UNSUPPORTED_VERSION (the response then is a v0 body), INVALID_REQUEST, REBOOTSTRAP_REQUIRED.
+//! Errors: UNSUPPORTED_VERSION (in that case the body of the response has version 0), INVALID_REQUEST,
+//! REBOOTSTRAP_REQUIRED.
 
 use super::ErrorCode;
 

@@ -1,8 +1,8 @@
 //! AssignReplicasToDirs (73): a broker reports to the controller which replicas are in which log directory (KIP-858).
 //!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED,
-//! UNSUPPORTED_VERSION, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no such
-//! replica).
+//! UNSUPPORTED_VERSION, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (the broker has no replica
+//! of the partition).
 
 use super::ErrorCode;
 use crate::wire::Uuid;

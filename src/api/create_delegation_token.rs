@@ -1,5 +1,5 @@
-//! CreateDelegationToken (38): creates a token. Clients that log in with the token through SCRAM act for its owner
-//! (KIP-48). Sent to the controller.
+//! CreateDelegationToken (38): creates a token. A client that authenticates with the token over SCRAM acts as the owner
+//! of the token (KIP-48). Sent to the controller.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -4,7 +4,8 @@
 //! * v2: flexible
 //!
 //! Errors: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
-//! TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION (the topic's `cleanup.policy` does not delete), KAFKA_STORAGE_ERROR.
+//! TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION (the topic's `cleanup.policy` does not contain `delete`),
+//! KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;
 

@@ -1,10 +1,10 @@
-//! DescribeAcls (29): returns the access rules that match a filter (KIP-140). CreateAcls and DeleteAcls use the same
-//! numbers. In a filter, 1 matches any value:
+//! DescribeAcls (29): returns the access rules that match a filter (KIP-140). The table explains the numbers in
+//! DescribeAcls, CreateAcls and DeleteAcls. In a filter, 1 matches any value.
 //!
 //! | | |
 //! |---|---|
 //! | resource | 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user |
-//! | pattern | 2 whatever applies to the name, 3 literal, 4 prefix |
+//! | pattern | 2 any pattern that matches the name, 3 literal, 4 prefix |
 //! | operation | 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs, 11 alter configs, 12 idempotent write, 13 create tokens, 14 describe tokens, 15 two-phase commit |
 //! | permission | 2 deny, 3 allow |
 //!

@@ -1,5 +1,5 @@
-//! DescribeDelegationToken (41): returns the delegation tokens of given owners, as far as the client may see them
-//! (KIP-48).
+//! DescribeDelegationToken (41): returns the delegation tokens of given owners, except those that the client may not
+//! see (KIP-48).
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,5 +1,5 @@
-//! DescribeUserScramCredentials (50): returns the SCRAM mechanisms of users and their iterations (KIP-554). The brokers
-//! do not return salts and keys.
+//! DescribeUserScramCredentials (50): returns the SCRAM mechanisms of users and their iteration counts (KIP-554). The
+//! brokers do not return salts and keys.
 //!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE.
 

@@ -1,7 +1,7 @@
 //! Kafka's error codes: number, name, whether a retry can succeed, and whether the client's metadata is stale.
 //!
-//! An unknown code keeps its number. The table is that of Kafka 4.4. `retriable` and `refresh` follow the exceptions of
-//! the Java client.
+//! The table has the codes of Kafka 4.4. An unknown code keeps its number. `retriable` and `refresh` follow the
+//! exception classes of the Java client.
 
 use crate::wire::{Error, Look, Reader, Reflect, Wire, Writer};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Fetch (1): reads record batches, and can wait for new ones.
+//! Fetch (1): reads record batches. The broker can delay the response until enough new records have arrived.
 //!
 //! * v1: throttle time in the response
 //! * v2: message format 1

@@ -1,6 +1,6 @@
 //! JoinGroup (11): joins or rejoins a classic group. The coordinator responds when all members have joined. The
-//! response makes one member the leader. Only the leader receives the list of members; it sends the assignment in
-//! SyncGroup.
+//! response names the leader. Only the leader receives the list of members. The leader then sends the assignment of all
+//! members in SyncGroup.
 //!
 //! * v1: rebalance timeout (KIP-62)
 //! * v2: throttle time in the response
@@ -9,7 +9,7 @@
 //! * v5: static members (KIP-345)
 //! * v6: flexible
 //! * v7: type of the chosen protocol; its name may be null (KIP-559)
-//! * v8: reasons (KIP-800)
+//! * v8: the reason why the member joins (KIP-800)
 //! * v9: `skip_assignment` for the leader (KIP-814)
 //!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INCONSISTENT_GROUP_PROTOCOL,

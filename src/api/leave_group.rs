@@ -5,7 +5,7 @@
 //! * v2: the broker responds before it throttles the client
 //! * v3: several members; an operator can remove static members (KIP-345)
 //! * v4: flexible
-//! * v5: reasons (KIP-800)
+//! * v5: the reason why the member leaves (KIP-800)
 //!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_MEMBER_ID,
 //! GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, FENCED_INSTANCE_ID.

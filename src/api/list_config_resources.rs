@@ -3,7 +3,7 @@
 //! * v0: only client metrics; the API is named ListClientMetricsResources (KIP-1000)
 //! * v1: every type of resource (KIP-1142)
 //!
-//! Errors: CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (a type that has no configs).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (a resource type that has no configuration).
 
 use super::ErrorCode;
 

@@ -1,4 +1,5 @@
-//! ListOffsets (2): returns the offset at or after a timestamp, or for one of the special timestamps below.
+//! ListOffsets (2): returns the offset of the first record at or after a timestamp. The special timestamps below select
+//! other offsets.
 //!
 //! * v0: several offsets before a timestamp
 //! * v1: one offset with its timestamp

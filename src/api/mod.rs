@@ -1,6 +1,6 @@
-//! Kafka's APIs. Each has one file, which declares its request and response for all versions with `message!`. The
-//! header of the file says what each version adds (from KIP-219 on, a broker responds before it throttles the client)
-//! and which errors a response can have.
+//! Kafka's APIs. Each API has one file, which declares its request and response for all versions with `message!`. The
+//! header of the file lists what each version adds, and which errors a response can have. KIP-219 changed many APIs in
+//! the same way. Their headers say: "the broker responds before it throttles the client".
 //!
 //! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] take a typed message.
 //! [`MessageHandle`] encodes and decodes a message by its name, for tools. [`header`] declares the headers of messages,

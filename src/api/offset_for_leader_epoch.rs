@@ -1,5 +1,6 @@
 //! OffsetForLeaderEpoch (23): returns the end offset of a leader epoch in the leader's log. Followers (KIP-101) and
-//! consumers (KIP-320) use it to find where their log diverges from the leader's.
+//! consumers (KIP-320) use it to find the offset at which the leader's log differs from the records that they have
+//! read.
 //!
 //! * v1: the epoch of the returned offset, which may be older than the requested one (KIP-279)
 //! * v2: current leader epoch and throttle time (KIP-320)

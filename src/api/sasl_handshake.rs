@@ -4,7 +4,7 @@
 //! * v0: the client then sends each SASL message with its length and without a request header
 //! * v1: the client then sends SASL messages in SaslAuthenticate (KIP-152)
 //!
-//! Errors: UNSUPPORTED_SASL_MECHANISM (the response lists those there are), ILLEGAL_SASL_STATE.
+//! Errors: UNSUPPORTED_SASL_MECHANISM (the response lists the supported mechanisms), ILLEGAL_SASL_STATE.
 
 use super::ErrorCode;
 

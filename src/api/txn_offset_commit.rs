@@ -2,7 +2,7 @@
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: leader epochs (KIP-320)
-//! * v3: flexible; member and generation, so that the coordinator can fence a zombie (KIP-447)
+//! * v3: flexible; member and generation, with which the coordinator can fence a zombie producer (KIP-447)
 //! * v4: TRANSACTION_ABORTABLE (KIP-890)
 //! * v5: adds the group to the transaction implicitly (KIP-890)
 //! * v6: topic IDs instead of names, and KIP-848 groups (KIP-1319)

@@ -1,11 +1,12 @@
 //! The embedded consumer protocol: data that members of a classic group send each other through their coordinator. The
-//! coordinator does not interpret the data. [`Subscription`] is the metadata in JoinGroup, and [`Assignment`] the
-//! assignment in SyncGroup. The protocol type is `consumer`. Version 1 of the subscription adds the owned partitions,
-//! for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned them (KIP-792), and
-//! version 3 its rack (KIP-881). The assignment is the same in all versions.
+//! coordinator does not interpret the data. [`Subscription`] is the metadata in JoinGroup, and [`Assignment`] is the
+//! assignment in SyncGroup. The protocol type is `consumer`. Version 1 of the subscription adds the partitions that the
+//! member owns, for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned them
+//! (KIP-792). Version 3 adds the member's rack (KIP-881). The assignment is the same in all versions.
 //!
-//! On the wire the version comes first. Versions only add fields at the end, so a member reads a newer version as the
-//! newest one that it knows. Any member can therefore lead a group, including an old one.
+//! On the wire the version comes first. New versions only add fields at the end. A member therefore reads an unknown
+//! newer version like the newest version that it knows. For this reason, a member with old software can also lead a
+//! group.
 
 use crate::api::{self, Message};
 use crate::wire::{Error, Reader, Wire};

@@ -1,9 +1,9 @@
 //! Control records: records in a log that are for brokers, controllers and clients, not for applications.
 //!
-//! A record of a control batch has a [`Key`], which determines the type of its value. Both start with an int16 version.
-//! In [`Key`] and [`EndTxn`] (KIP-98) the version precedes the structure. In the values of the KRaft log the version is
-//! the first field, and only [`LeaderChange`] has more than one. The KRaft log also has control records for the set of
-//! voters (KIP-853), and at the start and the end of a snapshot (KIP-630).
+//! A record of a control batch has a [`Key`], which determines the type of its value. Key and value both start with an
+//! int16 version. In [`Key`] and [`EndTxn`] (KIP-98) the version precedes the structure. In the values of the KRaft log
+//! the version is the first field, and only [`LeaderChange`] has more than one version. The KRaft log also has control
+//! records for the set of voters (KIP-853), and at the start and the end of a snapshot (KIP-630).
 
 use crate::wire::Uuid;
 
