@@ -1,5 +1,5 @@
-//! AlterClientQuotas v0 and v1: sets quotas of users, client IDs and addresses. Byte rates are enforced; other quotas
-//! are only stored.
+//! AlterClientQuotas v0 and v1: sets quotas of users, client IDs and addresses. The broker enforces byte rates and only
+//! stores other quotas.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,5 +1,5 @@
-//! AlterConfigs v0 to v2: replaces the whole configuration of topics, groups and nodes. Keys that the request does not
-//! contain are reset to their defaults.
+//! AlterConfigs v0 to v2: replaces the whole configuration of topics, groups and nodes. The handler resets keys that
+//! the request does not contain to their defaults.
 
 use crate::api::ErrorCode;
 use crate::api::alter_configs::{Request, Resource, ResourceResponse, Response};

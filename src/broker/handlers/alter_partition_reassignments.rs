@@ -1,5 +1,5 @@
-//! AlterPartitionReassignments v0 and v1: changes the replicas of partitions at once, so there is never a reassignment
-//! to cancel.
+//! AlterPartitionReassignments v0 and v1: changes the replicas of partitions at once. A client can therefore never
+//! cancel a reassignment.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,4 +1,4 @@
-//! AlterReplicaLogDirs v0 to v2: does not move replicas, because a node has only one log directory.
+//! AlterReplicaLogDirs v0 to v2: moves no replicas, because a node has only one log directory.
 
 use super::defaults::Refuse;
 use super::describe_log_dirs::LOG_DIR;

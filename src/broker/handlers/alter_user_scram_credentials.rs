@@ -1,5 +1,5 @@
-//! AlterUserScramCredentials v0: adds, changes and deletes SCRAM users. The changes take effect if the mechanism is
-//! enabled. For each user, the handler applies all changes or none.
+//! AlterUserScramCredentials v0: adds, changes and deletes SCRAM users. Users can log in with the new credentials if
+//! the SCRAM mechanism is enabled. For each user, the handler applies all changes or none.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,8 +1,8 @@
-//! Common code of the handlers: which field of an API's response has the error of a whole request, and which has the
-//! throttle time.
+//! Common code of the handlers: writes the error of a whole request, and the throttle time, into the response of any
+//! API.
 //!
-//! The tables name each API with the fields that carry its error code. Handlers whose responses have another shape
-//! implement [`Refuse`] themselves.
+//! The tables list, for each API, the fields that contain its error code. A handler whose response does not fit the
+//! tables implements [`Refuse`] itself.
 
 use crate::api::{self, ErrorCode, Request};
 

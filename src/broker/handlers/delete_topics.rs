@@ -1,6 +1,7 @@
 //! DeleteTopics v0 to v6: deletes topics at once, by name and from v6 also by ID. Any node accepts the request.
 //!
-//! Records, producer states and committed offsets are deleted with the topic. Waiting fetches are answered.
+//! The handler also deletes the records, producer states and committed offsets of the topic. Fetches that wait for the
+//! topic get a response.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,4 +1,5 @@
-//! DescribeConfigs v0 to v4: describes topics, groups, nodes, and the root logger of a node. Documentation is left out.
+//! DescribeConfigs v0 to v4: describes topics, groups, nodes, and the root logger of a node. The responses have no
+//! documentation of the keys.
 
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{

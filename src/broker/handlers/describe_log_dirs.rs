@@ -1,5 +1,5 @@
-//! DescribeLogDirs v0 to v5: returns one directory for each node, with the sizes of its replicas. The directory is in
-//! memory, and all nodes share one memory limit.
+//! DescribeLogDirs v0 to v5: returns one directory for each node, with the sizes of its replicas. The directory exists
+//! only in memory, and all nodes share one memory limit.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

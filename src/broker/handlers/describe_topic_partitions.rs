@@ -1,5 +1,5 @@
-//! DescribeTopicPartitions v0: describes topics by name, in pages. All replicas that are up are in sync, so there are
-//! no other eligible leaders.
+//! DescribeTopicPartitions v0: describes topics by name, in pages. All replicas on running nodes are in sync, so the
+//! list of other eligible leaders is empty.
 
 use crate::api::ErrorCode;
 use crate::api::describe_topic_partitions::{Cursor, PartitionResponse, Request, Response, TopicResponse};

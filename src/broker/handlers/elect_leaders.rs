@@ -1,5 +1,5 @@
-//! ElectLeaders v0 to v2: makes the first replica of a partition the leader, at once. An unclean election makes any
-//! running replica the leader if the partition has none. All replicas have all records.
+//! ElectLeaders v0 to v2: makes the first replica of a partition the leader, at once. If a partition has no leader, an
+//! unclean election makes any running replica the leader. No records are lost, because all replicas have all records.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,4 +1,5 @@
-//! JoinGroup v0 to v9: joins a classic group or stays in it. The reply is sent when the next generation begins.
+//! JoinGroup v0 to v9: joins a classic group, or rejoins it in a rebalance. The broker sends the reply when the next
+//! generation begins.
 //!
 //! A member of a consumer group (KIP-848) gets its response at once. In v0 the session timeout is also the rebalance
 //! timeout. Left out: `group.max.size`.

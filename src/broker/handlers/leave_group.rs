@@ -1,5 +1,5 @@
-//! LeaveGroup v0 to v5: removes members of the classic protocol from a group. From v3 on, a request may have several
-//! members, and may name static members by instance ID.
+//! LeaveGroup v0 to v5: removes members of the classic protocol from a group. From v3 on, a request may name several
+//! members, and may name static members by their instance IDs.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

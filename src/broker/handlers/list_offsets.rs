@@ -1,9 +1,10 @@
-//! ListOffsets v0 to v11: returns the ends of the log, or the first record at or after a timestamp.
+//! ListOffsets v0 to v11: returns the start or end offset of a log, or the offset of the first record at or after a
+//! timestamp.
 //!
-//! v0 returns the starts of the segments whose records are all before the timestamp, the newest first. If the timestamp
-//! is not in the past, the end of the log precedes them. The dev broker has no remote storage. The special timestamps
-//! for remote storage find no offset, and the earliest local offset is the start of the log. With `read_committed`
-//! (v2), the log ends at the last stable offset.
+//! v0 returns a list of offsets, newest first. The list has the start offset of each segment whose records are not
+//! newer than the timestamp. If the timestamp is not in the past, the log end offset is the first entry. The dev broker
+//! has no remote storage. The special timestamps for remote storage therefore find no offset, and the earliest local
+//! offset is the log start offset. With `read_committed` (v2), the log ends at the last stable offset.
 
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};

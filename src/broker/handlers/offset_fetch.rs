@@ -1,10 +1,10 @@
 //! OffsetFetch v0 to v10: returns the committed offsets of a group, or from v8 on of several groups. A partition
-//! without a committed offset has -1.
+//! without a committed offset gets the offset -1.
 //!
-//! A null topic list (v2) requests every partition with an offset. With `require_stable` (v7), a partition with an
-//! offset in an open transaction has the error UNSTABLE_OFFSET_COMMIT. If the request names a member of a KIP-848 group
-//! (v9), it must have the member's current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION for a partition
-//! without a committed offset.
+//! A null topic list (v2) requests every partition with a committed offset. With `require_stable` (v7), a partition
+//! whose offset is part of an open transaction gets the error UNSTABLE_OFFSET_COMMIT. If the request names a member of
+//! a KIP-848 group (v9), it must contain the member's current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION
+//! for a partition without a committed offset.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

@@ -1,4 +1,4 @@
-//! RenewDelegationToken v0 to v2: makes a token expire later, at most at the end of its maximum lifetime.
+//! RenewDelegationToken v0 to v2: makes a token expire later, but not after the end of its maximum lifetime.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

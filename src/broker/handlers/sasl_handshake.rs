@@ -1,7 +1,7 @@
-//! SaslHandshake v0 and v1: chooses the mechanism, also for re-authentication (KIP-368).
+//! SaslHandshake v0 and v1: chooses the SASL mechanism, also when a connection authenticates again (KIP-368).
 //!
-//! After v0, SASL messages arrive without a request header. As in Kafka, an unsupported mechanism closes the
-//! connection.
+//! After SaslHandshake v0, the client sends SASL messages without a request header. As in Kafka, the broker closes the
+//! connection if it does not support the mechanism.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

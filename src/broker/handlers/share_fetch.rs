@@ -1,12 +1,13 @@
-//! ShareFetch v0 to v2: acquires records for a member of a share group, and acknowledges earlier ones (KIP-932).
+//! ShareFetch v0 to v2: acquires records for a member of a share group, and acknowledges records that it acquired
+//! earlier (KIP-932).
 //!
-//! The first request of a session has epoch 0 and names its partitions; later requests name changes. As in Kafka, the
-//! session ends with its connection. The handler ignores `batch_size` and returns batches as they are in the log. v0
-//! has only a byte limit.
+//! The first request of a session has epoch 0 and names the partitions of the session. Later requests name only
+//! changes. As in Kafka, the session ends with its connection. The handler ignores `batch_size` and returns batches as
+//! they are in the log. v0 has only a byte limit.
 //!
-//! The dev broker differs from Kafka in two ways. A request can acquire a record again that the same request releases;
-//! Kafka writes the release to its log first. For a group without members, the error is GROUP_ID_NOT_FOUND; Kafka
-//! returns an empty response.
+//! The dev broker differs from Kafka in two ways. One request can release a record and acquire the same record again.
+//! In Kafka it cannot, because Kafka writes the release to its log first. For a group without members, the error is
+//! GROUP_ID_NOT_FOUND, whereas Kafka returns an empty response.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;

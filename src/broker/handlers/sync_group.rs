@@ -1,6 +1,7 @@
-//! SyncGroup v0 to v5: distributes the assignments of a generation. Followers wait for the leader.
+//! SyncGroup v0 to v5: distributes the assignments of a generation. The other members wait for the request of the group
+//! leader.
 //!
-//! From v5 on, the request must have the group's protocol type and name (otherwise INCONSISTENT_GROUP_PROTOCOL).
+//! From v5 on, the request must contain the group's protocol type and name (otherwise INCONSISTENT_GROUP_PROTOCOL).
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
