@@ -1,4 +1,5 @@
-//! What the group protocols share about clients: the committer of offsets, and the host in descriptions.
+//! Types that all group protocols use for clients: the client that commits or fetches offsets, and the host name of
+//! every member.
 
 use crate::api::ErrorCode;
 

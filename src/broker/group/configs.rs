@@ -1,11 +1,11 @@
 //! Group configurations (KIP-848, KIP-932, KIP-1071): session and lock durations, heartbeat intervals, limits of share
-//! groups, and where a share group starts.
+//! groups, and the offset at which a new share group starts.
 //!
-//! A member learns its assignment with a heartbeat. The default heartbeat interval is 0.5 s, so that tests do not wait as
-//! long as with Kafka's 5 s.
+//! A member receives its assignment in the response to a heartbeat. The default heartbeat interval is 0.5 s instead of
+//! Kafka's 5 s, so that tests do not have to wait.
 //!
-//! Left out: Kafka's bounds for session timeouts and heartbeat intervals, which would slow tests down. Names of streams
-//! groups and dead letter queues have no effect.
+//! Left out: Kafka's bounds for session timeouts and heartbeat intervals, which would slow tests down. The
+//! configurations of streams groups and dead letter queues exist but have no effect.
 
 use crate::api::Release;
 use crate::api::describe_configs::{BOOLEAN, INT, LIST, STRING};

@@ -8,8 +8,9 @@
 //! offsets    committed offsets         replies   replies to requests that wait for other members
 //! ```
 //!
-//! All nodes share one state, so a group survives the loss of its coordinator. Kafka's next coordinator reads the group
-//! from its log. Members count towards the cluster's memory. Groups do not expire; DeleteGroups removes them.
+//! All nodes share one state, so a group survives the loss of its coordinator. In Kafka, the next coordinator reads the
+//! group from its log. Members count towards the cluster's memory limit. Groups do not expire; DeleteGroups removes
+//! them.
 
 mod assignor;
 pub(super) mod classic;

@@ -1,7 +1,8 @@
 //! Committed offsets of groups.
 //!
-//! Offsets are stored by topic name and deleted with the topic. Offsets of a transaction are pending until the transaction
-//! ends. If several requests sent an offset for the same partition, the last one counts, as in Kafka. Keys and metadata count towards the cluster's memory.
+//! The offsets are stored by topic name and deleted with the topic. Offsets of a transaction are pending until the
+//! transaction ends. If several requests of the transaction contain an offset for the same partition, the last offset
+//! counts, as in Kafka. Keys and metadata count towards the cluster's memory limit.
 
 use crate::broker::memory::Memory;
 use crate::broker::transactions::offsets_partition;

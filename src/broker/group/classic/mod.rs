@@ -9,11 +9,12 @@
 //! ```
 //!
 //! It implements KIP-62 (rebalance timeouts), KIP-134 (initial rebalance delay), KIP-345 (static members), KIP-394
-//! (member ID required) and KIP-814 (skip assignment). As in Kafka, a member whose connection breaks while it waits
-//! stays until its session ends.
+//! (member ID required) and KIP-814 (skip assignment). As in Kafka, a member whose connection breaks while it waits for
+//! a response stays in the group until its session times out.
 //!
-//! When the coordinator changes during a rebalance, Kafka's new coordinator continues with the last complete generation.
-//! The dev broker continues the rebalance. Both forget members whose first JoinGroup was never answered.
+//! When the coordinator changes during a rebalance, Kafka's new coordinator continues with the last complete
+//! generation. The dev broker continues the rebalance instead. Both remove the members that have not yet received a
+//! response to their first JoinGroup.
 
 mod member;
 

@@ -1,4 +1,5 @@
-//! The state of a classic member in a consumer group: its session, its protocols and its next deadline.
+//! The state of a member that uses the classic protocol in a consumer group: its session, its protocols and its next
+//! deadline.
 
 use crate::api::data::consumer_protocol::{self, Assignment};
 use crate::broker::Time;

@@ -9,8 +9,9 @@
 //!     '----------------------all of it is free--------'
 //! ```
 //!
-//! A partition goes to its next owner only after the current owner has released it, left or was fenced. Members of the
-//! classic protocol can be in such a group, too: see `mixed`. Racks are stored but not used.
+//! A partition goes to its next owner only after the current owner has released it, has left the group or was fenced. A
+//! consumer group can also contain members of the classic protocol: see `mixed`. The group stores the racks of members
+//! but does not use them.
 
 mod classic;
 mod mixed;

@@ -1,11 +1,12 @@
 //! A share group (KIP-932): its members read the same partitions, and each record goes to one of them at a time.
 //!
-//! In Kafka, the coordinator keeps the members, and partition leaders keep the share sessions and the acquired records.
-//! All nodes share one state here, so this file has both, and the key of a session includes the node.
+//! In Kafka, the coordinator stores the members. The partition leaders store the share sessions and the acquired
+//! records. In the dev broker all nodes share one state, so this file has all of these, and the key of a session
+//! includes the node.
 //!
-//! A member gets its partitions with its first heartbeat. Kafka writes the assignment to its log first, so a member gets
-//! it with the second heartbeat and in the next epoch. With more members than partitions, Kafka may assign other numbers
-//! of members to a partition. Left out: `group.share.max.size`.
+//! A member gets its partitions in the response to its first heartbeat. Kafka writes the assignment to its log first,
+//! so a member gets the assignment with the second heartbeat and in the next epoch. If there are more members than
+//! partitions, each partition may get another number of members than in Kafka. Left out: `group.share.max.size`.
 
 mod partition;
 

@@ -7,8 +7,8 @@
 //!     '-----------------+---------------------------------------'  delivered too often
 //! ```
 //!
-//! All records before the start are done, and no record after the end has been acquired. The state holds the records
-//! between them.
+//! The state holds the records from its start offset to its end offset. All records below the start are done, and no
+//! record above the end has been acquired yet.
 
 use crate::api::ErrorCode;
 use crate::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};
