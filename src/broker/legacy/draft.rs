@@ -2,8 +2,8 @@
 //! [`crate::legacy::draft`].
 //!
 //! Requests on a connection do not wait for each other, and the client matches replies by correlation ID. A fetch waits
-//! for messages, and a produce request waits for replicas. There is only one replica, so a produce request for more
-//! acknowledgements fails after its timeout.
+//! for messages, and a produce request waits for replicas. There is only one replica. If a produce request requires
+//! more acknowledgements, it therefore fails after its timeout.
 
 use super::super::ids::Connection;
 use super::super::request::Output;

@@ -1,4 +1,5 @@
-//! A partition's log in Kafka 0.6 and 0.7: segments of bytes, of which readers see the flushed part.
+//! A partition's log in Kafka 0.6 and 0.7: segments of bytes. Readers see only the part of the log that has been
+//! flushed.
 //!
 //! ```text
 //! start 0         1100        2200     end 3000, flushed 2800
