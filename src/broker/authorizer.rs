@@ -8,7 +8,7 @@
 //! no rule at all        denied, unless `allow.everyone.if.no.acl.found`
 //! ```
 //!
-//! A principal is `User:` followed by the SASL user, the name in the client's certificate, or ANONYMOUS. The host is
+//! A principal is `User:` followed by the SASL user, the subject of the client's certificate, or ANONYMOUS. The host is
 //! always 127.0.0.1. Without an authorizer everything is allowed.
 
 use crate::api::ErrorCode;

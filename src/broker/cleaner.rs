@@ -1,12 +1,12 @@
 //! The log cleaner: retention by age and size, and compaction.
 //!
-//! Retention deletes whole segments. As in Kafka, it deletes the last segment only by age, so with the default segment
-//! size of 1 GiB, `retention.bytes` has no effect on a small log.
+//! Retention deletes whole segments. As in Kafka, retention deletes the last segment only by age. With the default
+//! segment size of 1 GiB, `retention.bytes` therefore has no effect on a small log.
 //!
-//! Compaction runs on request. The cleaner compacts all segments, including the last one, and stops at the first open
-//! transaction. Compaction removes the records of aborted transactions and keeps transaction markers, which Kafka
-//! removes after `delete.retention.ms`. A batch keeps its offsets, producer and sequence. The last batch of a log stays
-//! even if it is empty, so that readers reach the end.
+//! Compaction runs on request. The cleaner compacts all segments, including the last one, up to the start of the first
+//! open transaction. Compaction removes the records of aborted transactions and keeps transaction markers, which Kafka
+//! removes after `delete.retention.ms`. A batch keeps its offsets, producer ID and sequence numbers. The last batch of
+//! a log stays even if it has no records left, so that readers reach the end of the log.
 
 use super::configs::Configs;
 use super::log::Log;

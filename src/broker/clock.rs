@@ -1,6 +1,7 @@
 //! The cluster's two clocks: the time since its start, and the wall clock.
 //!
-//! Only the server reads a system clock. The server passes the time in, so that tests can simulate it.
+//! Only the server reads a system clock. The server passes the time to the cluster, so that tests can pass a simulated
+//! time.
 
 use std::time::Duration;
 

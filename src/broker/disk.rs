@@ -1,4 +1,5 @@
-//! The file that lets a cluster survive a restart of its process. The [`journal`](super::journal) defines its content.
+//! The file that lets a cluster survive a restart of its process. The [`journal`](super::journal) module defines what
+//! the file contains.
 
 use bytes::Bytes;
 use std::fs::{File, OpenOptions, TryLockError, create_dir_all};

@@ -1,7 +1,8 @@
 //! Fault injection: the faults that tests request, the requests that they affect, and how they change replies.
 //!
-//! The first rule that matches a request applies. Probabilities use a seed, so that a run can be repeated. Only rules
-//! with a topic decode the request; they find topics by field name in any API.
+//! Only the first fault that matches a request applies. Probabilities use a seed, so that a run can be repeated. If a
+//! fault is limited to a topic, this file decodes the request and looks for fields that contain topic names. That works
+//! for every API.
 
 use super::request::RawRequest;
 use super::state::State;

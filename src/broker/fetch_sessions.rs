@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A full request ends the session whose ID it contains. A session without partitions ends too. A node has room for
-//! [`SLOTS`] sessions. If all are in use, a new session replaces the session that has been idle for longest, provided
-//! that it has been idle for at least [`UNUSED`]. Otherwise the new session replaces the smallest session that is at
-//! least [`UNUSED`] old and smaller than the new one. Kafka splits the sessions over eight caches and prefers
-//! followers. The dev broker has one cache and no followers.
+//! [`SLOTS`] sessions. If all slots are in use, a new session can replace one of two sessions. The first choice is the
+//! session that has been idle for longest, if it has been idle for at least [`UNUSED`]. The second choice is the
+//! smallest session that is at least [`UNUSED`] old, if it is smaller than the new session. Kafka splits the sessions
+//! over eight caches and prefers followers. The dev broker has one cache and no followers.
 
 use super::Time;
 use super::memory::Memory;

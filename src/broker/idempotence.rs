@@ -1,9 +1,10 @@
-//! Idempotent producers of a partition (KIP-98, KIP-360): for each producer ID the epoch, the last five batches, and
-//! the start of its open transaction.
+//! Idempotent producers of a partition (KIP-98, KIP-360). For each producer ID, the partition stores the epoch, the
+//! last five batches, and the start of the open transaction.
 //!
-//! The response to a repeated batch has the offset of the first copy, and a missing batch is an error. As in Kafka, the
-//! first batch of an unknown producer ID may have any sequence number, because the partition may have removed the state
-//! of the producer. A higher epoch starts at sequence number 0, also if a transaction marker raised the epoch.
+//! The response to a repeated batch has the offset of the first copy. A batch that leaves a gap in the sequence numbers
+//! is an error. As in Kafka, the first batch of an unknown producer ID may have any sequence number, because the
+//! partition may have removed the state of the producer. A higher epoch starts at sequence number 0, also if a
+//! transaction marker raised the epoch.
 
 use crate::api::ErrorCode;
 use crate::record::{Header, sequence_after};

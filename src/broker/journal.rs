@@ -8,7 +8,7 @@
 //! The journal contains topics, configurations, records, committed offsets, producer IDs and producer states,
 //! transactions, access rules, quotas, delegation tokens, and SCRAM users added over the protocol. As with Kafka's
 //! transaction log, an open transaction continues after a restart until it times out. The journal does not contain
-//! members and share group states, so members join again. The journal only grows.
+//! group members and share group states, so members must join again after a restart. The journal is never compacted.
 
 use super::authorizer::{Operation, Pattern, Permission, ResourceType, Rule};
 use super::clock::Clock;

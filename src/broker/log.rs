@@ -5,10 +5,10 @@
 //! open:   [===            ]  appended to; sealed by a read          segments: the unit of retention
 //! ```
 //!
-//! An append copies a batch once. The copy gets its base offset, its leader epoch and, if the topic uses log-append
-//! time, the time of the append. Only the append time changes the checksum. A read returns whole batches unchanged. If
-//! a read spans slices, it returns the first slice alone if that is large enough for a response. Otherwise the read
-//! copies the slices, up to a limit.
+//! An append copies a batch once. The log writes the base offset and the leader epoch into the copy. If the topic uses
+//! log-append time, the log also writes the time of the append, and only that changes the checksum. A read returns
+//! whole batches unchanged. If the read data is in more than one slice, the read returns only the first slice, provided
+//! that it is large enough for a response. Otherwise the read copies the slices into one buffer, up to a limit.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};

@@ -18,8 +18,8 @@
 //! clock, memory, ids, options, request_log, pattern                                             small parts
 //! ```
 //!
-//! Requests go from `server` through `cluster` and `handlers` to `state`. The parts of the state do not depend on the
-//! state.
+//! A request passes through `server`, `cluster` and `handlers` to `state`. The modules of the state's parts, such as
+//! `topics`, do not depend on `state`.
 
 mod any_cluster;
 mod authorizer;

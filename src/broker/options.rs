@@ -1,4 +1,4 @@
-//! The settings with which a cluster starts: its options and its nodes.
+//! The settings with which a cluster starts: the options of the cluster, and the settings of each node.
 
 use super::authorizer::Acls;
 use super::legacy;

@@ -1,10 +1,11 @@
-//! Client quotas (KIP-13, KIP-546): byte rates of produce and fetch requests by user, client ID or both, or their
-//! defaults.
+//! Client quotas (KIP-13, KIP-546): limits for the byte rates of produce and fetch requests. A quota applies to a user,
+//! a client ID, or both, or is the default for them.
 //!
 //! As in Kafka, each node measures the rates of the last ten seconds by itself. If a client exceeds its quota, the
-//! broker responds at once and then stops reading from the client until its rate is below the quota (KIP-219). The
-//! response to a fetch is empty in that case. The broker still delivers a single batch that is larger than ten seconds
-//! of quota; Kafka would throttle that fetch for ever. Other quotas are stored, but have no effect.
+//! broker responds at once, and then stops reading from the client until its rate is below the quota (KIP-219). The
+//! response to a fetch is empty in that case. If a single batch is larger than the quota for ten seconds, the broker
+//! still delivers the batch. Kafka would throttle that fetch for ever. The broker stores other quotas, but they have no
+//! effect.
 
 use super::{Connection, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,6 +1,6 @@
 //! The context of a request, which handlers get as an argument, and the types that handlers return.
 //!
-//! The handlers, the state and the cluster all depend on this file, but not the other way round.
+//! The handlers, the state and the cluster depend on this file. This file depends on none of them.
 
 use super::clock::{Clock, Time};
 use super::ids::{Connection, ShareSessionKey, TopicIdPartition};

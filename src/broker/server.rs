@@ -1,9 +1,9 @@
 //! The thread of a cluster: its sockets and its clock. Each node has a port on 127.0.0.1, and one thread serves all
 //! nodes.
 //!
-//! The server stops reading from a connection while a request of that connection waits, and while the client does not
-//! read its replies. A connection therefore needs memory for at most one read and a few replies, which share slices of
-//! the log. The [`handle`](super::handle) starts, controls and stops this thread.
+//! The server stops reading from a connection in two cases: while a request of that connection waits, and while the
+//! client does not read its replies. A connection therefore needs memory for at most one read and a few replies, which
+//! share slices of the log. The [`handle`](super::handle) starts, controls and stops this thread.
 
 #![allow(clippy::disallowed_methods, reason = "the cluster gets its clock here")]
 

@@ -1,8 +1,8 @@
 //! The subject of a client certificate, in the form that Kafka uses: the distinguished name as in RFC 2253,
 //! `CN=alice,O=Acme`.
 //!
-//! This parser reads a certificate only up to its subject, because rustls has validated the certificate. Attribute
-//! names are those that Java writes; other attributes appear as numbers.
+//! rustls has validated the certificate, so this parser reads it only up to the subject. The parser uses the attribute
+//! names that Java uses. An attribute without such a name appears with its OID, for example `1.2.840.113549.1.9.1`.
 
 /// DER tags.
 const SEQUENCE: u8 = 0x30;

@@ -1,4 +1,4 @@
-//! Telemetry of clients (KIP-714): the metrics that the cluster requests, and the metrics that clients have pushed.
+//! Client telemetry (KIP-714): the metrics that the cluster requests, and the metrics that clients have pushed.
 
 use crate::api::ErrorCode;
 use crate::api::push_telemetry::Request;

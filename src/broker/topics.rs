@@ -1,4 +1,4 @@
-//! Topics and partitions: by name and ID, their leaders, and valid names.
+//! Topics and partitions: finds topics by name or ID, stores the leaders of partitions, and validates topic names.
 
 use super::configs::{Configs, Defaults};
 use super::idempotence::Producers;

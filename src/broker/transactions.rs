@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The end of a transaction raises the epoch if the client uses transaction protocol v2 or if the coordinator ends the
-//! transaction itself. The markers contain the new epoch. All logs contain the markers before the broker sends the
-//! reply, so Kafka's intermediate states (PrepareCommit, PrepareAbort, PrepareEpochFence) are never visible.
+//! transaction itself. The markers contain the new epoch. The broker writes the markers to all logs before it sends the
+//! reply. Kafka's intermediate states (PrepareCommit, PrepareAbort, PrepareEpochFence) are therefore never visible.
 //! Transactional IDs do not expire.
 
 use super::Time;

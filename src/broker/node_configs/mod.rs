@@ -1,9 +1,10 @@
-//! Node configurations: what the cluster was started with, and what was changed since.
+//! Node configurations: the values with which the cluster was started, and the changes since then.
 //!
 //! These values have an effect: defaults of topics and groups, `num.partitions`, `default.replication.factor`,
 //! `auto.create.topics.enable`, `group.initial.rebalance.delay.ms`, `group.consumer.migration.policy` and
-//! `delegation.token.*`. Other configurations are stored and described, without an effect. All nodes share their logs and
-//! groups, so the value of the first node is the effective one. Every release has the configurations of Kafka 4.4.
+//! `delegation.token.*`. The broker stores and returns the other configurations, but they have no effect. All nodes
+//! share their logs and groups, so only the value of the first node has an effect. A cluster that imitates an older
+//! release also has the configurations of Kafka 4.4.
 
 mod known;
 

@@ -1,5 +1,5 @@
 //! SCRAM users (KIP-554): users that are configured with a password, and users that clients add with
-//! AlterUserScramCredentials. For the latter, the broker knows only the salted password.
+//! AlterUserScramCredentials. For users that clients add, the broker knows only the salted password.
 
 use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
 use crate::broker::tokens::Tokens;

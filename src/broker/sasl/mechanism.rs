@@ -1,4 +1,4 @@
-//! The result type of a SASL mechanism for a message of the client.
+//! The result that a SASL mechanism returns for each message of the client: a challenge, success or failure.
 
 /// The result of one step of a mechanism.
 pub(super) enum MechanismResult {

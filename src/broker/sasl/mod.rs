@@ -1,9 +1,9 @@
 //! SASL authentication: the users of each mechanism, and the login state of each connection.
 //!
-//! The client has separate code for these messages, so that a mistake in one of the two shows in tests. The broker
-//! supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's default for development).
-//! Clients with a [delegation token](super::tokens) authenticate with SCRAM. The [`authorizer`](super::authorizer)
-//! decides which operations a user may do.
+//! This code is separate from the client's code for SASL messages. Tests can therefore detect a mistake in either of
+//! the two. The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's
+//! default for development). Clients with a [delegation token](super::tokens) authenticate with SCRAM. The
+//! [`authorizer`](super::authorizer) decides which operations a user may perform.
 
 mod bearer;
 mod credentials;

@@ -1,4 +1,5 @@
-//! The journal of the state: it records changes, and replays a journal when a cluster starts again.
+//! The journal of the state: this file records changes of the state, and restores the state from a journal when a
+//! cluster restarts.
 
 use super::State;
 use crate::api::ErrorCode;

@@ -1,7 +1,7 @@
 //! The state of a cluster, which all its nodes share. Only handlers and the cluster's controls change it.
 //!
-//! The other files in this directory have the operations on the state, one file for each topic. The types that the
-//! state consists of are outside of this directory, and do not depend on the state.
+//! The other files in this directory have the operations on the state, one file for each subject. The parts of the
+//! state, such as `topics` and `transactions`, are in `src/broker`. These parts do not depend on this directory.
 
 mod access;
 mod journal;

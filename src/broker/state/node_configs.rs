@@ -1,4 +1,4 @@
-//! Changes of node configurations, and the effect that they have on topics and groups.
+//! Changes node configurations, and applies the changes to topics and groups.
 
 use super::State;
 use crate::api::ErrorCode;

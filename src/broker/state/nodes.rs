@@ -1,4 +1,4 @@
-//! The nodes: which are up, which lead partitions, and which coordinate groups and transactions.
+//! The nodes: which nodes are up, which nodes lead partitions, and which nodes coordinate groups and transactions.
 
 use super::State;
 use crate::broker::clock::Time;

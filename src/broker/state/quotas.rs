@@ -1,4 +1,4 @@
-//! Client quotas: setting them, and metering requests.
+//! Sets client quotas, and measures requests against the quotas.
 
 use super::State;
 use crate::broker::journal::Entry;

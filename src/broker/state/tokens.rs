@@ -1,4 +1,4 @@
-//! Delegation tokens: which connections may use their APIs, and changes of tokens that survive a restart.
+//! Delegation tokens: decides which connections may use the token APIs, and records changes of tokens in the journal.
 
 use super::State;
 use crate::api::ErrorCode;

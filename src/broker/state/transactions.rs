@@ -1,4 +1,5 @@
-//! The end of transactions: writes markers into the logs, and makes the transaction's offsets visible.
+//! The end of transactions: writes markers into the logs, and makes the transaction's offsets visible. The expiry of
+//! transactions is in `broker/transactions.rs`, and `State::handle_timeout` in `mod.rs` calls it.
 
 use super::State;
 use crate::broker::clock::Clock;
