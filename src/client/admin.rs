@@ -1,4 +1,4 @@
-//! The admin client's calls: topics, configurations, groups and records.
+//! The admin client's calls, for topics, configurations, groups and records.
 
 use super::config::{ClientType, Config};
 use super::core::{Client, RunsOps};

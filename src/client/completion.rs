@@ -1,4 +1,4 @@
-//! The completion object of all calls: [`Pending`] is what the caller waits for, [`Promise`] is what completes it.
+//! The completion of a call has two ends: the caller waits for a [`Pending`], and a [`Promise`] completes it.
 
 use super::{Error, ErrorKind};
 use std::cell::RefCell;

@@ -1,13 +1,13 @@
 //! The core of every client: the I/O thread, calls that wait, and closing.
 //!
 //! [`Producer`](super::Producer), [`Consumer`](super::Consumer), [`ShareConsumer`](super::ShareConsumer) and
-//! [`Admin`](super::Admin) are a [`Client`] with a state machine of their own. The files of these clients add only the
-//! typed calls.
+//! [`Admin`](super::Admin) are type aliases of [`Client`], each with its own state machine. The files of these clients
+//! add only the typed calls.
 //!
-//! The I/O thread starts at the first use: not at import, and not before a fork. While it sleeps, a caller may run one
-//! turn of its loop, which saves a thread switch when it sends a single request. A caller that [polls
-//! inline](super::inline_polling), or an [event loop](super::event_loop) that polls the sockets, saves another thread
-//! switch when the response arrives.
+//! The I/O thread starts when the client is first used: not at import, and not before a fork. While the I/O thread
+//! sleeps, a caller may run one turn of the I/O loop itself. This saves a thread switch when the caller sends a single
+//! request. Another thread switch is saved when the response arrives, if the caller [polls
+//! inline](super::inline_polling) or an [event loop](super::event_loop) polls the sockets.
 
 use super::config::Connecting;
 use super::driver::Driver;

@@ -1,4 +1,4 @@
-//! Dispatches results to callbacks, and rejects waits in callbacks that would never end.
+//! Dispatches results to callbacks. This file also rejects waits in callbacks that would never end.
 //!
 //! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls
 //! inline. Until the callback returns, that thread dispatches no other result of the client. A callback must therefore

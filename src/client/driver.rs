@@ -1,5 +1,5 @@
-//! The sockets of a client: moves bytes between a [`Network`] and its streams, and requests and responses between the
-//! network and the client's state machine.
+//! The sockets of a client. The driver moves bytes between a [`Network`] and its streams. It also moves requests and
+//! responses between the network and the client's state machine.
 //!
 //! The driver does not depend on threads. The [core](super::core) locks the driver for the I/O thread, or for a caller
 //! that runs one turn of the I/O loop.

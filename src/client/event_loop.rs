@@ -1,11 +1,12 @@
 //! External event loops: an asyncio loop polls the sockets of a client in place of the I/O thread.
 //!
 //! If a program awaits one record after the other, its event loop watches the client's poller. The I/O thread then
-//! stands by: it sleeps and leaves the sockets to the event loop, which saves two thread switches per response. The I/O
-//! thread also stands by while readers repeatedly [poll inline](super::inline_polling).
+//! pauses: it sleeps and leaves the sockets to the event loop, which saves two thread switches per response. The I/O
+//! thread also pauses while callers that read records repeatedly [poll inline](super::inline_polling).
 //!
-//! The I/O thread resumes as soon as there is more than a little work. It also checks for work at intervals, because
-//! the event loop or the reader may be busy or gone. If no event arrives for a while, it polls the sockets again.
+//! The I/O thread resumes as soon as there is more than a little work. While it pauses, it also checks for work at
+//! intervals, because the event loop or the caller may be busy or may have stopped polling. If no event arrives for a
+//! while, the I/O thread polls the sockets again.
 
 use crate::net::Descriptor;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

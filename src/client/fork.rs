@@ -1,6 +1,6 @@
-//! Detects forks. A child process has the parent's memory but none of its threads, so a client created before the fork
-//! would never respond. The language binding reports forks, and every call on a client from before the fork then fails
-//! at once.
+//! Detects forks. A child process has the parent's memory but none of its threads. In the child, a client that was
+//! created before the fork would therefore never respond. The language binding reports forks. After that, every call on
+//! such a client fails at once.
 
 use super::{Error, ErrorKind};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! The client instance ID (KIP-714) with the callers that wait for it, and the metrics that the application registered
+//! The client instance ID (KIP-714), the callers that wait for this ID, and the metrics that the application registered
 //! (KIP-1076).
 
 use super::{Error, Family, Pending, Promise};

@@ -1,11 +1,12 @@
 //! Inline polling (leader/follower): a blocked caller polls the sockets itself, which saves a thread switch.
 //!
 //! The caller and the I/O thread may poll the same sockets at the same time. The kernel wakes the thread that started
-//! to wait last, so the caller reads the response itself. The I/O thread keeps waiting, and continues alone after the
-//! caller has left. If the I/O thread wakes up for another reason in the meantime, it waits until the caller has left.
+//! to wait last, so the caller reads the response itself. The I/O thread keeps waiting in the poller, and polls alone
+//! after the caller has stopped polling. If the I/O thread wakes up for another reason in the meantime, it pauses until
+//! the caller has stopped polling.
 //!
 //! Consumers also poll inline if their records arrive one by one. A fetch response may arrive in pieces, and the second
-//! piece may wake the I/O thread. The I/O thread then [stands by](super::event_loop), as it does for an event loop.
+//! piece may wake the I/O thread. The I/O thread then [pauses](super::event_loop), as it does for an event loop.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! The mailbox between a client's I/O thread and the code outside of the client that provides tokens. That code puts
-//! OAUTHBEARER tokens into the mailbox before the client needs them, and makes the library calls of GSSAPI logins. This
-//! code may run in any thread.
+//! OAUTHBEARER tokens into the mailbox before the client needs them. It also makes the library calls of GSSAPI logins,
+//! and puts the results into the mailbox. That code may run in any thread.
 
 use super::Error;
 use crate::engine::ConnectionId;

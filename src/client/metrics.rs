@@ -1,4 +1,4 @@
-//! The metrics of a client: those of its state machine, and those of its connections.
+//! The metrics of a client: the metrics of its state machine and of its connections.
 
 use super::Cluster;
 use super::shared::ClientRole;

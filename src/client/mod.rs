@@ -1,4 +1,4 @@
-//! The client: state machines from `engine`, driven over sockets from `net` by one I/O thread per client.
+//! The clients. Each client has one I/O thread, which runs state machines from `engine` over sockets from `net`.
 //!
 //! Callers and the I/O thread share the state of a client through one lock, which they hold for microseconds.
 //! Compression, checksums and decoding run without the lock. A call returns a [`Pending`]. The caller waits for the

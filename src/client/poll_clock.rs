@@ -1,5 +1,5 @@
-//! Measures how often an application polls, and how long it works between polls. Only the polling thread writes, so
-//! there is almost no contention for the lock.
+//! Measures how often an application polls, and how long it works between polls. Only the polling thread writes the
+//! measurements, so there is almost no contention for their lock.
 
 use crate::engine::Time;
 use crate::engine::consumer::Polls;

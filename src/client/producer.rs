@@ -1,5 +1,5 @@
-//! The producer's calls. The client adds to the producer's state machine the promises of deliveries, the failures of
-//! records without a promise, and the clock for timestamps.
+//! The producer's calls. In addition to the producer's state machine, this file stores the promises of deliveries and
+//! the failures of records without a promise. It also has the clock for timestamps.
 
 use super::config::{ClientType, Config};
 use super::core::{AnyClient, Client, completion};

@@ -4,7 +4,8 @@
 //! [`Shared`] has no sockets and no thread: the [driver](super::driver) moves bytes, and the [core](super::core) owns
 //! the I/O thread.
 //!
-//! Locks are taken in the order driver, state. Results are dispatched while neither lock is held.
+//! A thread that needs both locks takes the driver's lock first, then the state's lock. It dispatches results while it
+//! holds neither lock.
 
 use super::completion::{catch, closed};
 use super::event_loop::ExternalPollers;

@@ -1,5 +1,5 @@
-//! Parses the addresses of `bootstrap.servers`: an optional protocol, a host, and an optional port. An error shows only
-//! a part of the address, because some users put passwords into addresses.
+//! Parses the addresses of `bootstrap.servers`: an optional protocol, a host, and an optional port. An error message
+//! shows only a part of the address, because some users put passwords into addresses.
 
 use super::values::invalid;
 use crate::client::Error;

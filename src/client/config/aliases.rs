@@ -1,9 +1,10 @@
-//! Hints for options and values of other clients that klamm has under another name, in another unit, or not at all.
+//! Hints for options and values of other Kafka clients. klamm has these options under another name, in another unit, or
+//! not at all.
 //!
-//! Names with the same meaning are aliases in `keys.rs`, and values with the same meaning are in [`SAME_VALUES`]. klamm
-//! rejects the remaining options of other clients with a hint, because a user would notice a changed meaning only in
-//! production. Hints have klamm's keys in braces. The error then shows these keys as the caller writes keys: with dots
-//! or with underscores.
+//! If an option of another client has the same meaning as a key of klamm, `keys.rs` lists its name as an alias. Values
+//! with the same meaning are in [`SAME_VALUES`]. klamm rejects the remaining options of other clients with a hint,
+//! because otherwise a user might notice a different meaning only in production. Hints contain klamm's keys in braces.
+//! The error message shows these keys in the style of the caller, with dots or with underscores.
 
 use super::keys::{ClientType, KEYS};
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! The table of configuration keys, for parsing, checks, defaults and the reference page docs/configuration.md. Keys
-//! have the names of the Java client. The names of librdkafka are aliases.
+//! The table of configuration keys, for parsing, checks, defaults and the reference page docs/configuration.md. The
+//! keys have the names that the Java client uses. The names that librdkafka uses are aliases.
 
 use crate::engine::producer::Partitioner;
 

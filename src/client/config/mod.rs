@@ -1,4 +1,4 @@
-//! The configuration of a client: converts keys and values to settings of the state machines and of the sockets.
+//! The configuration of a client: converts keys and values to the settings of the state machines and sockets.
 
 mod addresses;
 pub(super) mod aliases;

@@ -1,5 +1,5 @@
-//! The values of a configuration, checked against the table of keys. This file does not depend on the meaning of the
-//! keys.
+//! Stores the values of a configuration, and checks them against the table of keys. This file does not depend on the
+//! meaning of a key.
 
 use super::aliases;
 use super::keys::{ClientType, KEYS, Key, Kind};

@@ -2,7 +2,7 @@
 //!
 //! Responses have no correlation ID, and most requests have no response. There is therefore no I/O thread: the caller
 //! reads and writes the socket itself, in short time slices. If the caller gives up before a response is complete, it
-//! must close the connection. Only host names are resolved on another thread.
+//! must close the connection. Only the resolution of host names runs on another thread.
 
 use crate::client::fork::Birth;
 use crate::client::{Error, ErrorKind};
