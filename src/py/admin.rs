@@ -1,6 +1,7 @@
 //! [`AdminCore`]: the base class of `Admin` and `AsyncAdmin`. It sends the requests and builds the results.
 //!
-//! Arguments arrive checked by `klamm.admin`. The result classes are the dataclasses of that module.
+//! `klamm.admin` checks the arguments before it passes them to this class. The result classes are the dataclasses of
+//! that module.
 
 use super::client::ClientCore;
 use super::construct::{construct, list};

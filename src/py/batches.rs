@@ -1,8 +1,9 @@
 //! Decodes and encodes record batches of every format, for `klamm.protocol`.
 //!
-//! Records stay compressed until Python reads one. Of all batches of a call, only the last read batch stays
-//! decompressed. A call therefore needs memory for its input and one decompressed batch, but not for Python objects of
-//! all records. A Python record takes 400 bytes, and 20 KB of compressed input can contain two million records.
+//! A batch stays compressed until Python reads one of its records. Of all batches that a call decodes, only the batch
+//! that was read last stays decompressed. A call therefore needs memory for its input and one decompressed batch, but
+//! not for Python objects of all records. This matters because a Python record takes 400 bytes, and 20 KB of compressed
+//! input can contain two million records.
 
 use super::arguments::not_whole;
 use super::bytes_like::{Headers, backed_bytes, header_name, optional_bytes};

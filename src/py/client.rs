@@ -1,4 +1,4 @@
-//! [`ClientCore`]: the base class of the classes `ProducerCore`, `ConsumerCore`, `ShareConsumerCore` and `AdminCore`.
+//! [`ClientCore`]: the base class of `ProducerCore`, `ConsumerCore`, `ShareConsumerCore` and `AdminCore`.
 
 use super::error::argument;
 use super::logs::LogTarget;

@@ -1,8 +1,8 @@
-//! Reads the configuration of a client: a string or a list of bootstrap addresses, or a dict of dotted keys; and
-//! keyword arguments.
+//! Reads the configuration of a client from Python arguments. The first argument is a string or list of bootstrap
+//! addresses, or a dict of dotted keys. Keyword arguments follow.
 //!
-//! `client/config` checks the values, and this file converts them from Python. This file also reports unknown keywords,
-//! so that the error and its suggestion are in snake_case.
+//! `client/config` checks the values, and this file converts them from Python. This file also reports unknown keyword
+//! arguments, so that the error and its suggestion show the names in snake_case.
 
 use super::construct::{construct, list};
 use super::error::exception;

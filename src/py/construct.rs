@@ -1,6 +1,7 @@
-//! Creates the result objects of the package: dataclasses and named tuples of `klamm`, with their fields by name.
+//! Creates instances of the dataclasses and named tuples of the package `klamm`, and passes their fields by name.
 //!
-//! The core can therefore return the objects of the public methods, and the Python code does not have to unpack tuples.
+//! With this file, the core can return the result objects of the public methods. The Python code does not have to build
+//! them from tuples.
 
 use crate::client::TopicPartition;
 use pyo3::prelude::*;

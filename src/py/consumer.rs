@@ -1,9 +1,9 @@
 //! [`ConsumerCore`]: the base class of `Consumer` and `AsyncConsumer`, and the iterator of `for record in consumer`.
 //!
-//! The iterator creates records without a Python frame for each. The client delivers slices of batches, and the
-//! [`DeliveryBuffer`] holds the records that the program has not consumed yet. A record counts as processed when the
-//! program asks for the next one, so auto-commit never commits beyond a record whose processing failed. `rebalance.rs`
-//! has the listeners.
+//! The iterator creates records in Rust, so that no Python code runs for each record. The client delivers slices of
+//! batches, and the [`DeliveryBuffer`] holds the records that the program has not consumed yet. A record counts as
+//! processed when the program asks for the next record, so auto-commit never commits an offset above a record whose
+//! processing failed. `rebalance.rs` calls the rebalance listeners.
 
 mod fetching;
 

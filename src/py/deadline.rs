@@ -1,6 +1,6 @@
 //! Timeouts of Python calls, and waits that release the GIL.
 //!
-//! A wait wakes up every [`SLICE`] to check for signals, so that Ctrl+C interrupts it.
+//! A waiting thread wakes up every 100 ms ([`SLICE`]) and checks for signals, so Ctrl+C interrupts the wait.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -1,9 +1,10 @@
 //! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as processed.
 //!
-//! The client has a prefetch buffer too. This second buffer exists because a program consumes record by record, and
-//! taking each record from the client would contend with the I/O thread for the client's lock. The lock of this buffer
-//! has almost no contention. Records in this buffer count as delivered in the client, so this file corrects positions,
-//! pauses and lag by these records. The client fetches and commits.
+//! The client has a prefetch buffer too. This second buffer exists because a program consumes record by record. If the
+//! program took each record from the client, it would contend with the I/O thread for the client's lock. The lock of
+//! this buffer has almost no contention. For the client, the records in this buffer are already delivered. This file
+//! therefore corrects positions, pauses and lag, because the program has not consumed these records yet. The client
+//! fetches and commits.
 
 use super::record::{Record, RecordRange};
 use crate::client::{self, Slice};

@@ -1,8 +1,8 @@
 //! The queue for log lines: clients write to it, and `klamm.logs` reads it in a separate thread and calls Python's
 //! loggers.
 //!
-//! A client puts its lines into the queue without the GIL. A full queue drops lines and counts the dropped lines. Each
-//! client has a [`LogTarget`], which holds its loggers and their levels.
+//! A client puts its lines into the queue without the GIL. If the queue is full, it drops new lines and counts them.
+//! Each client has a [`LogTarget`], which holds the client's loggers and their levels.
 
 use super::commits::offset_and_metadata;
 use super::deadline::bounded;

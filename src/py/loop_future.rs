@@ -1,4 +1,4 @@
-//! [`LoopFuture`]: what an asyncio task awaits until a [`WaitSource`] is ready.
+//! [`LoopFuture`]: an asyncio task awaits this object until a [`WaitSource`] is ready.
 //!
 //! A `LoopFuture` implements the part of asyncio's Future that tasks use. An asyncio Future resumes its task through
 //! the loop's queue, which costs one more turn of the loop and a system call. A `LoopFuture` is faster, because the

@@ -1,4 +1,4 @@
-//! The metrics of a client as Python objects, from which `klamm.metrics` builds its classes.
+//! Converts the metrics of a client to Python objects, from which `klamm.metrics` builds its classes.
 
 use crate::client::{Family, Number};
 use pyo3::prelude::*;

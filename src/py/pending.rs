@@ -1,8 +1,8 @@
 //! [`Pending`]: the result of an operation that may still be running. `.result(timeout)` and `await` both wait for the
 //! result.
 //!
-//! A `Pending` has a completion of the client, and the function that converts its value to Python. `deadline.rs` waits
-//! in a thread, and `event_loop.rs` in asyncio.
+//! A `Pending` holds a completion of the client, and the function that converts the value to Python. `deadline.rs`
+//! implements the wait in a thread, and `event_loop.rs` implements the wait in asyncio.
 
 use super::arguments;
 use super::deadline::{Deadline, wait_for};

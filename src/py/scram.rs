@@ -1,4 +1,5 @@
-//! [`ScramClient`]: the messages of a SCRAM login, for tools and tests that have their own connection to a broker.
+//! [`ScramClient`]: computes the messages of a SCRAM login, for tools and tests that have their own connection to a
+//! broker.
 
 use super::error::exception;
 use crate::client::scram::{Client, Expected, Mechanism};

@@ -1,8 +1,8 @@
 //! [`ShareConsumerCore`]: the base class of `ShareConsumer` and `AsyncShareConsumer`.
 //!
 //! The class holds the records of a fetch until the program consumes them, one by one or as a batch. With implicit
-//! acknowledgement it accepts a record when the program asks for the next one, unless the program acknowledged the
-//! record itself. The client fetches records and sends acknowledgements.
+//! acknowledgement, the class accepts a record when the program asks for the next record, unless the program has
+//! acknowledged the record itself. The client fetches records and sends acknowledgements.
 
 use super::client::ClientCore;
 use super::deadline::{Cutoff, Deadline, LEAST_CLOSE, wait_for};

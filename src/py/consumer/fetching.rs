@@ -1,4 +1,4 @@
-//! Waits for records, and moves them from the client into the delivery buffer and to the program.
+//! Waits for records, moves them from the client into the delivery buffer, and delivers them to the program.
 
 use super::ConsumerCore;
 use crate::client::Slice;
