@@ -1,7 +1,8 @@
 //! The partitions that the consumer reads: partitions that the application assigned, all partitions of given topics, or
 //! the assignment of its group.
 //!
-//! This file applies changes of the assignment: it adds and removes partitions. `engine/group` handles the membership.
+//! This file applies changes of the assignment: it adds and removes partitions. `engine/group` implements the
+//! membership in the group.
 
 use super::partition::{Partition, Position};
 use super::{Assigned, Consumer};

@@ -1,7 +1,7 @@
 //! Commits offsets: on request, at every auto-commit interval, and before partitions are revoked.
 //!
-//! One commit is in flight at a time, and later commits are merged into the next one. Otherwise the broker could
-//! receive the retry of an old commit after a newer commit.
+//! One commit is in flight at a time, and later commits are merged into the next commit. If two commits were in flight,
+//! the broker could receive the retry of an old commit after a newer commit.
 
 use super::partition::{Partition, Position};
 use super::{Consumer, Group, OpPurpose};

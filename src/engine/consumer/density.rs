@@ -1,8 +1,8 @@
-//! Estimates how many bytes a read still needs up to its end offset, so that its fetches do not return much more.
+//! Estimates how many bytes a read still needs up to its end offset, so that its fetches do not return many more bytes.
 //!
-//! A broker returns records up to the requested size, even beyond the end offset. A reader of a short range, such as a
-//! task of Spark, would receive many times the bytes that it reads. `fetched.rs` measures responses, and `fetch.rs`
-//! limits requests.
+//! A broker returns records up to the requested size, even above the end offset. A reader of a short range, such as a
+//! Spark task, would receive many times the bytes that it needs. `fetched.rs` measures responses, and `fetch.rs` limits
+//! requests.
 
 use crate::engine::TopicPartition;
 use std::collections::BTreeMap;

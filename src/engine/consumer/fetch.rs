@@ -2,7 +2,7 @@
 //!
 //! With a fetch session (KIP-227), a request contains only the changes since the previous request. The partitions that
 //! have waited longest come first in a request, because a broker fills a response in the requested order. `fetched.rs`
-//! reads the records.
+//! decodes the responses and reads the records.
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
 use super::partition::{Doubt, Partition};

@@ -1,7 +1,7 @@
-//! Counts the memory of fetch responses that stays allocated beyond the buffered batches.
+//! Counts the memory of fetch responses that stays allocated in addition to the buffered batches.
 //!
-//! Uncompressed batches, and batches not decompressed yet, are slices of the response. The whole response stays
-//! allocated until its last batch leaves the buffer, and until the application drops its last record.
+//! A batch that is uncompressed, or not decompressed yet, is a slice of the response. The whole response stays
+//! allocated as long as a batch is in the buffer or the application keeps a record of the response.
 
 use bytes::Bytes;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The measurements of a consumer: lag, rebalances, and those that share consumers have too.
+//! The measurements of a consumer: lag, rebalances, and the measurements that share consumers also have.
 
 use super::fetched::{Chunk, FetchedAll};
 use crate::engine::Time;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! One fetch per broker is in flight at a time. If some partitions of a broker have full buffers, the consumer fetches
-//! the other partitions with a short `max_wait_ms`. A broker answers the requests of a connection one after the other,
-//! so a long wait would delay the next fetch of the busy partitions.
+//! only the other partitions, with a short `max_wait_ms`. A broker handles the requests of a connection one after the
+//! other. A long wait would therefore delay the next fetch of the partitions whose buffers were full.
 
 mod assignment;
 mod commit;
