@@ -1,7 +1,9 @@
-//! Appends records to batches: finds the topic, chooses the partition, encodes the record into the open batch.
+//! Appends records to batches: finds the topic, chooses the partition, and encodes the record into the partition's open
+//! batch.
 //!
 //! While the metadata of a topic is missing, its records wait in a queue of the topic. This file also decides for which
-//! topics the producer asks for metadata, and how long it keeps them.
+//! topics the producer requests metadata, and when it forgets an unused topic. `is_due` in `send.rs` decides when
+//! `linger.ms` has passed.
 
 use super::batch::{Batch, DELIVERY_BYTES, Delivery, Partition};
 use super::measured::Sending;

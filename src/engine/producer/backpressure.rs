@@ -1,7 +1,7 @@
-//! Backpressure for bulk appends: limits the bytes that they buffer before the network sends them.
+//! Backpressure for bulk appends: limits how many bytes they buffer before the network has sent earlier bytes.
 //!
-//! A larger buffer would not make sending faster. A larger buffer would use new memory, where each page costs a page
-//! fault, and it would delay the records of other threads.
+//! More buffered bytes would not make sending faster. They would need new memory, which costs a page fault for each
+//! page, and they would delay the records of other threads.
 
 /// Buffered bytes at which a bulk append pauses.
 const STEP: usize = 16 << 20;

@@ -1,7 +1,7 @@
 //! Appends many records of one call, without delivery reports.
 //!
-//! The partitions of all records are computed first, because the CPU can then overlap the hashes of several keys. After
-//! that the records are appended in order, so that the CPU's prefetcher can follow.
+//! The code first computes the partitions of all records, because the CPU can then compute the hashes of several keys
+//! in parallel. After that it appends the records in order, because the CPU can prefetch memory that is read in order.
 
 use super::accumulate::{PartitionedRecord, TopicIndex};
 use super::partitioner::Chosen;

@@ -1,8 +1,8 @@
 //! Completes batches: handles produce responses and timeouts, and decides which batches succeed, retry or fail.
 //!
-//! A retried batch returns to its partition's queue (`batch.rs`). A batch that fails for good after it got a sequence
-//! number leaves a gap. After a gap, the producer needs a new epoch (`producer_id.rs`), or must abort the transaction
-//! (`transaction`).
+//! A retried batch returns to its partition's queue (`batch.rs`). If a batch has a sequence number and fails for good,
+//! it leaves a gap in the sequence. After a gap, the producer needs a new epoch (`producer_id.rs`), or must abort the
+//! transaction (`transaction`).
 
 use super::batch::{Batch, Partition};
 use super::transaction::{MARKERS_WAIT, Step};

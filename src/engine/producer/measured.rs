@@ -1,4 +1,4 @@
-//! The producer's metrics besides its counters: sizes, times and rates, under the names of the Java client.
+//! The producer's metrics that are not counters: sizes, times and rates, under the names of the Java client.
 
 use crate::engine::Time;
 use crate::engine::metrics::{Family, Sizes, Stat, Timing};

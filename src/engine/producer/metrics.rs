@@ -1,4 +1,4 @@
-//! The producer's metrics. Every counter starts with the producer and never resets.
+//! The producer's metrics. The counters start at 0 when the producer is created, and are never reset.
 
 use super::Producer;
 use super::batch::{Batch, DELIVERY_BYTES};

@@ -12,8 +12,8 @@
 //! batch         batches of a partition           pending        records that a flush waits for
 //! ```
 //!
-//! With `linger` 0 the producer sends a single record at once. While two requests to the same broker are in flight,
-//! further records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
+//! With `linger` 0 the producer sends a single record at once. While two requests to the same broker are in flight, new
+//! records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
 
 mod accumulate;
 mod backpressure;

@@ -1,4 +1,4 @@
-//! Counts the records without a result, by flush epoch.
+//! Counts the records that have no result yet, separately for each flush epoch.
 
 use std::collections::VecDeque;
 

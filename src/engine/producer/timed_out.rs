@@ -1,4 +1,5 @@
-//! The error of expired records, with the known cause, and the log lines about failed records.
+//! Creates the error of expired records, with the cause if it is known. This file also writes the log lines about
+//! failed records.
 
 use super::Producer;
 use crate::engine::{Error, ErrorKind, Time};

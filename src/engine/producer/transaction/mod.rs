@@ -1,5 +1,5 @@
-//! Transactions (KIP-98, KIP-360, KIP-890): producer ID and epoch, the partitions and groups of the open transaction,
-//! and its end.
+//! Transactions (KIP-98, KIP-360, KIP-890): the producer ID and epoch, the partitions and groups of the open
+//! transaction, and its commit or abort.
 //!
 //! ```text
 //! Unready → Initializing → Ready → Open → Committing → Ready        without failures
@@ -11,8 +11,8 @@
 //! One request to a coordinator is in flight at a time. Under version 1 of the protocol, the producer adds partitions
 //! to the transaction before it sends batches to them. Under version 2 (the cluster has finalized `transaction.version`
 //! 2) the partition leaders add the partitions, and every transaction ends with a new epoch. A transaction without
-//! partitions and groups ends without a request, because the coordinator does not know it. `steps.rs` builds the
-//! requests and reads the responses; batches and retries belong to the rest of the producer.
+//! partitions and groups ends without a request, because the coordinator does not know about it. `steps.rs` builds the
+//! requests and reads the responses. The rest of the producer handles batches and retries.
 
 mod steps;
 
