@@ -1,4 +1,5 @@
-//! A queue of assignment changes. The consumer takes one change at a time, handles it, and reports that it is done.
+//! A queue of assignment changes. The consumer takes one change at a time, handles it, and reports that the change is
+//! done.
 
 use crate::engine::TopicPartition;
 use std::collections::{BTreeSet, VecDeque};

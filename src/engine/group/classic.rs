@@ -8,7 +8,7 @@
 //!
 //! Under the eager protocol a member revokes all partitions before it joins. Under the cooperative protocol (KIP-429)
 //! it revokes only the partitions that the new assignment does not contain. The member joins after the application has
-//! finished the revocation, and sends heartbeats until then.
+//! finished the revocation, and sends heartbeats until then. This file also has the heartbeat timer of classic groups.
 
 mod requests;
 

@@ -1,6 +1,6 @@
 //! A member of a consumer group (KIP-848, `group.protocol=consumer`): the coordinator assigns the partitions.
 //!
-//! If the assignment changes, the member first revokes the partitions that it lost, then adds the new ones, then
+//! If the assignment changes, the member first revokes the partitions that it lost, then adds the new partitions, then
 //! reports the partitions that it owns. The coordinator assigns a lost partition to another member only after that
 //! report. [`super::heartbeat`] has the code that all heartbeat protocols share.
 

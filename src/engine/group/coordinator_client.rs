@@ -1,6 +1,6 @@
 //! Finds a group's coordinator, sends it a member's requests, and decides when to retry.
 //!
-//! All group protocols use this client. The client has no code for joining or for assignments.
+//! All group protocols use this client. It leaves joining and assignments to the files of the protocols.
 
 use crate::api::{self, Info, find_coordinator};
 use crate::engine::call::MAX_MALFORMED;

@@ -1,8 +1,10 @@
-//! The member's side of the group protocols with heartbeats only: consumer groups (KIP-848), share groups (KIP-932).
+//! The client side of the group protocols in which a member only sends heartbeats: consumer groups (KIP-848) and share
+//! groups (KIP-932). Classic groups have their own heartbeat timer in `classic.rs`.
 //!
-//! The coordinator assigns partitions in its responses to heartbeats. This file times the heartbeats, joins, leaves,
-//! and joins again when the coordinator has dropped the member. A [`HeartbeatProtocol`] adds what differs: the fields
-//! of the request, what the member does with its assignment, and error codes that only one protocol has.
+//! The coordinator assigns partitions in its responses to heartbeats. This file times the heartbeats, joins and leaves
+//! the group, and joins again when the coordinator has removed the member. Each protocol implements
+//! [`HeartbeatProtocol`]. This trait covers the fields of the request, how the member applies its assignment, and error
+//! codes that only one protocol has.
 //!
 //! ```text
 //! Out → Joining (epoch 0) → Member (epoch > 0) → Leaving (epoch -1 or -2) → Out

@@ -1,5 +1,5 @@
-//! Timeouts of JoinGroup and SyncGroup. The coordinator responds to them only after all members have sent their
-//! requests, so they may wait for as long as the rebalance timeout in the request.
+//! Timeouts of JoinGroup and SyncGroup. The coordinator responds to these requests only after all members have sent
+//! theirs. The client therefore waits for a response for the rebalance timeout, in addition to the usual timeout.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;

@@ -3,12 +3,12 @@
 //! * `classic`: a member, the group leader, assigns the partitions (Kafka 0.9, KIP-345, KIP-429).
 //! * `consumer`: the coordinator assigns the partitions (KIP-848).
 //! * `share`: the coordinator assigns the partitions, and several members may read the same partition (KIP-932).
-//! * `heartbeat` has the common code of `consumer` and `share`, and `coordinator_client` that of all three.
+//! * `heartbeat` has the common code of `consumer` and `share`. `coordinator_client` has the common code of all three.
 //! * [`assignor`]: the assignors of classic groups.
 //!
 //! A membership reports assignments to the consumer as [`Change`]s, one at a time. The consumer takes a change, handles
-//! it (for example with a commit), and reports that it is done. Only after that can other members get the revoked
-//! partitions.
+//! it (for example with a commit), and reports that the change is done. Only after that can other members get the
+//! revoked partitions.
 
 pub mod assignor;
 mod changes;

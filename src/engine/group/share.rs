@@ -1,7 +1,7 @@
 //! A member of a share group (KIP-932): the coordinator assigns partitions that other members may read as well.
 //!
-//! No member therefore waits for another member, and a member does not report that it lost a partition.
-//! [`super::heartbeat`] has the code that all heartbeat protocols share.
+//! A member therefore never waits for other members, and does not report that it lost a partition. [`super::heartbeat`]
+//! has the code that all heartbeat protocols share.
 
 use super::coordinator_client::CoordinatorClient;
 use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};

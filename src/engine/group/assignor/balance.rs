@@ -2,17 +2,18 @@
 //!
 //! 1. Members start with the partitions that they validly own.
 //! 2. Each free partition goes to the member with the fewest partitions.
-//! 3. Partitions move from a member to a member that has at least two fewer, until no path of moves is left. On a path,
-//!    a member between the two gets one partition and loses another. The algorithm chooses the path on which the fewest
-//!    members lose a partition that they owned before.
+//! 3. Partitions move from one member to another member that has at least two partitions fewer. A move may be a path
+//!    over members in between, which get one partition and lose another. The algorithm chooses the path on which the
+//!    fewest members lose a partition that they owned before. It stops when there is no path left.
 //! 4. Moved partitions return to their former members if the balance stays the same.
 //!
-//! The result is the best balance by every measure that prefers even counts (an optimal semi-matching:
-//! Harvey, Ladner, Lovász and Tamir, 2003).
+//! No other assignment is better balanced: the result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir,
+//! 2003).
 //!
-//! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search works with
-//! counts only. At the end, members keep the partitions that they had. New partitions go first to members in the rack
-//! of a replica (KIP-881). In contrast to the Java client, a partition never moves only to match a rack.
+//! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search only needs the
+//! number of partitions of each member. After the search, the counts become partitions. Members keep the partitions
+//! that they had. New partitions go first to members in the rack of a replica (KIP-881). In contrast to the Java
+//! client, a partition never moves only to match a rack.
 
 use super::interface::Group;
 use crate::api::data::consumer_protocol::TopicPartitions;

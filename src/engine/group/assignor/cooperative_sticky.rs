@@ -1,8 +1,9 @@
-//! `cooperative-sticky`: as `sticky`, but members keep reading while they join (KIP-429). In the first round, a
-//! partition that has to move is assigned to no member. After its former member has revoked it, all members join again.
+//! `cooperative-sticky`: like `sticky`, but members keep reading while they join (KIP-429). If a partition has to move,
+//! the first round assigns it to no member. After the former owner has revoked the partition, all members join again,
+//! and the second round assigns it.
 //!
-//! A member lists its partitions in its subscription. From v2 on, the subscription also has the generation (KIP-792).
-//! Before v2 the user data has the generation.
+//! A member lists its partitions in its subscription. From v2 on, the subscription also contains the generation
+//! (KIP-792). Before v2, the user data contains the generation.
 
 use super::balance::{Claim, balance};
 use super::interface::{Assignment, Assignor, Group, Member, Protocol, Topics};

@@ -1,4 +1,5 @@
-//! The interface of assignors, and the group as they see it: members in order, and topics by name.
+//! The trait of assignors, and the description of the group that an assignor gets: members in order, and topics by
+//! name.
 
 use crate::api::data::consumer_protocol::Subscription;
 use crate::engine::{Cluster, TopicPartition};

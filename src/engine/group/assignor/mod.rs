@@ -1,7 +1,7 @@
 //! Assignors of classic groups: they decide which member reads which partition.
 //!
 //! The leader of a group computes the assignment for all members, and any client can be the leader. Each assignor
-//! therefore has the name, the inputs and the user data of the Java client's assignor.
+//! therefore has the same name, inputs and user data as the assignor of the Java client.
 //!
 //! | name | protocol | rule |
 //! | --- | --- | --- |
@@ -14,8 +14,8 @@
 //! nothing. `range` and `roundrobin` return the same assignments as the Java client. For the sticky assignors, Kafka
 //! does not prescribe a result: klamm returns the best balance with as few moves as possible.
 //!
-//! Subscriptions come from other clients, so the time of a computation is limited. The time is at most about the number
-//! of members times the number of partitions, and the search for a better balance stops after a maximum number of
+//! Subscriptions come from other clients, so the time of a computation must be limited. It grows at most with the
+//! number of members times the number of partitions. The search for a better balance stops after a maximum number of
 //! steps.
 
 mod balance;

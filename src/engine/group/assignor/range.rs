@@ -1,11 +1,11 @@
 //! `range`: cuts each topic into one range of partitions for each subscriber. If the partitions do not divide evenly,
-//! the first subscribers get one more. A member therefore gets the same partition numbers in all topics with the same
-//! number of partitions.
+//! the first subscribers get one partition more. A member therefore gets the same partition numbers in topics that have
+//! the same subscribers and the same number of partitions.
 //!
 //! The assignor uses racks (KIP-881) if members and replicas have racks, and not every rack has all partitions. In that
-//! case a first pass assigns partitions to members in the same rack, up to the length of the ranges. The assignor
-//! treats topics with the same subscribers and the same number of partitions together. The remaining partitions are cut
-//! into ranges.
+//! case a first pass assigns partitions to members in the same rack, at most as many as the member's range has. This
+//! pass handles topics with the same subscribers and the same number of partitions together. Then the assignor cuts the
+//! remaining partitions into ranges.
 
 use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};

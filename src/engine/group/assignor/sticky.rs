@@ -1,5 +1,6 @@
 //! `sticky`: balances the partitions, and moves as few as possible (KIP-54). Under the eager protocol, members revoke
-//! all partitions before they join. Their user data therefore tells the leader which partitions they had.
+//! all partitions before they join. The user data in their subscriptions therefore contains the partitions that they
+//! had.
 //!
 //! The user data has no version number: data that is too short for the generation (KIP-341) is version 0.
 
