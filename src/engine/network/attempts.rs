@@ -2,7 +2,8 @@
 //! they were idle.
 //!
 //! The driver resolves host names, so it also remembers which addresses failed. The network checks a connection with a
-//! small request if the connection was idle for longer than idle connections to this broker are known to survive.
+//! small request before it uses the connection again, if the connection was idle for more than two seconds and for
+//! longer than ever before.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};

@@ -1,4 +1,4 @@
-//! Reads metadata responses, and keeps one peer for each broker of the cluster, under its current address.
+//! Reads metadata responses, and updates the peers so that each broker of the cluster has one with its current address.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Endpoints, Network};

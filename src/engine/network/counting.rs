@@ -1,4 +1,4 @@
-//! Counts connections, logins, requests and responses, and returns the state of each connection.
+//! Counts connections, logins, requests and responses, and reports the state of each connection.
 
 use super::Network;
 use super::metrics::{LinkState, NetworkMetrics};

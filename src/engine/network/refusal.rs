@@ -1,4 +1,5 @@
-//! Handles failed authentication and missing OAuth tokens: requests that wait for a connection fail at once.
+//! Handles failed authentication and missing OAuth tokens. In these cases, requests that wait for a connection fail at
+//! once.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network, NetworkConfig};
