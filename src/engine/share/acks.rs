@@ -1,4 +1,4 @@
-//! Collects acknowledgements of acquired records until the next request to the partition leader contains them.
+//! Collects acknowledgements of acquired records for the next request to the partition leader.
 
 use crate::api::share_acknowledge::{self, RENEW};
 use crate::api::share_fetch;

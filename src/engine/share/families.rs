@@ -1,4 +1,4 @@
-//! The share consumer's metrics as families.
+//! Groups the share consumer's metrics into families.
 
 use super::ShareConsumer;
 use crate::engine::Time;

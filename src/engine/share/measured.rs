@@ -1,4 +1,4 @@
-//! The metrics of a share consumer: acknowledgements, and those that consumers have too.
+//! The metrics of a share consumer: acknowledgements, and the metrics that consumers also have.
 
 use super::acquired::LeaderResponse;
 use crate::engine::Time;

@@ -1,11 +1,13 @@
 //! The share consumer (KIP-932): acquires records from the partition leaders and acknowledges them.
 //!
-//! An acquired record is locked for the member until the lock expires, so records are only fetched when the application
-//! polls. Each leader has a share session with numbered requests, one in flight at a time. Acknowledgements are sent
-//! with the next fetch, or alone if no fetch is due. A session and its locks end with the connection: later
-//! acknowledgements fail, and the group delivers the records again.
+//! An acquired record is locked for the member until the lock expires. The share consumer therefore fetches records
+//! only when the application polls. It has a share session with each leader. The requests of a session are numbered,
+//! and one is in flight at a time. The consumer sends acknowledgements with the next fetch, or alone if no fetch is
+//! due. A session and its locks end with the connection. Later acknowledgements then fail, and the group delivers the
+//! records again.
 //!
-//! The membership is in `engine/group`; `requests.rs` builds requests, `acquired.rs` reads responses.
+//! `engine/group` implements the membership in the group. `requests.rs` builds requests, and `acquired.rs` reads
+//! responses.
 
 mod acks;
 mod acquired;

@@ -1,7 +1,7 @@
 //! Builds the ShareFetch and ShareAcknowledge requests to partition leaders.
 //!
-//! Acknowledgements are sent with the next fetch, or alone if no fetch is due. `acquired.rs` reads the responses. The
-//! epoch in the request is the state of the session:
+//! The consumer sends acknowledgements with the next fetch, or alone if no fetch is due. `acquired.rs` reads the
+//! responses. The epoch in the request shows the state of the session:
 //!
 //! ```text
 //! epoch 0: closed ──fetch──► epoch n: open ──response──► epoch n + 1

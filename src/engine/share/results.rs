@@ -1,6 +1,6 @@
 //! Reports the results of acknowledgements to the commits that wait for them.
 //!
-//! `mod.rs` sends the acknowledgements. If no commit waits for a result, the next commit returns it.
+//! `mod.rs` sends the acknowledgements. If no commit waits for a result, the next commit returns the result.
 
 use super::{ShareConsumer, add_result};
 use crate::engine::{Error, TopicIdPartition, TopicPartition};

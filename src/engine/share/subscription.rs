@@ -1,4 +1,4 @@
-//! The topics that a share consumer subscribes to, and which of them do not exist.
+//! The topics to which a share consumer is subscribed, and which of these topics do not exist.
 
 use super::ShareConsumer;
 use crate::api::ErrorCode;
