@@ -1,4 +1,4 @@
-//! The state of the cluster as metadata describes it: its brokers, topics and partition leaders.
+//! The state of the cluster according to the last metadata: brokers, topics and partition leaders.
 
 use super::{Call, Error, ErrorKind, Time, address, seconds};
 use crate::api::{ErrorCode, Info, metadata};

@@ -1,12 +1,13 @@
 //! One connection to a broker: negotiates versions, authenticates, matches responses to requests, and detects timeouts.
 //!
-//! The states are `Negotiating` (ApiVersions is in flight, and nothing else may be sent), `Authenticating` if there are
-//! credentials, `Ready` and `Failed`. If the previous connection to the broker got no response to ApiVersions, the new
-//! one starts as `Probing`, see [`super::version_probe`]. Before a SASL session ends, the connection goes from `Ready`
-//! back to `Authenticating` (KIP-368). Responses to earlier requests still arrive in that state.
+//! A connection starts as `Negotiating`: ApiVersions is in flight, and the client may not send anything else. Then it
+//! is `Authenticating`, if there are credentials, and then `Ready`. After an error it is `Failed`. If the previous
+//! connection to the broker got no response to ApiVersions, the new connection starts as `Probing`, see
+//! [`super::version_probe`]. Before a SASL session ends, the connection goes from `Ready` back to `Authenticating`
+//! (KIP-368). Responses to earlier requests still arrive in that state.
 //!
-//! Brokers respond in the order of the requests. The requests in flight are therefore a queue, and a response out of
-//! order means that the stream is damaged.
+//! Brokers respond in the order of the requests. The connection therefore stores the requests in flight in a queue. If
+//! a response arrives out of order, the stream is damaged.
 
 mod cluster_id;
 mod errors;

@@ -1,14 +1,15 @@
 //! All connections of a client: bootstrap, metadata, and the choice of the connection for each request.
 //!
-//! A peer is a broker of the cluster or an address of the bootstrap list. A peer has at most one connection for each
-//! use: `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until the next attempt. A request for one broker
-//! waits for that broker's connection and fails with it. A request for any broker waits until the client reaches a
-//! broker, or until the deadline of the request. If no broker of the cluster responds, or a broker returns
-//! REBOOTSTRAP_REQUIRED (KIP-1102), the network tries the bootstrap list again (KIP-899).
+//! A peer is a broker of the cluster or an address of the bootstrap list. A broker has at most one connection for each
+//! purpose: general requests, fetches, and group requests. The states of a connection are `Idle`, `Connecting` and
+//! `Up`, and after a failure `Waiting` until the next attempt. A request for one broker waits for that broker's
+//! connection and fails if the connection fails. A request for any broker waits until the client reaches a broker, or
+//! until the deadline of the request. If no broker of the cluster responds, or a broker returns REBOOTSTRAP_REQUIRED
+//! (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
-//! A broker that rejects the client's TLS or SASL authentication will probably reject it again. If no other broker is
-//! left to try, requests therefore fail at once, and new requests fail for another [`REFUSED_WAIT`]. The next request
-//! after that time starts a new attempt.
+//! A broker that rejects the client's TLS or SASL authentication will probably reject it again. If there is no other
+//! broker to try, waiting requests therefore fail at once. New requests also fail, until [`REFUSED_WAIT`] has passed.
+//! The next request after that time starts a new attempt.
 
 mod attempts;
 mod brokers;

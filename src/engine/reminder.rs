@@ -1,4 +1,4 @@
-//! Decides when to log a lasting problem: at once, and then after waits that double.
+//! Decides when to log a problem that lasts: at once, and then again after waits that double each time.
 
 use super::Time;
 use std::time::Duration;

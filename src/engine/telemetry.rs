@@ -1,4 +1,4 @@
-//! Telemetry (KIP-714): asks a broker which metrics its operators want, and pushes them.
+//! Telemetry (KIP-714): asks a broker which metrics its operators want, and pushes these metrics to the broker.
 //!
 //! ```text
 //! Asking → Subscribed ──interval──► push ──► Subscribed
@@ -6,8 +6,9 @@
 //!    └──────────┘
 //! ```
 //!
-//! Brokers support this only if an operator has configured a metrics plugin. When a push is due, the driver passes in
-//! the metrics as [`Family`] values, including the metrics that the application registered (KIP-1076).
+//! Brokers support telemetry only if an operator has configured a metrics plugin. When a push is due, the driver passes
+//! the metrics to this state machine as [`Family`] values. They include the metrics that the application registered
+//! (KIP-1076).
 
 use super::metrics::{Family, Number};
 use super::{Call, ClientResponse, Deadline, Error, Outgoing, Reply, Target, Time};

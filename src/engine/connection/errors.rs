@@ -1,4 +1,4 @@
-//! Errors of a connection whose peer may not be a Kafka broker, or not speak the expected protocol.
+//! Errors of a connection whose peer may not be a Kafka broker, or may not speak the expected protocol.
 
 use super::{Connection, ConnectionState};
 use crate::engine::{Error, ErrorKind};

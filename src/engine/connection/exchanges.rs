@@ -1,4 +1,4 @@
-//! The numbers that a connection reports to the metrics.
+//! The events that a connection reports to the metrics: requests, responses and logins.
 
 use crate::api::Info;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Authentication of a connection with SASL: starts a login, passes its messages on, and replaces credentials.
+//! Authentication of a connection with SASL: starts a login, sends and receives its messages, and replaces credentials.
 
 use super::{Connection, ConnectionState, ConnectionTimer, InFlight, LoginConfig, Owner};
 use crate::api::sasl_authenticate;

@@ -1,4 +1,4 @@
-//! Requests and responses beyond the limits of the broker and of the client.
+//! Errors of requests and responses that exceed a limit of the broker or of the client.
 
 use super::{Connection, InFlight, LARGE_REQUEST, Owner};
 use crate::api::{ErrorCode, fetch, share_fetch};

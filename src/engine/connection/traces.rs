@@ -1,4 +1,4 @@
-//! The entries that a connection writes to the log and to the flight recorder.
+//! Writes the entries about a connection to the log and to the flight recorder.
 
 use super::{Connection, InFlight};
 use crate::api::header::{RequestHeader, get_response_header};

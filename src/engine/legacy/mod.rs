@@ -1,6 +1,5 @@
 //! State machines for Kafka before 0.8. The rest of the engine does not use them.
 //!
-//! The crate's `legacy` module has the requests and messages of those releases; its connections are in
-//! `client::legacy`.
+//! The crate's `legacy` module has the requests and messages of those releases. `client::legacy` has the connections.
 
 pub mod zookeeper;

@@ -1,12 +1,11 @@
 //! The metrics of a client, under the names of the Java client.
 //!
-//! * [`stat`]: numbers that are recorded over time, with totals, and with rates, averages and percentiles of the last
-//!   seconds.
+//! * [`stat`]: numbers that are recorded over time. They have totals, and recent rates, averages and percentiles.
 //! * [`reading`]: the metrics that consumers and share consumers have in common.
 //! * [`Family`]: a snapshot of all metrics about one client, broker, topic or partition.
 //!
-//! The state machines own their numbers and record them once for each request, response or batch, never for each
-//! record. The callers of [`Family`] export the numbers.
+//! The state machines own their metrics and update them once for each request, response or batch, never for each
+//! record. The code that reads a [`Family`] exports the metrics.
 
 mod number;
 pub mod reading;

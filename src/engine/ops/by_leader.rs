@@ -1,4 +1,4 @@
-//! Sends one request to the leader of each given partition, grouped by leader, until every partition has a result.
+//! Groups partitions by their leader, sends each leader one request, and retries until every partition has a result.
 
 use super::op::OpContext;
 use crate::api::ErrorCode;

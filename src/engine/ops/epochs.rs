@@ -1,4 +1,4 @@
-//! Asks the leaders of partitions at which offsets leader epochs end (KIP-320).
+//! Requests the end offsets of leader epochs from the partition leaders (KIP-320).
 
 use super::by_leader::ByLeader;
 use super::op::{Op, OpContext, Output};

@@ -1,4 +1,4 @@
-//! Asks the leaders of partitions for offsets: the start, the end, or the first record at or after a timestamp.
+//! Requests offsets from the partition leaders: the start or end of a log, or the first record at or after a timestamp.
 
 use super::by_leader::ByLeader;
 use super::op::{Op, OpContext, Output};

@@ -1,4 +1,5 @@
-//! GSSAPI (RFC 4752), which is Kerberos: the steps of an exchange whose tokens come from the system's Kerberos library.
+//! GSSAPI (RFC 4752), the SASL mechanism for Kerberos: the steps of an exchange whose tokens come from the system's
+//! Kerberos library.
 //!
 //! The exchange issues [`LibraryCall`]s. A separate thread makes these calls, because the library may block on the KDC.
 //! The client and the broker exchange tokens until they have established a context. Then the broker offers security

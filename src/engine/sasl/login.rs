@@ -3,7 +3,7 @@
 //!
 //! After SaslHandshake v0 (Kafka 0.10), each message is sent with its length and no header. A broker that rejects a
 //! message closes the connection. After SaslHandshake v1 (Kafka 1.0, KIP-152), messages are sent in SaslAuthenticate.
-//! Its response has an error message and, from SaslAuthenticate v1 on, the lifetime of the session (KIP-368).
+//! The response to SaslAuthenticate has an error message and, from v1 on, the lifetime of the session (KIP-368).
 
 use super::{Credentials, Exchange, Next, gssapi, words};
 use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};

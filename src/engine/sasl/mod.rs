@@ -1,8 +1,8 @@
 //! SASL authentication: the credentials of a client, and the messages of each mechanism.
 //!
-//! [`Credentials`] start an exchange with the client's first message. Each message of the broker then produces the
-//! client's next message, or ends the exchange. `login` puts the messages into requests, and the connection sends them.
-//! `Debug` shows the mechanism and the user, never a secret.
+//! [`Credentials`] start an exchange with the client's first message. For each message of the broker, the exchange then
+//! returns the client's next message, or ends. `login` puts the messages into requests, and the connection sends the
+//! requests. The `Debug` output shows the mechanism and the user, never a secret.
 
 pub mod gssapi;
 mod login;
