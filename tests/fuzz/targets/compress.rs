@@ -1,6 +1,6 @@
-//! Decompression respects its limit, and reverses compression.
+//! Decompression respects its limit, and restores what compression was given.
 //!
-//! Input: the codec, then data that is both decompressed and compressed.
+//! Input: the codec, then data. The target decompresses the data, and also compresses the same data.
 
 #![no_main]
 

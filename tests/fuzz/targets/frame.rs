@@ -1,4 +1,5 @@
-//! A stream has the same frames for any division into pieces, and no frame needs more memory than the received bytes.
+//! The reader finds the same frames in a stream for any division into pieces, and no frame needs more memory than the
+//! received bytes.
 //!
 //! Input: the size of the pieces, then the stream.
 

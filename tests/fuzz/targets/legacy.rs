@@ -1,7 +1,8 @@
 //! Kafka 0.6 and 0.7: decoded input encodes to the same bytes, messages are inside their set, and nesting is bounded.
 //!
-//! Input: a type and the bytes. Type 0 is a message set, 1 a request, and from 2 on a response to a request of that
-//! type. 7 to 9 are a request, a produce response and a fetch response of the proposal.
+//! Input: a byte that selects what the remaining bytes are. 0 is a message set, and 1 is a request. 2 to 6 are
+//! responses: subtract 2 to get the type of their request. 7 to 9 are a request, a produce response and a fetch
+//! response of the draft protocol.
 
 #![no_main]
 

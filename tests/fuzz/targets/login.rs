@@ -1,7 +1,8 @@
 //! Each side of a login handles any input without a panic, and the broker only accepts the right password.
 //!
-//! Input: the speaker (an odd byte is a broker), the mechanism, and messages after a byte with their length. Lengths in
-//! the upper half of the byte's range mark a message without its frame.
+//! Input: a byte, then messages. The lowest bit of the byte selects who sends the messages: 1 a broker, 0 a client. The
+//! other bits select the mechanism. Before each message is a byte with its length. If the highest bit of this byte is
+//! set, the message is sent without a frame.
 
 #![no_main]
 

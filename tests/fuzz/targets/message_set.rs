@@ -1,7 +1,7 @@
 //! Conversion between formats: readable records stay readable, and no input causes a panic.
 //!
-//! Input: the target format (lowest bit) and batches of any format. Batches that already have the target format are not
-//! checked, so damaged ones may stay damaged.
+//! Input: a byte whose lowest bit selects the target format, and batches of any format. The conversion does not check
+//! batches that already have the target format, so damaged batches may stay damaged.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Batches of any format: iteration ends, records are inside their batch, and there are not more records than bytes.
+//! Batches of any format: iteration ends, records are inside their batch, and a batch has no more records than bytes.
 //!
-//! Input: batches. Checksums are ignored, because a fuzzer cannot produce them.
+//! Input: batches. The target ignores checksums, because a fuzzer cannot produce valid ones.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Values of a schema registry: decoders neither panic nor exceed their memory, and a failed value leaves no trace.
+//! Values of a schema registry: decoders neither panic nor exceed their memory limit, and a value that fails leaves
+//! nothing in the column.
 //!
 //! Input: the number of a plan, and a payload.
 
