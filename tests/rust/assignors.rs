@@ -1,4 +1,4 @@
-//! Compares the assignors with the Java client's and checks properties of any group.
+//! Compares klamm's assignors with the Java client's assignors, and checks properties that hold for any group.
 
 use crate::vectors::{hex, lines, text};
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! Rebootstrapping: when no broker of the cluster is left (KIP-899), and when a cluster requests it (KIP-1102).
+//! Rebootstrapping: when the client reaches no broker of the cluster (KIP-899), and when a broker requests it
+//! (KIP-1102).
 
 use crate::network::{BOOTSTRAP, MINUTE, World};
 use klamm::api::list_groups;

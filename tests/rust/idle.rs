@@ -1,4 +1,4 @@
-//! Idle connections: they are checked before their next request, and closed after a while.
+//! Idle connections: the client checks an idle connection before the next request, and closes it after a while.
 
 use crate::network::{BOOTSTRAP, World, network_config};
 use klamm::engine::{NetworkConfig, Target};

@@ -2,8 +2,8 @@
 //!
 //! `LAYERS` has the rules; `lib.rs` describes them in words. The test reads the sources as text, so it also sees code
 //! behind features and in macros. It finds paths that name a layer: `crate::layer`, `crate::{layer, ...}` and a chain
-//! of `super::` that reaches the crate's root. Comments and strings do not count. What it leaves out: items that
-//! `lib.rs` exports again, so a layer must be named by its own path.
+//! of `super::` that reaches the crate's root. Comments and strings do not count. The test cannot assign items that
+//! `lib.rs` re-exports to a layer, so code must use the path of the layer instead.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Kafka 0.6 and 0.7: captured exchanges of their brokers, and hostile input.
+//! The codec of Kafka 0.6 and 0.7, tested with captured traffic of real brokers and with hostile input.
 
 use crate::hostile::{Random, mutate, peak_of};
 use crate::vectors::{self, hex, text};

@@ -1,4 +1,4 @@
-//! Compares the hash that chooses a key's partition with the Java client's.
+//! Compares the hash that selects the partition of a key with the hash of the Java client.
 
 use crate::vectors::{hex, int, jsonl};
 use klamm::engine::producer::{murmur2, partition_of};

@@ -1,4 +1,4 @@
-//! Helpers: default network settings, and simulated brokers with a clock.
+//! Helpers of other tests: default network settings, and simulated brokers with a simulated clock.
 
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};

@@ -1,4 +1,5 @@
-//! Brokers without ApiVersions, and brokers that fail: which release the client assumes, and for how long.
+//! Brokers without ApiVersions, and brokers that fail during the probes: which release the client assumes, and when it
+//! stops to assume that release.
 
 use crate::network::network_config;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! Authentication without sockets: the client's connection with the dev broker's cluster, and with old, dishonest or
-//! faulty brokers.
+//! Authentication without sockets. The tests connect the client's state machine to the dev broker's cluster, and to
+//! simulated brokers that are old, dishonest or faulty.
 
 use bytes::{Bytes, BytesMut};
 use klamm::api::header::{RequestHeader, put_response_header};

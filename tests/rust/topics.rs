@@ -1,4 +1,4 @@
-//! Metadata requests about topics: by name or by ID, and their duration.
+//! Metadata requests about topics: requests by name, by ID, and for all topics.
 
 use crate::network::World;
 use klamm::api::metadata;

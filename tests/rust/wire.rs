@@ -1,5 +1,5 @@
-//! Compares messages, headers and structures with the golden vectors of the Java client, in both directions. It also
-//! tests the errors of decoding; `hostile` tests hostile input in general.
+//! Compares messages, headers and structures with the golden vectors of the Java client: both encoding and decoding.
+//! This file also tests the errors of decoding. `hostile` tests hostile input in general.
 
 use crate::vectors::{self, Body, from_json, hex, int, text, to_json};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Administration, except for topics and groups.
+//! Administration APIs, except for those about topics and groups.
 
 use super::{World, batch};
 use klamm::api::*;

@@ -1,4 +1,4 @@
-//! The draft protocol between 0.7 and 0.8: its codec and its broker, following the proposal row by row.
+//! The draft protocol between 0.7 and 0.8: its codec and its broker. The tests follow the proposal row by row.
 
 use super::START_MS;
 use bytes::Bytes;

@@ -1,7 +1,9 @@
-//! Brokers of Kafka 0.6 and 0.7: captures of real brokers, request by request, and behaviour that captures cannot show.
+//! Brokers of Kafka 0.6 and 0.7: replays captures of real brokers request by request, and tests behaviour that captures
+//! cannot show.
 //!
-//! The captures are in order but incomplete: if a fetch returns messages without a captured produce request, the test
-//! produces them first. The real brokers had two partitions, segments of 1000 bytes and messages of at most 100,000.
+//! The captures are in order but incomplete. If a captured fetch returns messages whose produce request was not
+//! captured, the test produces these messages first. The real brokers had two partitions, segments of 1000 bytes and
+//! messages of at most 100,000.
 
 use super::{Got, START_MS};
 use crate::vectors::{self, hex, text};

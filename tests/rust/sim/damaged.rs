@@ -1,4 +1,4 @@
-//! Simulates reads that brokers reject as damaged.
+//! Simulates fetches that brokers reject with CORRUPT_MESSAGE.
 
 use super::{World, consumer_config, producer_config};
 use klamm::api::{ErrorCode, fetch};

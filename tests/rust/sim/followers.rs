@@ -1,4 +1,4 @@
-//! Simulates a reader whose replica, in its own rack, refuses fetches (KIP-392).
+//! Simulates a consumer that fetches from the replica in its rack (KIP-392) while this replica rejects fetches.
 
 use super::{World, consumer_config, producer_config, record, seeds};
 use klamm::api::{ErrorCode, fetch};

@@ -1,5 +1,5 @@
-//! Simulates clients whose OAUTHBEARER tokens expire, are refused or are late, and connections that must log in again
-//! (KIP-368).
+//! Simulates clients whose OAUTHBEARER tokens expire, are rejected or arrive late, and connections that must
+//! authenticate again (KIP-368).
 
 use super::{Client, SimFault, World, consumer_config, producer_config, record, seeds};
 use base64::Engine;

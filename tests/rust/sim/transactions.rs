@@ -1,5 +1,5 @@
-//! Simulates transactions with link faults and dying producers. Committed records are read once and in order, aborted
-//! ones are not read, and transactions with an unknown result are complete or absent.
+//! Simulates transactions with link faults and dying producers. Consumers read committed records once and in order, and
+//! never read aborted records. If the result of a transaction is unknown, consumers read all of its records or none.
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::consumer::Consumer;

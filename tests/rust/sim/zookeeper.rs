@@ -2,8 +2,8 @@
 //! sessions.
 //!
 //! The tree has the features of ZooKeeper that members use: sessions that outlast connections, ephemeral nodes, and
-//! watches that fire once. The next member is chosen at random, so members see the tree in any state between two
-//! operations.
+//! watches that fire once. The simulation chooses the next member at random, so members see the tree in any state
+//! between two operations.
 
 use super::{Random, seeds};
 use klamm::engine::Time;
