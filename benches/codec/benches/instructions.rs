@@ -1,4 +1,4 @@
-//! Counts instructions, which are the same in every run, unlike time. Needs valgrind and gungraun-runner.
+//! Counts instructions. Unlike the time, their number is the same in every run. Needs valgrind and gungraun-runner.
 
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group, main};

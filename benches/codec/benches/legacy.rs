@@ -1,4 +1,5 @@
-//! Compares the formats of Kafka 0.7 and of Kafka today: 10,000 messages of magic 1 and 10,000 records of magic 2, uncompressed.
+//! Compares the formats of Kafka 0.7 and of today's Kafka: 10,000 messages of Kafka 0.7 (magic 1) and 10,000 records of
+//! magic 2, all uncompressed.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::Compression;

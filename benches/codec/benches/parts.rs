@@ -1,4 +1,4 @@
-//! Measures the parts of every record's cost: varints and checksums.
+//! Measures the parts of the work that every record needs: varints and checksums.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use klamm::record::crc32c;

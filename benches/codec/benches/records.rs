@@ -1,4 +1,5 @@
-//! Measures batches of 10,000 records: encoding, decoding to views and to Arrow columns, next to other codecs and the floor.
+//! Measures batches of 10,000 records: encoding, and decoding to views and to Arrow columns. Compares klamm with other
+//! codecs and with the `floor`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::Compression;

@@ -1,5 +1,5 @@
-//! barnabas, whose records are positions in the batch. Its keys and values are shared slices, created on demand. They are not read
-//! here, because it has no cheaper way to access them.
+//! The codec barnabas. Its records are positions in the batch, and it creates keys and values as shared slices on
+//! demand. The benches do not read keys and values here, because barnabas has no cheaper way to access them.
 
 use barnabas_core::records::decode_lean;
 use bytes::Bytes;

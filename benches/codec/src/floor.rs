@@ -1,4 +1,4 @@
-//! The least that every codec must do, and direct calls of the compression libraries.
+//! The minimum work that every codec must do, and direct calls of the compression libraries.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;

@@ -1,4 +1,4 @@
-//! kafka-protocol, whose records own their keys and values.
+//! The codec kafka-protocol, whose records own their keys and values.
 
 use crate::Plain;
 use bytes::{Bytes, BytesMut};

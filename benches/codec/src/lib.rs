@@ -1,7 +1,8 @@
-//! The functions that the benches measure, so that time and instructions are measured on the same work.
+//! The functions that the benches measure. The benches of time and of instructions share them, so that both measure the
+//! same work.
 //!
-//! `klamm`, `kafka_protocol` and `barnabas` do the same work on the same bytes. [`floor`] is the least that any codec must do: the
-//! checksum of a batch and one copy of it.
+//! `klamm`, `kafka_protocol` and `barnabas` do the same work on the same bytes. [`floor`] is the minimum work that any
+//! codec must do: compute the checksum of a batch, and copy the batch once.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! Metadata and fetch responses of 1,000 partitions, in klamm's types and in kafka-protocol's.
+//! Metadata and fetch responses of 1,000 partitions, in the types of klamm and of kafka-protocol.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{FetchResponse, MetadataResponse};
