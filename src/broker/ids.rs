@@ -1,4 +1,4 @@
-//! Identifiers that many files of the broker use. This file does not depend on them.
+//! Identifiers that many files of the broker use. This file does not depend on those files.
 
 use crate::wire::Uuid;
 

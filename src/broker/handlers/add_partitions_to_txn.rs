@@ -1,6 +1,6 @@
 //! AddPartitionsToTxn v0 to v5: adds partitions to transactions. For each transaction it adds all partitions or none.
 //!
-//! v4 and later are for brokers: other clients are rejected.
+//! Only brokers may use v4 and later. The handler rejects other clients.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

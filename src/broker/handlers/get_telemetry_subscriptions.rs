@@ -1,4 +1,5 @@
-//! GetTelemetrySubscriptions v0: returns the metrics that a client has to push, and its ID (KIP-714).
+//! GetTelemetrySubscriptions v0: returns the metrics that a client has to push, and the instance ID of the client
+//! (KIP-714).
 
 use crate::api::get_telemetry_subscriptions::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};

@@ -1,7 +1,8 @@
 //! Metadata v0 to v13: returns nodes, and topics by name or ID (v12) with their leaders.
 //!
-//! If the request creates a topic, the same response contains the new topic; Kafka first returns LEADER_NOT_AVAILABLE.
-//! The controller is the first running node. A request for all topics returns the topics that the client may describe.
+//! If the request creates a topic, the response already contains the new topic, whereas Kafka first returns
+//! LEADER_NOT_AVAILABLE. The controller is the first running node. A request for all topics returns the topics that the
+//! client may describe.
 
 use super::defaults::Refuse;
 use crate::api::ErrorCode;

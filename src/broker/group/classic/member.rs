@@ -1,4 +1,4 @@
-//! A member of a classic group: its metadata, the request it waits with, and its session timeout.
+//! A member of a classic group: its metadata, its request that waits for a reply, and its session timeout.
 
 use crate::api::{ErrorCode, join_group, sync_group};
 use crate::broker::clock::millis;

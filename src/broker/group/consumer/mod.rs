@@ -1,4 +1,5 @@
-//! A consumer group of KIP-848: the coordinator assigns, and each member moves to its target assignment by itself.
+//! A consumer group of KIP-848: the coordinator computes a target assignment for each member, and each member moves to
+//! its target at its own pace.
 //!
 //! ```text
 //!   join, leave, other topics --> group epoch + 1 --> target assignment of that epoch

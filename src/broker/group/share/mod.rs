@@ -1,4 +1,5 @@
-//! A share group (KIP-932): its members read the same partitions, and each record goes to one of them at a time.
+//! A share group (KIP-932): its members read the same partitions, and the group delivers each record to one member at a
+//! time.
 //!
 //! In Kafka, the coordinator stores the members. The partition leaders store the share sessions and the acquired
 //! records. In the dev broker all nodes share one state, so this file has all of these, and the key of a session
