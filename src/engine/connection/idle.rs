@@ -1,4 +1,5 @@
-//! Idle connections: decides when to close them, and whether to check them with a small request before the next one.
+//! Idle connections: decides when to close them, and whether to check them with a small request before the next
+//! request.
 
 use super::{Connection, ConnectionState, ConnectionTimer};
 use crate::api::Release;

@@ -1,5 +1,5 @@
 //! Timeouts of JoinGroup and SyncGroup. The coordinator responds to these requests only after all members have sent
-//! theirs. The client therefore waits for a response for the rebalance timeout, in addition to the usual timeout.
+//! theirs. The client therefore adds the rebalance timeout to the usual time that it waits for a response.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;

@@ -1,4 +1,5 @@
-//! Reads metadata responses, and updates the peers so that each broker of the cluster has one with its current address.
+//! Reads metadata responses, and updates the peers: each broker of the cluster has one peer, with the current address
+//! of the broker.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Endpoints, Network};
