@@ -17,7 +17,7 @@
 //!   admin.
 //! * `broker` (feature `broker`): the embedded dev broker, which shares only the codec with the client.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
-//! * `registry` (feature `registry`): the values of schema registries as Arrow columns.
+//! * `registry` (feature `registry`): keys and values whose schemas are in a schema registry, as Arrow columns.
 //! * `py` (feature `python`): the extension module for Python.
 
 #[macro_use]

@@ -9,8 +9,8 @@
 //! | key, value | binary | the same | |
 //! | headers | list of struct(key utf8, value binary) | headers | the same, null if there are none |
 //!
-//! The second layout equals that of Spark's own Kafka connector (order, names, all nullable), so that its rows need no
-//! conversion.
+//! The second layout is the layout of Spark's own Kafka connector, with the same order and names. All columns are
+//! nullable. Spark therefore need not convert the rows.
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Writes a batch. Records are encoded once, at their final position, and the header is filled in at the end.
+//! Writes a batch. The builder encodes each record once, at its final position, and fills in the header at the end.
 
 use super::{HEADER_SIZE, Header, crc32c};
 use crate::compress::{self, Codec, Compression, compress};

@@ -1,4 +1,4 @@
-//! Decompression respects its limit, and restores what compression was given.
+//! Decompression respects its limit. Compressed data decompresses to the original data.
 //!
 //! Input: the codec, then data. The target decompresses the data, and also compresses the same data.
 

@@ -2,8 +2,8 @@
 //! cannot show.
 //!
 //! The captures are in order but incomplete. If a captured fetch returns messages whose produce request was not
-//! captured, the test produces these messages first. The real brokers had two partitions, segments of 1000 bytes and
-//! messages of at most 100,000.
+//! captured, the test produces these messages first. The real brokers had two partitions, segments of 1,000 bytes and
+//! messages of at most 100,000 bytes.
 
 use super::{Got, START_MS};
 use crate::vectors::{self, hex, text};
