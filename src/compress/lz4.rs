@@ -2,8 +2,8 @@
 //!
 //! Like Kafka's Java client, the decoder supports only a part of the frame format: one frame, independent blocks,
 //! version 1, no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame.
-//! The Java client decodes blocks with the reference library. If lz4_flex rejects a block, or if the block does not end
-//! in literals, this file therefore decodes the block by the rules of the reference library.
+//! The Java client decodes blocks with the reference library. This file therefore follows the rules of that library if
+//! lz4_flex rejects a block, or if a block does not end in literals.
 //!
 //! The encoder writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except the header
 //! checksum. In messages of magic 0, the Java client wrongly includes the frame's magic number in the header checksum

@@ -1,5 +1,5 @@
-//! The proposal for a new wire format ("New Wire Format Proposal"), an intermediate step between Kafka 0.7 and 0.8:
-//! produce and fetch requests for several topics, with versions, correlation IDs and acknowledgements.
+//! The proposal for a new wire format ("New Wire Format Proposal"), an intermediate step between Kafka 0.7 and 0.8. It
+//! has produce and fetch requests for several topics, with versions, correlation IDs and acknowledgements.
 //!
 //! ```text
 //! request    size i32 | type i16 | version i16 | correlation i32 | client string | ...
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A string has an int16 length. `[...]` is an int16 count followed by the items. No released broker implemented the
-//! proposal. The table shows how klamm interprets the ambiguous parts of its text:
+//! proposal. The table shows how klamm interprets the ambiguous parts of the proposal:
 //!
 //! | the proposal | klamm |
 //! |---|---|

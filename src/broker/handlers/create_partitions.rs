@@ -1,5 +1,5 @@
 //! CreatePartitions v0 to v3: adds partitions to topics at once. Any node accepts the request. The members of groups
-//! receive the new partitions after their next heartbeats. Left out: quotas and policies.
+//! receive the new partitions with their next heartbeats. Left out: quotas and policies.
 
 use crate::api::ErrorCode;
 use crate::api::create_partitions::{Request, Response, Topic, TopicResult};

@@ -2,9 +2,10 @@
 //! not at all.
 //!
 //! If an option of another client has the same meaning as a key of klamm, `keys.rs` lists its name as an alias. Values
-//! with the same meaning are in [`SAME_VALUES`]. klamm rejects the remaining options of other clients with a hint,
-//! because otherwise a user might notice a different meaning only in production. Hints contain klamm's keys in braces.
-//! The error message shows these keys in the style of the caller, with dots or with underscores.
+//! with the same meaning are in [`SAME_VALUES`]. klamm rejects the remaining options of other clients with a hint. If
+//! klamm accepted an option with another meaning, a user might notice the difference only in production. Hints contain
+//! klamm's keys in braces. The error message shows these keys in the style of the caller, with dots or with
+//! underscores.
 
 use super::keys::{ClientType, KEYS};
 use std::collections::BTreeSet;

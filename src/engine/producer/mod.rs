@@ -2,7 +2,8 @@
 //! exactly one result for each record.
 //!
 //! The path of a record: `append` → the partition's open batch (or a queue of the topic while its metadata is missing)
-//! → closed when it is full, when `linger` ends or when the broker is idle → `Packet` → in flight → an [`Event`].
+//! → `Packet` → in flight → an [`Event`]. The producer closes an open batch when it is full, when `linger` ends or when
+//! the broker is idle.
 //!
 //! ```text
 //! accumulate    records into batches             partitioner    chooses the partition
