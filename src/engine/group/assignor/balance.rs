@@ -7,8 +7,8 @@
 //!    fewest members lose a partition that they owned before. It stops when there is no path left.
 //! 4. Moved partitions return to their former members if the balance stays the same.
 //!
-//! No other assignment is better balanced: the result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir,
-//! 2003).
+//! The result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir, 2003): no other assignment is better
+//! balanced. The exception is a search that stops at its maximum number of steps.
 //!
 //! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search only needs the
 //! number of partitions of each member. After the search, the counts become partitions. Members keep the partitions
