@@ -5,9 +5,11 @@
 //! changes. As in Kafka, the session ends with its connection. The handler ignores `batch_size` and returns batches as
 //! they are in the log. v0 has only a byte limit.
 //!
-//! The dev broker differs from Kafka in two ways. One request can release a record and acquire the same record again.
-//! In Kafka it cannot, because Kafka writes the release to its log first. For a group without members, the error is
-//! GROUP_ID_NOT_FOUND, whereas Kafka returns an empty response.
+//! A group that no member has joined has no state. As in Kafka, a request to open a session then waits and finds nothing.
+//! Unlike Kafka, the dev broker does not keep that session.
+//!
+//! The dev broker also differs from Kafka when a request releases records: it can acquire the same records again. Kafka
+//! writes the release to its log first.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;
@@ -78,8 +80,13 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Shar
         }
         Ok(())
     });
-    entered.unwrap_or(Err(ErrorCode::GROUP_ID_NOT_FOUND))?;
-    if epoch == OPEN {
+    match entered {
+        Some(result) => result?,
+        None if epoch == OPEN => {}
+        None => return Err(ErrorCode::SHARE_SESSION_NOT_FOUND),
+    }
+    let group_exists = entered.is_some();
+    if group_exists && epoch == OPEN {
         groups.share_session(context.connection, &group_id);
     }
     let mut acknowledged = BTreeMap::new();
@@ -114,7 +121,7 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Shar
         acquire_mode: request.share_acquire_mode,
         is_full: epoch == OPEN,
     };
-    let max_wait = match wait.partitions.is_empty() {
+    let max_wait = match group_exists && wait.partitions.is_empty() {
         true => Duration::ZERO,
         false => Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)),
     };
@@ -216,7 +223,8 @@ fn acquire(
             PartitionResponse { records: Some(records), acquired_records, ..empty(id.partition, ErrorCode::NONE) }
         }
         Some(Err(code)) => empty(id.partition, code),
-        None => empty(id.partition, ErrorCode::GROUP_ID_NOT_FOUND),
+        // The group was deleted while the request waited.
+        None => empty(id.partition, ErrorCode::UNKNOWN_SERVER_ERROR),
     }
 }
 

@@ -312,12 +312,30 @@ fn sessions_have_epochs_and_release_their_records_when_they_end() {
     let stranger = Request { member_id: Some("c".to_owned()), ..a.fetch(&[], 0) };
     assert_eq!(world.call(10, 2, &stranger).error_code.0, SESSION_NOT_FOUND);
     let other = Request { group_id: Some("none".to_owned()), ..a.fetch(&[], 0) };
-    assert_eq!(world.call(10, 2, &other).error_code.0, NOT_FOUND);
+    assert_eq!(world.call(10, 2, &other).error_code.0, SESSION_NOT_FOUND);
     let opens = Request { share_session_epoch: 0, ..a.fetch(&[(0, 0, ACCEPT)], 0) };
     assert_eq!(world.call(10, 2, &opens).error_code.0, INVALID_REQUEST);
     let mut last = Member { epoch: -1, ..a };
     assert_eq!(world.acknowledge(&mut last, &[]), (NONE, NONE));
     assert_eq!(world.share(&mut b, &[]), [(0, 0, 2)]);
+}
+
+#[test]
+fn a_fetch_for_a_group_without_members_waits_and_finds_nothing() {
+    let mut world = World::new(Options::default());
+    let topic = world.create("t", 1, &[]);
+    world.put(&["0"]);
+    let mut member = Member { client: 1, id: "a", epoch: 0, topic };
+    world.send(1, 2, 7, &member.fetch(&[], 500));
+    world.advance(Duration::from_millis(499));
+    assert!(world.receive::<Request>(1, 2).is_none());
+    world.advance(Duration::from_millis(1));
+    let (_, found) = world.receive::<Request>(1, 2).expect("the wait is over");
+    assert_eq!((found.error_code.0, acquired(&found)), (NONE, vec![]));
+    assert_eq!(world.share_beat("a", 0).0, NONE);
+    assert_eq!(world.share(&mut member, &[]), []);
+    world.put(&["1"]);
+    assert_eq!(world.share(&mut member, &[]), [(1, 1, 1)]);
 }
 
 #[test]
