@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_log_goes_on_where_it_was_cut() {
+    fn a_truncated_log_continues_at_its_new_end() {
         for cut in 0..=6 {
             let mut log = Log::default();
             for epoch in [1, 1, 4] {

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_member_of_gzip_is_ignored_what_java_takes_for_none() {
+    fn bytes_after_a_gzip_member_are_ignored_if_java_ignores_them() {
         let member = |data: &[u8]| {
             let mut out = Vec::new();
             compress(Compression::Gzip, data, &mut out).unwrap();

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_record_takes_what_was_said() {
+    fn the_size_of_a_first_record_is_predicted() {
         let bytes = vec![7; 1 << 20];
         for size in [0, 63, 64, 8_191, 8_192, 1 << 20] {
             for headers in [&[][..], &[(&b"name"[..], None), (b"", Some(&bytes[..size]))], &[(&b""[..], None); 64]] {

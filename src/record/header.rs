@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_go_on_at_zero_behind_the_largest() {
+    fn sequences_continue_at_zero_after_the_largest() {
         assert_eq!(sequence_after(5, 3), 8);
         assert_eq!(sequence_after(i32::MAX, 0), i32::MAX);
         assert_eq!(sequence_after(i32::MAX, 1), 0);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_edge_round_trips_in_the_length_foretold() {
+    fn every_edge_round_trips_in_the_predicted_length() {
         for shift in 0..64 {
             for v in [1i64 << shift, (1i64 << shift).wrapping_sub(1), (1i64 << shift).wrapping_neg()] {
                 let mut out = Vec::new();

@@ -295,7 +295,7 @@ def test_a_corrupt_record_is_an_error_that_says_where_and_the_next_poll_gets_the
     assert [record.value for record in found] == [value(number) for number in range(10)]
 
 
-def test_a_reader_far_behind_on_a_slow_line_asks_for_less_at_a_time(node, topic):
+def test_a_reader_with_a_large_lag_on_a_slow_link_requests_less_at_a_time(node, topic):
     """As one response, the stored records would take five times the request timeout."""
     create(node, topic)
     payloads = [b"%04d" % number + bytes(1_000) for number in range(1_000)]

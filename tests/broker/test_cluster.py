@@ -304,7 +304,7 @@ class Member(threading.Thread):
     ],
     ids=["cooperative", "consumer protocol"],
 )
-def test_members_go_on_when_their_coordinator_is_killed(cluster, topic, config):
+def test_members_continue_when_their_coordinator_is_killed(cluster, topic, config):
     records, seen = 60_000, set()
     create(cluster, topic)
     members = [Member(cluster, topic, seen, records, **config) for _ in range(5)]

@@ -81,7 +81,7 @@ def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_go_on_with_another_coordinator(protocol):
+def test_members_continue_with_another_coordinator(protocol):
     config = {"group_protocol": protocol}
     if protocol == "classic":
         config["heartbeat_interval_ms"] = 300

@@ -276,7 +276,7 @@ def test_callbacks_of_two_clients_that_would_wait_for_each_other_raise(broker, t
     assert "a callback would wait for ever" in str(error)
 
 
-def test_a_callback_may_look_for_what_is_there_and_close_its_producer(broker, topic):
+def test_a_callback_may_read_the_result_and_close_its_producer(broker, topic):
     found, is_over = [], threading.Event()
     producer = klamm.Producer(broker.bootstrap_servers, linger_ms=1_000)
 

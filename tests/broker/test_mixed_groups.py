@@ -160,7 +160,7 @@ def test_static_members_of_three_clients_come_back_to_what_they_had(broker, topi
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_of_three_clients_go_on_when_their_coordinator_dies(protocol, java):
+def test_members_of_three_clients_continue_when_their_coordinator_dies(protocol, java):
     config = {"group_protocol": protocol}
     with DevBroker(brokers=3) as cluster, ExitStack() as stack:
         topic = sixty_records(cluster, "t")

@@ -60,7 +60,7 @@ def test_a_batch_of_which_every_record_is_named_fails_and_the_next_one_does_not(
 
 
 @pytest.mark.parametrize("every", [7, 997])
-def test_what_was_under_way_behind_a_refused_record_is_written_once_and_in_order(broker, compacted, every):
+def test_batches_in_flight_after_a_rejected_record_are_written_once_and_in_order(broker, compacted, every):
     values = [b"%0100d" % n for n in range(2_000)]
     keys = [None if n % every == 5 else b"key" for n in range(len(values))]
     with klamm.Producer(broker.bootstrap_servers, batch_size=2_000) as producer:

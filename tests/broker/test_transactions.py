@@ -64,7 +64,7 @@ def leave(style, transaction, *error):
     return style.wait((getattr(transaction, "__aexit__", None) or transaction.__exit__)(*(error or (None, None, None))))
 
 
-def test_a_reader_is_not_behind_what_it_may_not_read_yet(style, broker, topic, transactional_id):
+def test_a_reader_has_no_lag_for_records_of_an_open_transaction(style, broker, topic, transactional_id):
     make(broker, topic)
     topic_partition = klamm.TopicPartition(topic, 0)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:

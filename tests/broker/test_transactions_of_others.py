@@ -80,7 +80,7 @@ def test_readers_of_committed_records_get_what_was_committed(broker, topic, prod
     assert read(broker, topic, 4, "read_uncommitted") == [b"1", b"2", b"3", b"4"]
 
 
-def test_what_is_behind_an_open_transaction_waits(broker, topic, producers):
+def test_records_after_an_open_transaction_wait(broker, topic, producers):
     producer = producers(f"{topic}-id")
     producer.begin_transaction()
     send(producer, topic, b"open")

@@ -32,7 +32,7 @@ def committed(broker, topic):
         return admin.group_offsets(f"group-{topic}").get(TopicPartition(topic, 0))
 
 
-def test_a_marker_behind_the_record_in_hand_does_not_count_it_as_handled(style, broker, one):
+def test_a_marker_after_the_delivered_record_does_not_count_it_as_handled(style, broker, one):
     tp = TopicPartition(one, 0)
     with (
         klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer,
@@ -50,7 +50,7 @@ def test_a_marker_behind_the_record_in_hand_does_not_count_it_as_handled(style, 
         assert committed(broker, one) == 4
 
 
-def test_an_aborted_transaction_behind_a_batch_that_failed_does_not_count_it_as_handled(style, broker, one):
+def test_an_aborted_transaction_after_a_failed_batch_does_not_count_it_as_handled(style, broker, one):
     tp = TopicPartition(one, 0)
     with klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send_many(one, [b"%d" % number for number in range(5)])

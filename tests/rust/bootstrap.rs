@@ -72,7 +72,7 @@ fn a_request_whose_answer_has_no_whole_header_ends_at_once() {
 }
 
 #[test]
-fn a_request_whose_broker_was_not_reached_in_time_is_not_told_what_is_wrong_with_another() {
+fn a_request_that_timed_out_does_not_report_the_error_of_another_broker() {
     let mut world = World::new();
     world.is_cluster_of(&[11, 12]);
     world.network.demand(world.now, MetadataDemand { refresh: true, ..MetadataDemand::default() });

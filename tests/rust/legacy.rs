@@ -380,7 +380,7 @@ fn messages_in_wrappers_know_the_outer_boundaries_their_index_and_how_many_there
 }
 
 #[test]
-fn what_comes_before_an_error_is_read_and_nothing_behind_it() {
+fn messages_before_an_error_are_read_and_none_after_it() {
     let mut data = set(Magic::V1, &[b"one", b"two", b"three"], Compression::None);
     data[13 + 10] ^= 1;
     let mut walk = messages(&data.into(), 0);

@@ -223,7 +223,7 @@ fn a_line_that_is_cut_three_times_is_no_old_broker() {
 }
 
 #[test]
-fn a_broker_that_has_said_its_versions_is_never_taken_for_an_old_one() {
+fn a_broker_that_reported_its_versions_is_never_treated_as_an_old_release() {
     let mut world = World::new(Release::V4_4, None);
     world.ask(ends()).unwrap();
     let id = *world.connections.keys().next_back().unwrap();

@@ -146,7 +146,7 @@ fn every_mechanism_logs_in_at_brokers_old_and_new() {
 }
 
 #[test]
-fn who_is_refused_hears_so_from_brokers_old_and_new() {
+fn old_and_new_brokers_report_a_failed_login() {
     for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
         for old in [false, true] {
             let mut credentials = credentials(mechanism);

@@ -59,7 +59,7 @@ fn ids_are_asked_for_again_when_the_answer_is_lost() {
 }
 
 #[test]
-fn whoever_tells_of_all_topics_need_not_be_asked_for_ids() {
+fn metadata_of_all_topics_makes_a_request_for_ids_unnecessary() {
     let mut world = settled();
     demand(&mut world, MetadataDemand { ids: [id(2)].into(), all: true, ..MetadataDemand::default() });
     assert_eq!(known(&world), names(&["a", "b", "c"]));

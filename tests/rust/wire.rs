@@ -60,7 +60,7 @@ fn a_byte_left_over_is_refused() {
 }
 
 #[test]
-fn tagged_fields_nobody_knows_are_dropped_and_counted() {
+fn unknown_tagged_fields_are_dropped_and_counted() {
     for (body, unknown, without) in vectors::bodies_with_unknown_tags() {
         let data = [&body.bytes[..], b"more"].concat();
         let found = handle(&body).decode_prefix(body.version, data.into()).unwrap();
@@ -101,7 +101,7 @@ fn apis_have_the_keys_versions_and_headers_that_kafka_gives_them() {
 }
 
 #[test]
-fn a_body_is_found_behind_its_header() {
+fn a_body_is_found_after_its_header() {
     for api in APIS {
         for version in api.info.min..=api.info.max {
             let request = RequestHeader {
@@ -320,7 +320,7 @@ fn a_typed_message_without_a_form_is_refused_with_the_way_to_what_is_wrong() {
 }
 
 #[test]
-fn what_cannot_be_written_in_a_tagged_field_is_told_with_its_place() {
+fn an_encoding_error_in_a_tagged_field_names_its_position() {
     use api::produce::{NodeEndpoint, Response};
     let host = |n| vec![NodeEndpoint::default(), NodeEndpoint { host: "h".repeat(n), ..NodeEndpoint::default() }];
     let response = |n| Response { node_endpoints: host(n), ..Response::default() };

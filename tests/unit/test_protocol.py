@@ -61,7 +61,7 @@ def test_prefixes_of_every_message_are_refused():
                 protocol.decode(*message(vector), body[:cut])
 
 
-def test_bytes_behind_a_body_are_refused_unless_they_are_asked_for():
+def test_bytes_after_a_body_are_an_error_unless_the_caller_asks_for_them():
     for vector in MESSAGES:
         body = bytes.fromhex(vector["hex"])
         with pytest.raises(DecodeError, match="2 bytes left over"):
@@ -70,7 +70,7 @@ def test_bytes_behind_a_body_are_refused_unless_they_are_asked_for():
         assert (golden.to_json(found.fields), found.unknown_tags, found.rest) == (vector["json"], 0, b"ab")
 
 
-def test_a_body_is_found_behind_the_header_that_java_gives_it():
+def test_a_body_is_found_after_the_header_that_java_writes():
     for row in golden.document("apis.json")["apis"]:
         for client in (
             row[release] for release in ("3.9.2", "4.4.0") if row[release] and row[release]["max"] is not None

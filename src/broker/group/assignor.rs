@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_gives_nobody_what_it_does_not_read() {
+    fn uniform_assigns_only_subscribed_topics() {
         let readers = vec![
             ("a", reader(&[T], &[(T, &[0, 1]), (U, &[0, 1, 2])])),
             ("b", reader(&[U], &[])),

@@ -8,7 +8,7 @@ use klamm::engine::producer::Producer;
 use std::time::Duration;
 
 #[test]
-fn whoever_polls_is_told_of_damage_that_is_there_for_five_seconds() {
+fn poll_reports_damage_that_lasts_for_five_seconds() {
     let mut world = World::new(1, 0);
     world.create_topic("max.message.bytes", "1000".to_owned());
     let always = Fault::always(Action::Error(ErrorCode::CORRUPT_MESSAGE));

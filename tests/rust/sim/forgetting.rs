@@ -87,7 +87,7 @@ fn a_topic_that_was_not_there_is_found_once_it_is() {
 }
 
 #[test]
-fn a_topic_to_which_nothing_is_sent_is_let_go_of_and_sequence_numbers_go_on_after_that() {
+fn an_unused_topic_is_dropped_and_its_sequence_numbers_continue_later() {
     let mut world = world();
     world.create_topic("max.message.bytes", "1000".to_owned());
     let (mut writer, mut reader) = clients(&world);
