@@ -167,15 +167,15 @@ keys! {
          password=\"...\";`. For OAUTHBEARER, klamm reads `clientId`, `clientSecret` and `scope`. For GSSAPI, it \
          reads `principal` and `keyTab`.";
     "sasl.oauth.token.provider" or "oauth_cb": Kind::Function, "", ALL,
-        "A function that returns a token for OAUTHBEARER and its expiry time, in seconds since 1970. klamm calls it \
-         on a separate thread, and again before the token expires.";
+        "A function that returns a token for OAUTHBEARER and its expiry time, in seconds since 1970. A klamm thread \
+         calls the function, and calls it again before the token expires.";
     "sasl.oauthbearer.method": Kind::Choice(&["default", "oidc", "aws-msk-iam"]), "default", ALL,
         "The source of OAUTHBEARER tokens: the function `sasl.oauth.token.provider` (`default`), the endpoint \
          `sasl.oauthbearer.token.endpoint.url` (`oidc`), or tokens for Amazon MSK that klamm signs itself \
          (`aws-msk-iam`, needs `klamm[aws]`).";
     "sasl.oauthbearer.aws.region": Kind::Text, "", ALL,
-        "The region of the MSK cluster. By default, klamm takes it from AWS_REGION, AWS_DEFAULT_REGION or the AWS \
-         profile.";
+        "The region of the MSK cluster. By default, klamm takes the region from AWS_REGION, AWS_DEFAULT_REGION or \
+         the AWS profile.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL,
         "The HTTP(S) address of the token endpoint. Setting it implies `sasl.oauthbearer.method=oidc`.";
     "sasl.oauthbearer.ca.location" or "https.ca.location": Kind::Text, "", ALL,
@@ -247,8 +247,8 @@ keys! {
         "Whether the operating system probes connections that have been idle for 60 seconds (TCP keep-alive).";
     "connections.max.idle.ms": Kind::Int(-1, i32::MAX as i64), "540000", ALL,
         "How long a connection may be idle before the client closes it. With `0` or `-1`, the client never closes \
-         idle connections. Independently of this key, the client checks a connection that was idle for some seconds \
-         before it sends a request.";
+         idle connections. Independently of this key, if a connection was idle for some seconds, the client checks \
+         it before it sends a request.";
     "broker.version.fallback": Kind::Text, "auto", ALL,
         "The release that klamm assumes for brokers before 0.10, which do not report their versions. With `auto`, \
          klamm detects the release with requests that change nothing. Other values are releases from 0.8.0 on.";
