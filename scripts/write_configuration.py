@@ -24,8 +24,8 @@ valid key or the allowed values. `python scripts/write_configuration.py` writes 
 ALIASES_HEAD = """
 ## Options of other clients
 
-klamm accepts librdkafka's names for the same options as aliases. These options are rejected, and the error says what to
-use instead:
+klamm accepts librdkafka's names as aliases of the keys above. klamm rejects the options in this table, and the error
+says what to use instead:
 
 | option | clients | instead |
 | --- | --- | --- |

@@ -26,9 +26,9 @@ with klamm.Producer("localhost:9092") as producer:
         print(error.hint)
 ```
 
-All classes of this page are a `BrokerError`, which is a `KafkaError`. [Exceptions](exceptions.md) describes the other
-classes. "Retried" means that the client tries again by itself until its timeout, so that the program sees the error
-only after that. `python scripts/write_errors.py` writes this page.
+All classes on this page are subclasses of `BrokerError`, which is a subclass of `KafkaError`. The page
+[Exceptions](exceptions.md) describes the other classes. "Retried" means that the client retries until its timeout. The
+program sees the error only after the timeout. `python scripts/write_errors.py` writes this page.
 """
 
 

@@ -135,7 +135,7 @@ def report_time() -> list[Row]:
         ):
             ours = rounds(group, "klamm", shape)
             times = ", ".join(f"{peer} {ratio(rounds(group, peer, shape), ours)}" for peer in peers)
-            figure = f"{statistics.median(ours) / RECORDS:.1f} ns a record"
+            figure = f"{statistics.median(ours) / RECORDS:.1f} ns per record"
             beside = f"{times}, copy and CRC {base:.1f} ns"
             rows.append(Row(f"{what}, {shape}", figure, beside, target if usual else ""))
         arrow = nanoseconds("decode", "klamm to Arrow", shape) / RECORDS
@@ -143,12 +143,12 @@ def report_time() -> list[Row]:
         rows.append(
             Row(
                 f"decode a fetch of Kafka 0.7, {shape}",
-                f"{statistics.median(old) / RECORDS:.1f} ns a message",
+                f"{statistics.median(old) / RECORDS:.1f} ns per message",
                 f"records of magic 2 {ratio(new, old)}",
                 "0.5 ×" if usual else "",
             )
         )
-        rows.append(Row(f"decode to Arrow, {shape}", f"{arrow:.1f} ns a record", "", "25 ns" if usual else ""))
+        rows.append(Row(f"decode to Arrow, {shape}", f"{arrow:.1f} ns per record", "", "25 ns" if usual else ""))
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         for way in ("compress", "decompress"):
             ours, library = rounds(codec, way, "klamm"), rounds(codec, way, "library")
@@ -181,7 +181,7 @@ def report_python() -> list[Row]:
     """Return rows for the times of that bench."""
     rows = []
     for shape, times in measured(PYTHON_TIMES, "python").items():
-        figure = f"{statistics.median(times['klamm']):,.0f} ns a record"
+        figure = f"{statistics.median(times['klamm']):,.0f} ns per record"
         beside = f"kafka-python {ratio(times['kafka-python'], times['klamm'])}"
         rows.append(Row(f"decode to Python records, {shape}", figure, beside))
     return rows
@@ -216,9 +216,9 @@ def report_instructions() -> list[Row]:
         for name, case in (("kafka-protocol", "kafka_protocol"), ("barnabas", "barnabas"))
     )
     return [
-        Row("instructions, encode, 100 bytes", f"{encode:.0f} a record", f"kafka-protocol {peer:.1f} ×, {floor}"),
-        Row("instructions, decode to views", f"{decode:.0f} a record", f"{beside}, {floor}"),
-        Row("instructions, decode to Arrow", f"{instructions('decode_to_arrow', 'klamm'):.0f} a record", floor),
+        Row("instructions, encode, 100 bytes", f"{encode:.0f} per record", f"kafka-protocol {peer:.1f} ×, {floor}"),
+        Row("instructions, decode to views", f"{decode:.0f} per record", f"{beside}, {floor}"),
+        Row("instructions, decode to Arrow", f"{instructions('decode_to_arrow', 'klamm'):.0f} per record", floor),
     ]
 
 
@@ -309,7 +309,7 @@ fn main() {
 def print_table(rows: list[Row], *, markdown: bool) -> None:
     """Print the rows, as aligned text or as a Markdown table."""
     lines = [
-        ("what", "klamm", "beside it", "target"),
+        ("what", "klamm", "compared with", "target"),
         *((row.what, row.figure, row.beside, row.target) for row in rows),
     ]
     if markdown:

@@ -122,7 +122,7 @@ def throughput(case: str, results: list[Result]) -> Table:
         "k records/s",
         "CPU µs/record",
         "peak MiB",
-        "of it grown",
+        "growth MiB",
         "wall ÷ confluent",
         "CPU ÷ confluent",
         "wall ÷ raw",

@@ -164,7 +164,7 @@ alias! {
     "key.deserializer" "value.deserializer": READERS, "klamm runs no Java classes: pass functions as `key_deserializer` and `value_deserializer`";
     "interceptor.classes": CONSUMER, "klamm runs no Java classes: pass objects with on_consume or on_commit as `interceptors`";
     "interceptor.classes": SHARE, "klamm runs no Java classes: pass objects with on_consume or on_acknowledge as `interceptors`";
-    "enable.ssl.certificate.verification": ALL, "klamm always checks certificates: set {ssl.ca.location} to their authority";
+    "enable.ssl.certificate.verification": ALL, "klamm always checks certificates: set {ssl.ca.location} to the CA certificate of the brokers";
     "sasl.kerberos.kinit.cmd": ALL, "klamm runs no kinit: use {sasl.kerberos.keytab}";
     "metadata.recovery.rebootstrap.trigger.ms": ALL, "remove it: klamm returns to {bootstrap.servers} as soon as no broker of the cluster answers";
     "socket.timeout.ms": ALL, "use {request.timeout.ms}, in milliseconds";

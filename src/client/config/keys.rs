@@ -123,18 +123,18 @@ keys! {
          of all brokers. The default port is 9092.";
     "bootstrap.controllers": Kind::List, "", &[ClientType::Admin],
         "The controllers of a KRaft cluster (Kafka 3.7) to which the client connects instead of brokers. \
-         Controllers support calls about the metadata quorum, features, configurations, ACLs and reassignments. \
-         Only one of this key and `bootstrap.servers` may be set.";
+         Controllers support calls about the metadata quorum, features, configurations, ACLs and reassignments. Set \
+         either this key or `bootstrap.servers`.";
     "client.id": Kind::Text, "klamm", ALL,
         "The name of the client in the brokers' logs, metrics and quotas.";
     "logger": Kind::Logger, "", ALL,
         "The logger for the client's log lines. By default, log lines go to children of the logger `klamm`, such as \
          `klamm.network` and `klamm.group`.";
     "error.cb" or "error_cb" or "on.error": Kind::Function, "", ALL,
-        "A function that the client calls with the error of a problem that it keeps retrying. Examples are that no \
-         broker is reachable, that a topic is missing, or that a group cannot be joined. The client calls it at \
-         once. While the problem lasts, it calls the function again after 1, 2, 4 and finally every 60 seconds. The \
-         function runs in a separate thread.";
+        "A function that the client calls with an error if it has a problem and keeps retrying. Examples are an \
+         unreachable cluster, a missing topic, and a group that the client cannot join. The client calls the \
+         function at once. While the problem lasts, the client calls it again after 1, 2, 4 and finally every 60 \
+         seconds. The function runs in a separate thread.";
     "log.level" or "log_level": Kind::Int(0, 7), "7", ALL,
         "The lowest severity of log lines, as a syslog number: `3` errors, `4` also warnings, `6` also information, \
          `7` everything. The level of the logger applies as well.";
@@ -143,11 +143,12 @@ keys! {
          librdkafka's, such as `broker`, `cgrp`, `security`, `fetch`, `msg` and `all`.";
     "flight.recorder.bytes": Kind::Int(0, 1 << 30), "1048576", ALL,
         "The memory, in bytes, for the last requests, responses and changes of state. `dump_flight()` writes them \
-         to a file. Credentials are never recorded, and keys and values only with `flight.recorder.values`. `0` \
-         turns the recorder off.";
+         to a file. The recorder keeps keys and values only with `flight.recorder.values`, and never keeps \
+         credentials. `0` turns the recorder off.";
     "flight.recorder.values": Kind::Bool, "false", ALL,
         "Whether the flight recorder keeps keys and values of records, and the contents of group and transaction \
-         requests. `DevBroker.replay` can then replay a dump with its records. Credentials are not recorded.";
+         requests. `DevBroker.replay` can then replay a dump with its records. The recorder never keeps \
+         credentials.";
     "flight.recorder.path": Kind::Text, "", ALL,
         "The file to which the client writes its flight recorder when an error ends its work: an internal error, a \
          fenced producer, or the end of a group membership. By default, the client does not write a file.";
@@ -166,20 +167,20 @@ keys! {
          password=\"...\";`. For OAUTHBEARER, klamm reads `clientId`, `clientSecret` and `scope`. For GSSAPI, it \
          reads `principal` and `keyTab`.";
     "sasl.oauth.token.provider" or "oauth_cb": Kind::Function, "", ALL,
-        "A function that returns a token for OAUTHBEARER and its expiry time, in seconds since 1970. klamm calls it \
-         on a separate thread, and again before the token expires.";
+        "A function that returns a token for OAUTHBEARER and its expiry time, in seconds since 1970. A klamm thread \
+         calls the function, and calls it again before the token expires.";
     "sasl.oauthbearer.method": Kind::Choice(&["default", "oidc", "aws-msk-iam"]), "default", ALL,
         "The source of OAUTHBEARER tokens: the function `sasl.oauth.token.provider` (`default`), the endpoint \
          `sasl.oauthbearer.token.endpoint.url` (`oidc`), or tokens for Amazon MSK that klamm signs itself \
          (`aws-msk-iam`, needs `klamm[aws]`).";
     "sasl.oauthbearer.aws.region": Kind::Text, "", ALL,
-        "The region of the MSK cluster. By default, klamm takes it from AWS_REGION, AWS_DEFAULT_REGION or the AWS \
-         profile.";
+        "The region of the MSK cluster. By default, klamm takes the region from AWS_REGION, AWS_DEFAULT_REGION or \
+         the AWS profile.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL,
         "The HTTP(S) address of the token endpoint. Setting it implies `sasl.oauthbearer.method=oidc`.";
     "sasl.oauthbearer.ca.location" or "https.ca.location": Kind::Text, "", ALL,
-        "A PEM file with the certificates of the authorities that the client trusts for the token endpoint. By \
-         default, the client trusts Python's default authorities. This key does not affect connections to brokers.";
+        "A PEM file with the CA certificates that the client trusts for the token endpoint. By default, the client \
+         trusts Python's default CA certificates. This key does not affect connections to brokers.";
     "sasl.oauthbearer.ca.pem" or "https.ca.pem": Kind::Text, "", ALL,
         "The content of `sasl.oauthbearer.ca.location` as PEM text.";
     "sasl.oauthbearer.grant.type": Kind::Choice(&["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]), "client_credentials", ALL,
@@ -204,8 +205,8 @@ keys! {
         "The keytab file of the client. klamm uses it to fetch and renew tickets. By default, klamm uses the ticket \
          cache in KRB5CCNAME or the keytab in KRB5_CLIENT_KTNAME.";
     "ssl.ca.location" or "ssl.truststore.location": Kind::Text, "", ALL,
-        "A PEM file with the certificates of the authorities that the client trusts. By default, the client trusts \
-         the authorities of the operating system. klamm reads certificate and key files again when they change.";
+        "A PEM file with the CA certificates that the client trusts. By default, the client trusts the CA \
+         certificates of the operating system. klamm reads certificate and key files again when they change.";
     "ssl.ca.pem" or "ssl.truststore.certificates": Kind::Text, "", ALL,
         "The content of `ssl.ca.location` as PEM text.";
     "ssl.truststore.type": Kind::Choice(&["PEM"]), "PEM", ALL,
@@ -225,8 +226,8 @@ keys! {
     "ssl.keystore.type": Kind::Choice(&["PEM"]), "PEM", ALL,
         "Accepted for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
     "ssl.endpoint.identification.algorithm": Kind::Choice(&["https", "none"]), "https", ALL,
-        "Whether the client checks that a broker's certificate contains the host name that it connects to. `none` \
-         or empty text disables the check. Anyone with another certificate of the same authority can then read and \
+        "Whether the client checks that a broker's certificate contains the host name to which the client connects. \
+         `none` or empty text disables the check. Anyone with another certificate of the same CA can then read and \
          change the traffic.";
     "ssl.enabled.protocols": Kind::List, "TLSv1.2,TLSv1.3", ALL,
         "The TLS versions that the client accepts.";
@@ -234,7 +235,7 @@ keys! {
         "How long the client waits for the response to a request. After that, the request fails, and the client \
          retries it if the timeout of the call allows.";
     "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL,
-        "The timeout of calls to which the program passes no timeout.";
+        "The timeout of a call if the program does not pass a timeout.";
     "close.timeout": Kind::Seconds, "2", CLOSERS,
         "How long, in seconds, the end of a `with` block waits for the client to close after an exception. A \
          consumer commits and leaves its group in this time. A producer waits this long for its records after \
@@ -245,15 +246,15 @@ keys! {
     "socket.keepalive.enable": Kind::Bool, "true", ALL,
         "Whether the operating system probes connections that have been idle for 60 seconds (TCP keep-alive).";
     "connections.max.idle.ms": Kind::Int(-1, i32::MAX as i64), "540000", ALL,
-        "How long a connection may be idle before the client closes it. With `0` or `-1` the client never closes \
-         idle connections. Independently of this key, the client checks a connection that was idle for some seconds \
-         before it sends a request.";
+        "How long a connection may be idle before the client closes it. With `0` or `-1`, the client never closes \
+         idle connections. Independently of this key, if a connection was idle for some seconds, the client checks \
+         it before it sends a request.";
     "broker.version.fallback": Kind::Text, "auto", ALL,
         "The release that klamm assumes for brokers before 0.10, which do not report their versions. With `auto`, \
          klamm detects the release with requests that change nothing. Other values are releases from 0.8.0 on.";
     "api.version.request.timeout.ms": Kind::Int(1, i32::MAX as i64), "1000", ALL,
         "How long a broker may take to report its API versions. After that, klamm checks whether the broker is \
-         older than 0.10. Brokers of 0.9 never respond.";
+         older than 0.10. Brokers of Kafka 0.9 never respond to this request.";
     "reconnect.backoff.ms": MS, "50", ALL,
         "The wait before the first attempt to reconnect to a broker. The wait doubles with each failure, with 20 % \
          jitter.";
@@ -267,14 +268,14 @@ keys! {
         "How often the client refreshes its metadata about brokers and topics, even without errors.";
     "metadata.recovery.strategy": Kind::Choice(&["rebootstrap"]), "rebootstrap", ALL,
         "What the client does if no broker of the cluster responds, or if a broker requests it (KIP-899, KIP-1102). \
-         With `rebootstrap`, it resolves `bootstrap.servers` again and connects to them. klamm does not support \
-         Java's other value, `none`.";
+         With `rebootstrap`, the client resolves `bootstrap.servers` again and connects to these brokers. klamm \
+         does not support Java's other value, `none`.";
     "enable.metrics.push": Kind::Bool, "true", ALL,
-        "Whether the client pushes metrics to brokers whose operators ask for them (KIP-714).";
+        "Whether the client pushes metrics to brokers that request them (KIP-714).";
     "statistics.interval.ms": MS, "0", ALL,
-        "How often the client calls `stats_cb`. With `0`, it does not call it.";
+        "How often the client calls `stats_cb`. With `0`, the client never calls `stats_cb`.";
     "allow.auto.create.topics": Kind::Bool, "true", &[ClientType::Producer, ClientType::Consumer],
-        "Whether a broker may create a topic that does not exist when the client uses it. The broker's \
+        "Whether the broker may create a missing topic when the client uses it. The broker's \
          `auto.create.topics.enable` must be true as well.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER,
         "Which replicas must have a record before the leader acknowledges it: `all` in-sync replicas, only the \
@@ -283,8 +284,8 @@ keys! {
     "metadata.max.idle.ms": Kind::Int(5000, i32::MAX as i64), "300000", PRODUCER,
         "How long the producer keeps the metadata of a topic after the last record for it.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER,
-        "How long a batch waits for more records before the producer sends it. With `0`, a single record is sent at \
-         once, and batches form while earlier requests are in flight.";
+        "How long a batch waits for more records before the producer sends it. With `0`, the producer sends a \
+         single record at once, and batches form while earlier requests are in flight.";
     "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER,
         "The maximum size of a batch, in bytes. The producer sends a full batch without waiting for `linger.ms`.";
     "buffer.memory": BYTES, "67108864", PRODUCER,
@@ -312,7 +313,7 @@ keys! {
          retries earlier.";
     "enable.idempotence": Kind::Bool, "true", PRODUCER,
         "Whether brokers remove the duplicates that retries may cause. Requires `acks=all`. If the program sets \
-         only `acks`, and to another value, idempotence is off.";
+         `acks` to another value and does not set this key, idempotence is off.";
     "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER,
         "How many requests to one broker may be in flight. The maximum with idempotence is 5.";
     "partitioner" or "partitioner.class": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER,
@@ -363,8 +364,8 @@ keys! {
         "The time between automatic commits.";
     "offsets.retention.ms": Kind::Int(-1, 100 * 365 * 86_400_000), "-1", CONSUMER,
         "How long brokers keep the offsets that this consumer commits. `-1` uses the brokers' \
-         `offsets.retention.minutes`. Needs Kafka 0.9 or newer. Not possible with `group.protocol=consumer` or \
-         `group.instance.id`.";
+         `offsets.retention.minutes`. This key needs Kafka 0.9 or newer. It cannot be combined with \
+         `group.protocol=consumer` or `group.instance.id`.";
     "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS,
         "How many bytes a broker collects before it responds to a fetch.";
     "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMERS,
@@ -383,7 +384,7 @@ keys! {
     "check.crcs": Kind::Bool, "true", CONSUMERS,
         "Whether the consumer verifies the checksums of batches.";
     "isolation.level": Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted", CONSUMER,
-        "Whether the consumer returns only records of committed transactions (`read_committed`), or also those of \
+        "Whether the consumer returns only records of committed transactions (`read_committed`), or also records of \
          aborted and open transactions.";
     "client.rack": Kind::Text, "", CONSUMERS,
         "The rack of this client, for fetching from the nearest replica (KIP-392).";
