@@ -49,7 +49,7 @@ class SendQueue:
         return self._loop is asyncio.get_running_loop()
 
     def has_records(self) -> bool:
-        """Return whether a new record has to queue behind others."""
+        """Return whether records are queued, so that a new record has to be queued, too."""
         return bool(self._queue) and self.is_of_running_loop()
 
     def send(self, producer: ProducerCore[Any, Any], record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
@@ -99,7 +99,7 @@ class SendQueue:
             return await (await appended)
 
         task = _Acknowledgement(acknowledged(), loop=self._loop)
-        # Not inside the coroutine: a task that is cancelled before its first step never runs it.
+        # The coroutine cannot do this: a task that is cancelled before its first step never runs its coroutine.
         task.add_done_callback(lambda _: appended.cancel())
         return task
 
@@ -145,7 +145,7 @@ class SendQueue:
 
 
 class _Acknowledgement(asyncio.Task["RecordMetadata"]):
-    """A task that is a coroutine as well, like a Delivery: `asyncio.create_task(producer.send(...))` accepts both."""
+    """A task that is also a coroutine, as a Delivery is, so that `asyncio.create_task(producer.send(...))` works."""
 
     def send(self, _value: None) -> _Acknowledgement:
         if self.done():
