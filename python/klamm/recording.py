@@ -42,7 +42,7 @@ class Recording:
         has_missing_topics: Whether the client asked for a topic that did not exist.
         records: Batches by topic and partition.
         versions: The newest version of each API that the client used.
-        results: Results of the requests of each API, in order. None is a response without an error.
+        results: Results of the requests of each API, in order. None means a response without an error.
     """
 
     brokers: int = 1

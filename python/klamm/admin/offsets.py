@@ -22,7 +22,7 @@ ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetSpec(IntEnum):
-    """An offset of a partition to look up, if it is not given by a time."""
+    """A special offset of a partition to look up, such as the end of the log."""
 
     LATEST = -1
     """The end of the log: the offset of the next record."""
@@ -46,7 +46,7 @@ OLDEST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Older brokers treat the number as a time."""
+"""Oldest version of ListOffsets that knows each special offset. Older versions treat the number as a time."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class EpochEnd:
 
 
 class OffsetCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec | int | datetime], isolation_level: str, timeout: float | None
@@ -154,7 +154,7 @@ class OffsetCalls(Calls):
 
 
 class Offsets(OffsetCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for the offsets of partitions."""
 
     def list_offsets(
         self,
@@ -214,7 +214,7 @@ class Offsets(OffsetCalls):
 
 @documented_by(Offsets)
 class AsyncOffsets(OffsetCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for the offsets of partitions."""
 
     async def list_offsets(
         self,
