@@ -117,8 +117,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
                 headers. The default is all columns.
             max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed this size. The
                 default and the upper limit is 64 MiB.
-            **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and others;
-                see `klamm.batches.ValueFormat`. Without a format they are bytes.
+            **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and
+                others; see `klamm.batches.ValueFormat`. Without a format they are bytes.
 
         Raises:
             ImportError: pyarrow is not installed.
@@ -219,8 +219,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         The value is None if there is no such record.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970, or a datetime. A datetime without a time zone is
-                local time.
+            times: For each partition, a time in milliseconds since 1970, or a datetime. A datetime without a time zone
+                is local time.
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:

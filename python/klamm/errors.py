@@ -231,7 +231,8 @@ class OffsetInMessageError(DecodeError):
 class AuthenticationError(KafkaError):
     """The broker rejected this client's credentials, or the client rejected the broker's certificate.
 
-    The client does not retry by itself, because the same credentials would be rejected again. The next call tries again.
+    The client does not retry by itself, because the same credentials would be rejected again. The next call tries
+    again.
     """
 
 

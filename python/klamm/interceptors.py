@@ -1,7 +1,7 @@
 """Interceptors of consumers and share consumers: typed hooks for records, commits and acknowledgements.
 
-A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass with the
-methods below. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
+A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass
+with the methods below. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
 
 As in the Java client, an exception in an interceptor is logged, and the records are delivered unchanged. Otherwise the
 program would lose the records.

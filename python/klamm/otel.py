@@ -193,7 +193,8 @@ def _attributes(
 def observe(*clients: Client, meter_provider: MeterProvider | None = None, details: bool = False) -> Observer:
     """Export the metrics of clients.
 
-    The metrics of the semantic conventions are `messaging.client.sent.messages` and `messaging.client.consumed.messages`, by topic.
+    The metrics of the semantic conventions are `messaging.client.sent.messages` and
+    `messaging.client.consumed.messages`, by topic.
 
     Args:
         clients: Producers, consumers, share consumers and admin clients. `observe` does not keep them alive.

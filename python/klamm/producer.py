@@ -285,9 +285,10 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         run(self._send_all(topic, values, keys, partition))
 
     def send_arrow(self, topic: str | None, data: Any, **typed: Unpack[ValueFormat]) -> int:
-        """Send each row of Arrow data as a record. Serializers, interceptors and `on_delivery` do not see these records.
+        """Send each row of Arrow data as a record.
 
-        `on_error` gets delivery errors, and `flush` raises them.
+        Serializers, interceptors and `on_delivery` do not get these records. `on_error` gets delivery errors, and
+        `flush` raises them.
 
         Args:
             topic: Topic of all records. `None` if the data has a column `topic`.

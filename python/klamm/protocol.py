@@ -76,7 +76,11 @@ class Api(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """A header, or a structure inside other messages (`data`). `flexible` is the first version with tagged fields, or None."""
+    """A header, or a structure inside other messages (`data`).
+
+    Attributes:
+        flexible: First version with tagged fields, or None.
+    """
 
     name: str
     kind: str

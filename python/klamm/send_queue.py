@@ -4,8 +4,8 @@ A record is queued while the buffer is full, or while the number of partitions o
 the queued records in the order of their calls, and waits for room on behalf of all records. No record waits longer than
 `max_block_ms` after its call.
 
-The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait for
-the queue first. `klamm.producer` decides what is queued.
+The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait
+for the queue first. `klamm.producer` decides what is queued.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Share consumers (KIP-932): members of a share group read the same partitions, and each record goes to one member at a time.
+"""Share consumers (KIP-932).
+
+Members of a share group read the same partitions, and each record goes to one member at a time.
 
 A record is locked for a consumer until the consumer acknowledges it, or until its acquisition lock times out. If a
 record was not accepted, the broker delivers it again, up to the group's limit (`share.delivery.count.limit`). The Rust

@@ -1,4 +1,4 @@
-"""Telemetry (KIP-714, KIP-1076): the ID that brokers give a client, and metrics of the application that the client pushes.
+"""Telemetry: the ID that brokers give a client (KIP-714), and metrics of the application (KIP-1076).
 
 The Rust core pushes metrics to brokers that subscribe to metrics. The core's I/O thread never runs Python, so a thread
 of this module calls the application's functions.

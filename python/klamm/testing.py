@@ -452,7 +452,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return node
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another node the leader of a partition. If the node has no replica, it gets that of the former leader."""
+        """Make another node the leader of a partition.
+
+        If the node has no replica of the partition, its new replica replaces the replica of the former leader.
+        """
         self._move_leader(topic, partition, node)
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
