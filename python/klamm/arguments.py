@@ -76,7 +76,7 @@ def optional_string(name: str, value: str | None) -> str | None:
 
 
 def integer(name: str, value: int, least: int, most: int = INT64) -> int:
-    """Return the value as an int. Raise an error if it is not an integer from `least` to `most`."""
+    """Return the value as an int. Raise an error if the value is not an integer from `least` to `most`."""
     try:
         number = index(value)
     except TypeError:
@@ -88,7 +88,7 @@ def integer(name: str, value: int, least: int, most: int = INT64) -> int:
 
 
 def optional_integer(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
-    """Return the value as an int, or None. Raise an error if it is neither None nor from `least` to `most`."""
+    """Return the value as an int, or None. Raise an error for any value except None and `least` to `most`."""
     return None if value is None else integer(name, value, least, most)
 
 

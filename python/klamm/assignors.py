@@ -8,14 +8,14 @@
 
 | name | what it does |
 | --- | --- |
-| `range` | gives each member a range of the partitions of each topic; prefers the member's rack (KIP-881) |
+| `range` | gives each member a range of the partitions of each topic, and prefers the member's rack (KIP-881) |
 | `roundrobin` | gives the members one partition after the other, in turn |
-| `sticky` | balances the partitions, and moves as few as possible (KIP-54, KIP-341) |
+| `sticky` | balances the partitions, and moves as few partitions as possible (KIP-54, KIP-341) |
 | `cooperative-sticky` | like `sticky`, but in two rounds: the first round only revokes the partitions that move
 (KIP-429, KIP-792) |
 
 Static members (KIP-345) are sorted first, by instance ID. `assign` needs no broker, so tests can use it to predict an
-assignment. To use an `Assignor` of your own, add it to a consumer's `partition_assignment_strategy`.
+assignment. To use your own `Assignor`, add it to a consumer's `partition_assignment_strategy`.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class Assignor:
     """
 
     name: str
-    """Name of the assignor. A group can use the assignor if all its members have one with this name."""
+    """Name of the assignor. A group can use the assignor if all members have an assignor with this name."""
     cooperative: bool = False
-    """Whether members keep their partitions during a rebalance until an assignment revokes them (KIP-429)."""
+    """Whether members keep their partitions during a rebalance until an assignment revokes partitions (KIP-429)."""
     user_data: bytes | None = None
     """Data that this member sends to the group leader with its subscription."""
 
@@ -137,7 +137,7 @@ def assign(
         A dict from member ID to the partitions of the member, in order.
 
     Raises:
-        ConfigError: Two members have the same ID, or the assignor does not exist.
+        ConfigError: Two members have the same ID, or klamm has no assignor with this name.
         ArgumentError: An argument has a wrong type.
     """
     racks = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["token_provider"]
 
 SIGNED_FOR_S = 900
-"""Lifetime of a signature, in seconds. MSK does not accept a longer one."""
+"""Lifetime of a signature, in seconds. MSK does not accept a longer lifetime."""
 GOOD_FOR_S = 600
 """Assumed lifetime of a token, in seconds.
 

@@ -1,7 +1,7 @@
 """Converts a consumer's records to Arrow record batches.
 
-Keys and values stay bytes, or `klamm.registry.columns` decodes them. pyarrow and the registry are imported only when a
-program asks for batches.
+Keys and values stay bytes, or `klamm.registry.columns` decodes them. This module imports pyarrow and the registry only
+when a program asks for batches.
 """
 
 from __future__ import annotations

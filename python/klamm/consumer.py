@@ -1,7 +1,7 @@
 """`Consumer` and `AsyncConsumer`.
 
 The Rust core fetches and creates records. This module adds the methods that wait for results, in a thread or with
-asyncio. `klamm.consumer_base` has the methods that are the same in both classes, `klamm.record` has partitions and
+asyncio. `klamm.consumer_base` has the methods that are the same in both classes. `klamm.record` has partitions and
 offsets, `klamm.hooks` has deserializers, and `klamm.rebalance` has listeners.
 """
 
@@ -44,7 +44,7 @@ OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Except
 
 @explained(CONSUMER)
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
-    """Read records from topics. One thread reads; other threads may call the other methods at the same time.
+    """Read records from topics. One thread reads. Other threads may call methods that do not read at the same time.
 
     With a `group_id`, the consumer commits the offsets of processed records in the background and when it closes.
     `enable_auto_commit=False` disables these commits. A record counts as processed when the loop asks for the next one.
@@ -57,11 +57,11 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
         group_id: Consumer group, whose members share the partitions of their topics. Without it, the consumer reads
             all partitions.
-        topics: Topics to subscribe to, as by `subscribe`.
+        topics: Topics to subscribe to, as with `subscribe`.
         key_deserializer: Function that turns the bytes of a key into an object. Not called for `None`.
         value_deserializer: Function that turns the bytes of a value into an object. Not called for `None`.
         interceptors: Objects with one or both of these methods: `on_consume(records)`, which can filter the records,
-            and `on_commit(offsets, error)`. See `klamm.interceptors`.
+            and `on_commit(offsets, error)`, which gets the results of commits. See `klamm.interceptors`.
         on_error: Function that is called with an error while the client keeps retrying. For example, no broker is
             reachable, a topic is missing, or the group cannot be joined. The client calls the function in a separate
             thread: at once, and then at growing intervals while the problem lasts.
@@ -178,7 +178,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             offsets: As for `commit`.
             on_commit: Function that is called with the offsets, and with None or the error that `commit()` would raise.
                 The first iteration, `poll()`, `commit()` or `close()` after the result calls the function. Callbacks
-                run in the order of the commits. If the function raises, its caller raises the same exception.
+                run in the order of the commits. If the function raises, the call in which it runs raises the same
+                exception.
 
         Raises:
             ConfigError: The consumer has no group, or an offset is negative.

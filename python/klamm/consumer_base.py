@@ -104,7 +104,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         """Read topics. The members of a group share the partitions. Without a `group_id`, read all partitions.
 
         Without a group, partitions that were read before continue at their position. An empty list of topics is the
-        same as `unsubscribe()`. An `AsyncConsumer` that is a member of a group must call `await unsubscribe()` instead.
+        same as `unsubscribe()`, except that an `AsyncConsumer` in a group must call `await unsubscribe()`.
 
         Args:
             topics: Names of topics.
@@ -177,7 +177,9 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         return ConsumerMetrics._of(self)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return this consumer's group, generation and member ID. A transaction needs them to commit its offsets.
+        """Return this consumer's group ID, generation and member ID.
+
+        A transaction needs these values to commit the offsets of the consumer.
 
         Raises:
             ConfigError: The consumer has no group.

@@ -196,7 +196,7 @@ class DecodeError(KafkaError):
     Attributes:
         path: Path of the field that could not be decoded.
         offset: Offset of the byte where decoding failed, or None.
-        batches: From `klamm.protocol.decode_records`: the valid batches before the damaged one.
+        batches: From `klamm.protocol.decode_records`: the valid batches before the damaged batch.
         records: From `klamm.protocol.decode_records`: the valid records of the damaged batch.
     """
 
@@ -225,7 +225,7 @@ class DeserializationError(DecodeError):
 
 
 class OffsetInMessageError(DecodeError):
-    """The requested byte offset is inside a message of Kafka 0.6 or 0.7, not at the start of one."""
+    """The requested byte offset is inside a message of Kafka 0.6 or 0.7, not at the start of a message."""
 
 
 class AuthenticationError(KafkaError):

@@ -198,7 +198,7 @@ def keyword_hint(wrong: str, known: list[str]) -> str:
 
 
 def nearest(wrong: str, known: Sequence[str]) -> str | None:
-    """Return the valid name that is most similar to a wrong one, or None if no name is similar."""
+    """Return the name in `known` that is most similar to a wrong name, or None if no name is similar."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(wrong, known, 1, 0.5)), None)

@@ -5,8 +5,8 @@ deserializers.
 
 A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the
 methods below. Such a producer needs one more Python call for each record. `send_arrow` has no Python objects, so it
-bypasses the hooks. Consumers work the same way: without deserializers there is no extra cost, and Arrow columns always
-hold bytes.
+bypasses the hooks. A consumer without deserializers uses the core's methods directly, too. Arrow columns do not use
+deserializers, and always hold bytes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class SendInterceptor(Protocol):
     """An interceptor that sees every record before it is serialized."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Return the record to send. If this raises an exception, `send` raises the same exception."""
+        """Return the record to send. If this method raises an exception, `send` raises the same exception."""
 
 
 class DeliveryInterceptor(Protocol):
@@ -346,7 +346,7 @@ class _HookedAsyncProducer(_Hooked):
     def _count(self, topic: str) -> int | None:
         """Return the cached number of partitions, or None.
 
-        If the number has expired, return it and request a new one.
+        If the number has expired, return the expired number, and request the current number.
         """
         count, until = self._counts.get(topic, (None, 0.0))
         if count is not None and time.monotonic() >= until:

@@ -49,7 +49,7 @@ class _Oid(ctypes.Structure):
 class _Buffer(ctypes.Structure):
     _fields_ = (("length", c_size_t), ("value", c_void_p))
     data: bytes
-    """The bytes that `value` points to. This reference keeps them alive as long as the buffer."""
+    """The bytes that `value` points to. This reference keeps the bytes alive as long as the buffer."""
 
 
 class _Pair(ctypes.Structure):

@@ -83,7 +83,7 @@ class Metric(NamedTuple):
 
 @snapshot
 class RequestMetrics:
-    """Metrics of the responses of one API, such as `Produce` or `OffsetCommit`. The Java client does not have them.
+    """Metrics of the responses of one API, such as `Produce` or `OffsetCommit`. Only klamm has these metrics.
 
     Attributes:
         response_total: Number of responses. `response_rate` is the number per second.

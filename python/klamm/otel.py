@@ -64,9 +64,9 @@ class Tracing:
     """Creates spans for records. The object is an interceptor for producers, and has context managers for consumers.
 
     Args:
-        tracer_provider: Provider of the tracer. The default is OpenTelemetry's global one.
-        propagator: Writes the trace context to headers, and reads it from them. The default is the global propagator,
-            which uses `traceparent`.
+        tracer_provider: Provider of the tracer. The default is OpenTelemetry's global provider.
+        propagator: Writes the trace context to headers, and reads the context from headers. The default is the global
+            propagator, which uses `traceparent`.
         per_record: Whether to create a span for each record. If False, a producer injects the current context, and
             `process` does nothing.
         per_batch: Whether `receive` creates a span. If False, `receive` does nothing.
@@ -198,7 +198,7 @@ def observe(*clients: Client, meter_provider: MeterProvider | None = None, detai
 
     Args:
         clients: Producers, consumers, share consumers and admin clients. `observe` does not keep them alive.
-        meter_provider: Provider of the meter. The default is OpenTelemetry's global one.
+        meter_provider: Provider of the meter. The default is OpenTelemetry's global provider.
         details: Whether to export all other metrics of the clients as well, such as
             `kafka.consumer.fetch.manager.records.lag.max`.
 

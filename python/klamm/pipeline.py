@@ -12,8 +12,9 @@ time windows. Two queries write their results exactly once:
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
 The pipeline processes the records in the topic and ends, or continues with `--follow`. If you start it again with the
-same checkpoint, it continues with newer records. A window is complete when a line has arrived that is newer than the
-end of the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not counted.
+same checkpoint, the pipeline continues with newer records. A window is complete when a line has arrived that is newer
+than the end of the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not
+counted.
 """
 
 from __future__ import annotations

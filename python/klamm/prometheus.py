@@ -119,7 +119,7 @@ def register(*clients: Client, registry: CollectorRegistry = REGISTRY) -> KlammC
 
     Args:
         clients: Producers, consumers, share consumers and admin clients.
-        registry: Registry of prometheus-client. The default is its global one.
+        registry: Registry of prometheus-client. The default is the global registry.
 
     Returns:
         The collector. Its method `add` adds more clients, and `registry.unregister(collector)` removes the collector.

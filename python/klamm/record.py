@@ -53,8 +53,8 @@ class OffsetAndMetadata:
         offset: Offset of the next record to read.
         metadata: Text that the broker stores with the offset.
         leader_epoch: Leader epoch of the record before the offset. A consumer that resumes at the offset uses the
-            epoch to detect a truncated log (KIP-320, Kafka 2.1). None means unknown: the consumer then fills in the
-            epoch if it has read the record itself.
+            epoch to detect a truncated log (KIP-320, Kafka 2.1). None means unknown. A consumer that has read the
+            record itself fills in the epoch.
         timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The retention of offsets starts at
             this time. The default is now. Only Kafka 0.8.2 to 3.9 accept a time (OffsetCommit v1, which has no leader
             epochs). With other brokers, the commit raises UnsupportedVersionError. `committed` does not return the

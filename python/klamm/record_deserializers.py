@@ -1,7 +1,7 @@
 """Deserializers that are called with the topic and headers of a record, not only with its bytes.
 
 The core calls a deserializer with the bytes of a field. Deserializers of `klamm.registry` also need the topic and the
-headers, so this file passes them both. `klamm.hooks` decides which consumers use this file.
+headers, so this file passes the topic and the headers. `klamm.hooks` decides which consumers use this file.
 """
 
 from __future__ import annotations

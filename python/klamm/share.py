@@ -2,7 +2,7 @@
 
 Members of a share group read the same partitions, and each record goes to one member at a time.
 
-A record is locked for a consumer until the consumer acknowledges it, or until its acquisition lock times out. If a
+A record is locked for a consumer until the consumer acknowledges it, or until the acquisition lock times out. If a
 record was not accepted, the broker delivers it again, up to the group's limit (`share.delivery.count.limit`). The Rust
 core keeps the locks and acknowledgements.
 """
@@ -135,10 +135,11 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
-    When the loop asks for the next record, the consumer accepts the previous one. If the program has already
-    acknowledged that record, its acknowledgement counts. With `share_acknowledgement_mode="explicit"`, the consumer
-    accepts no record automatically, and the program must acknowledge all records before it gets more. The group's
-    configuration says where a new group starts (`share.auto.offset.reset`). The default is the end of each partition.
+    When the loop asks for the next record, the consumer accepts the previous record. If the program has already
+    acknowledged the previous record, the consumer does not change this acknowledgement. With
+    `share_acknowledgement_mode="explicit"`, the consumer accepts no record automatically, and the program must
+    acknowledge all records before it gets more records. The group's configuration says where a new group starts
+    (`share.auto.offset.reset`). The default is the end of each partition.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.

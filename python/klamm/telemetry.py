@@ -73,9 +73,9 @@ class Telemetry:
         total: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Push a metric of the application to brokers that ask for it, with the metrics of the client (KIP-1076).
+        """Push a metric of the application, with the client's metrics, to brokers that subscribe to it (KIP-1076).
 
-        `metrics().values` also has the metric. The metric replaces an earlier one with the same name.
+        `metrics().values` also has the metric. An earlier metric with the same name is replaced.
 
         Args:
             name: Name, such as `myapp.queue.depth`.

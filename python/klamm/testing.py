@@ -3,9 +3,9 @@
     def test_orders(klamm_broker):
         with klamm.Producer(klamm_broker.bootstrap_servers) as producer: ...
 
-pytest finds two fixtures by itself: `klamm_broker` has one node and is new for each test, and `klamm_session_broker`
-has three nodes for all tests. Without pytest, `DevBroker` starts such a cluster. Any Kafka client can connect to the
-cluster. It does not replicate records and is not for production.
+pytest finds two fixtures by itself. `klamm_broker` is a new cluster of one node for each test. `klamm_session_broker`
+is one cluster of three nodes for all tests. Without pytest, `DevBroker` starts such a cluster. Any Kafka client can
+connect to the cluster. The cluster does not replicate records and is not for production.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HOSTS = ["localhost", "127.0.0.1", "::1"]
 
 @dataclass(frozen=True)
 class Request:
-    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of them.
+    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of these objects.
 
     Attributes:
         node: Number of the node that received the request.
@@ -87,7 +87,7 @@ class PushedMetric:
 
 @dataclass(frozen=True)
 class TelemetryPush:
-    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of them.
+    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of these objects.
 
     Attributes:
         client_instance_id: ID that the cluster gave the client.
@@ -139,13 +139,13 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             authenticate.
         sasl_session: Seconds after which a connection must authenticate again (KIP-368). Default: never.
         super_users: Users that may do everything. Passing a list enables authorization: other users may do what access
-            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin"; clients
-            without either are "ANONYMOUS". An empty list means no super users. Default: no authorization.
+            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin". A client
+            without either name is "ANONYMOUS". An empty list means no super users. Default: no authorization.
         allow_everyone_if_no_acl_found: Allow all users to use resources that have no ACL. Default False.
         tls: Encrypt connections. True creates a certificate for localhost, signed by a temporary CA. Pass a
             `CertificateAuthority` to share one CA among clusters, or a pair of PEM strings (certificate, key) to use
             your own certificate. Default False.
-        client_auth: Require a client certificate; needs `tls`. Default False.
+        client_auth: Require a client certificate. This needs `tls`. Default False.
         schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. The
             registry keeps its schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`.
             Default False.
@@ -154,7 +154,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             False.
 
     Raises:
-        ConfigError: An argument has an invalid value, or does not fit another one.
+        ConfigError: An argument has an invalid value, or contradicts another argument.
 
     Example:
         with DevBroker(brokers=3) as broker:
@@ -306,7 +306,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def schema_registry(self) -> DevRegistry:
-        """Return the schema registry. The registry's address is `url`, and it has its own `fault` method.
+        """Return the schema registry. Its address is `url`, and its method `fault` injects faults.
 
         Raises:
             ConfigError: The cluster has no schema registry.
@@ -390,9 +390,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return the addresses of all nodes, as `host:port,host:port`; empty while the cluster does not run.
+        """Return the addresses of all nodes, as `host:port,host:port`.
 
-        A killed node keeps its address.
+        The string is empty while the cluster does not run. A killed node keeps its address.
         """
         return ",".join(self._addresses())
 
@@ -445,7 +445,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             self._registration.remove(node)
 
     def add_node(self) -> int:
-        """Start one more node and return its number. New topics use it; existing partitions do not move."""
+        """Start one more node and return its number. New topics use the node. Existing partitions do not move."""
         node = self._add_node()
         if self._registration is not None:
             self._registration.add(node)
@@ -489,7 +489,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def fail_next(
         self, api: str, *, error: str, times: int | None = 1, node: int | None = None, topic: str | None = None
     ) -> None:
-        """Answer the next requests of an API with an error instead of handling them.
+        """Respond to the next requests of an API with an error, without handling the requests.
 
         A request with more than one partition fails for all partitions.
 
@@ -553,13 +553,13 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         Args:
             api: Kafka's name of the API, or None for every API.
             action: One of the actions above.
-            seconds: Duration in seconds, by the cluster's clock; for `delay`, `throttle` and `drip`.
-            error: Kafka's name of the error; for `error`.
+            seconds: Duration in seconds, by the cluster's clock. Only for `delay`, `throttle` and `drip`.
+            error: Kafka's name of the error. Only for `error`.
             times: Number of requests to affect. Default 1; None means all, until `clear_faults`.
             node: Only requests to this node. Default: all nodes.
             topic: Only requests that contain this topic. Default: all topics.
             probability: Probability that a matching request is affected, 0 to 1. Default 1.
-            seed: Seed of the random choice; the same seed affects the same requests. Default 0.
+            seed: Seed of the random choice. Equal seeds affect the same requests. Default 0.
 
         Raises:
             ConfigError: The action, the API or the error is unknown, or an argument is missing or not allowed.

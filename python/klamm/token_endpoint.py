@@ -1,7 +1,7 @@
 """Connects to an OpenID Connect token endpoint. The errors of this module say what to check.
 
-The endpoint has its own CA certificates. A client must not accept them for brokers, and must not accept the CA
-certificates of the brokers for the endpoint. `oauth` builds the requests and reads the tokens.
+The endpoint has its own CA certificates. A client must not trust the endpoint's CA certificates for brokers, and must
+not trust the brokers' CA certificates for the endpoint. `oauth` builds the requests and reads the tokens.
 """
 
 from __future__ import annotations

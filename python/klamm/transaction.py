@@ -42,7 +42,7 @@ __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """The membership of a consumer in its group. A transaction needs it to commit the consumer's offsets (KIP-447).
+    """The membership of a consumer in its group, which a transaction needs to commit the consumer's offsets (KIP-447).
 
     Args:
         group_id: Name of the group.
@@ -193,7 +193,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
 
 @explained(TRANSACTION)
 class Transaction(Blocking, _Transaction[K_contra, V_contra]):
-    """A transaction of a `Producer`. `producer.transaction()` creates it, and `with` begins and ends it.
+    """A transaction of a `Producer`. `producer.transaction()` creates a transaction, and `with` begins and ends it.
 
     A transaction has the methods `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
 

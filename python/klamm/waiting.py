@@ -1,9 +1,9 @@
 """Waits for results: in the calling thread, or on the event loop.
 
 Logic that a blocking class and its asyncio counterpart share is written once, as a coroutine that waits with
-`self._wait`. The asyncio class awaits that coroutine. The blocking class passes it to `run`: there, `_wait` blocks the
-thread and never suspends, so the coroutine finishes in one step. Methods for single records do not use `run`, because
-each call would create a coroutine.
+`self._wait`. The asyncio class awaits the coroutine. The blocking class passes the coroutine to `run`: there, `_wait`
+blocks the thread and never suspends, so the coroutine finishes in one step. Methods for single records do not use
+`run`, because each call would create a coroutine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Access rules (ACLs): create, list and delete them (KIP-140, KIP-290)."""
+"""Creates, lists and deletes access rules (ACLs, KIP-140, KIP-290)."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ class AclCalls(Calls):
     ) -> dict[str, Any]:
         """Send a request with filters.
 
-        Brokers before Kafka 2.0 know only literal names. For them, LITERAL replaces ANY, which selects the same rules.
+        Brokers before Kafka 2.0 know only literal names. If a broker does not accept ANY, send LITERAL instead, which
+        selects the same rules.
         """
         try:
             return await self._ask(*request([_filter_fields(each) for each in filters]), timeout, route)

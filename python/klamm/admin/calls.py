@@ -282,9 +282,9 @@ def check(part: Mapping[str, Any], tried: str) -> None:
 def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
     """Return the results of items, or raise their errors.
 
-    Every item is tried. If one item failed, its error is raised. If several failed, a `CombinedError` has the error of
-    each item. If all items failed with the same error, or all timed out, that error is raised instead. The attribute
-    `results` of the error has the results of the items that succeeded.
+    If one item failed, raise the error of the item. If several items failed, raise a `CombinedError` with the error of
+    each item. If all items failed with the same error, or all timed out, raise only that error. The attribute `results`
+    of the error has the results of the items that succeeded.
     """
     done: dict[K, V] = {}
     failed: dict[K, KafkaError] = {}

@@ -57,7 +57,7 @@ class ClusterDescription:
     Attributes:
         cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
         controller: ID of the controller, or -1 if it is unknown.
-        brokers: All brokers that are alive, and the fenced ones if they were requested. If the client talks to
+        brokers: All brokers that are alive, and fenced brokers if they were requested. If the client talks to
             controllers, `brokers` has the controllers.
         authorized_operations: Operations that the user may perform on the cluster, if they were requested.
     """

@@ -83,7 +83,7 @@ class ConfigChange:
     Args:
         name: Name of the setting.
         value: The new value, or the items to append or to subtract, separated by commas. Unused for DELETE.
-        operation: How to change the setting. DELETE resets it to its default.
+        operation: How to change the setting. DELETE resets the setting to its default.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Groups of all types: list, describe and delete them, and remove their members."""
+"""Lists, describes and deletes groups of all types, and removes members from groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of partitions: look them up, find the ends of leader epochs, and delete all records below an offset."""
+"""Looks up offsets of partitions, finds the ends of leader epochs, and deletes all records below an offset."""
 
 from __future__ import annotations
 

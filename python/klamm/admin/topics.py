@@ -1,4 +1,4 @@
-"""Topics: create, list, describe and delete them, and add partitions."""
+"""Creates, lists, describes and deletes topics, and adds partitions to topics."""
 
 from __future__ import annotations
 
@@ -412,7 +412,7 @@ class AsyncTopics(TopicCalls):
 
 
 def operations_in(bits: int) -> frozenset[AclOperation] | None:
-    """Return the operations in a bit field, or None if a broker did not return them."""
+    """Return the operations in a bit field, or None if the broker did not return any operations."""
     if bits == NO_OPERATIONS:
         return None
     return frozenset(operation for operation in AclOperation if bits >> operation & 1)

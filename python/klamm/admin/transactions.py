@@ -1,4 +1,4 @@
-"""Producers and transactions: describe and list them, and abort hanging transactions (KIP-664)."""
+"""Describes producers, describes and lists transactions, and aborts hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class Transactions(TransactionCalls):
         coordinator_epoch: int,
         timeout: float | None = None,
     ) -> None:
-        """Abort a transaction that hangs in a partition, because its coordinator does not know it (Kafka 3.0).
+        """Abort a transaction that hangs in a partition because the coordinator does not know it (Kafka 3.0).
 
         `describe_producers` returns the three numbers. If the coordinator knows the transaction, use `fence_producers`
         instead.

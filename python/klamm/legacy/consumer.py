@@ -161,7 +161,7 @@ class Consumer07(Closing):
         return response["offsets"]
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the numbers of the broker's partitions of a topic, including empty ones.
+        """Return the numbers of the broker's partitions of a topic, including empty partitions.
 
         Brokers have no request that lists partitions. This method fetches from partition 0, 1 and so on, until the
         broker rejects a number. For an unknown topic, a broker accepts as many partitions as it creates by default.

@@ -350,7 +350,7 @@ class GroupConsumer07(Closing):
         return Consumer07(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **self._reader_options)
 
     def _note_reset(self, reader: Reader, offset: int) -> None:
-        """Commit a new offset if the committed one is missing or no longer in the log. The caller holds the lock."""
+        """Commit a new offset if the committed offset is missing or no longer in the log. The caller holds the lock."""
         self._process_inputs()
         if self._readers.assigned.get(reader.partition) is reader:
             reader.stored = offset  # the commit loses no message: without it, the next reader resets the offset again

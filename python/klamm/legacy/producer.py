@@ -64,10 +64,10 @@ class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
     **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when it is written to
-    the socket: when `send` returns, or with `batch_messages` above 1 when `flush` returns. A broker rejects a message
-    by closing the connection. Later messages on that connection that the broker has not read are lost too. The producer
-    can notice this at the next write at the earliest. It then raises `NetworkError` with the number of messages that
-    may be lost. klamm does not send these messages again, so there are no duplicates.
+    the socket. This is when `send` returns or, with `batch_messages` above 1, when `flush` returns. A broker rejects a
+    message by closing the connection. Later messages on that connection that the broker has not read are also lost. The
+    producer notices this at the next write at the earliest. It then raises `NetworkError` with the number of messages
+    that may be lost. klamm does not send these messages again, so there are no duplicates.
 
     `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
     all messages and rejected none. There is one exception: 0.7.2 silently drops a message set with a message above its
@@ -78,7 +78,7 @@ class Producer07(Closing):
             brokers, which chooses the partition. Pass either `brokers` or `zookeeper`.
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The partitions of all brokers are read from
             there. A new topic has partition 0 on every live broker.
-        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy needs 0.7.1.
+        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.
         magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
         partitioner: Function `(key, count)` that returns an index below `count`, for use with `zookeeper`. Default: the
             partitioner of the Java producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
@@ -136,7 +136,7 @@ class Producer07(Closing):
         Args:
             topic: Topic name.
             payload: Bytes of the message.
-            key: Key for the partitioner. The broker does not store it.
+            key: Key for the partitioner. The broker does not store keys.
             partition: Number of a partition, if `brokers` has a single broker. With `zookeeper`, an index into the
                 partitions of all brokers. By default, the broker or the partitioner chooses a partition.
 
@@ -276,7 +276,7 @@ class Producer07(Closing):
             self._confirm()
 
     def _confirm(self) -> None:
-        """Send requests to all brokers at once, so that a broker that does not respond does not delay the others."""
+        """Send requests to all brokers at once, so that a broker that does not respond does not delay other brokers."""
         failures: list[KafkaError] = []
         waiting: list[Address] = []
         try:

@@ -82,7 +82,7 @@ class Registration:
     def _register(self) -> None:
         """Register the nodes and topics that are not registered.
 
-        If ZooKeeper is unreachable, the next check registers them.
+        If ZooKeeper is unreachable, the next check repeats the registration.
         """
         from kazoo.exceptions import NodeExistsError
 

@@ -1,4 +1,4 @@
-"""White- and blacklists of Kafka 0.7: rewrites an expression as the Java consumer does, and reads it as Java does.
+"""Rewrites and compiles the regular expressions of white- and blacklists, as the Java consumer of Kafka 0.7 does.
 
 All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into
 Python's. It rejects syntax that one of the two engines cannot read, or that the two engines read differently.
@@ -35,7 +35,7 @@ _ANY = r"[\s\S]"
 
 
 def rewrite(expression: str) -> str:
-    """Return an expression as the Java consumer rewrites and registers it.
+    """Return an expression in the form in which the Java consumer registers it.
 
     `,` becomes `|`, and blanks and outer quotes are removed.
     """
