@@ -5,9 +5,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=token)
 
-A background thread of each client fetches the tokens: the first one when the client is created, and the next one after
-four fifths of a token's lifetime. Only the first login has to wait for a token. `klamm.aws` creates tokens for Amazon
-MSK, and the Rust core sends them.
+A background thread of each client fetches the tokens. It fetches the first token when the client is created, and the
+next token after four fifths of a token's lifetime. Only the first login has to wait for a token. `klamm.aws` creates
+tokens for Amazon MSK. The Rust core sends the tokens.
 """
 
 from __future__ import annotations

@@ -237,9 +237,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             and `on_delivery(delivery)`.
         on_error: Function that is called with the error of a failed record if no caller waits for the result of the
             record. A thread that uses the producer calls the function. A separate thread also calls the function while
-            the producer keeps retrying, for example because no broker is reachable, a broker refuses the credentials,
-            or a topic is missing. These calls begin at once, and are repeated at growing intervals while the problem
-            lasts. Pass `error_cb` if another function should get these calls.
+            the producer keeps retrying. For example, no broker is reachable, a broker refuses the credentials, or a
+            topic is missing. These calls begin at once, and are repeated at growing intervals while the problem lasts.
+            Pass `error_cb` if another function should get these calls.
         stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka.
             A separate thread calls the function.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` can also be

@@ -278,10 +278,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         The dump has records only if the client had `flight_recorder_values=True`. The cluster stores these records at
         their recorded offsets.
 
-        A dump does not have response times, ACLs, committed offsets, configurations, other members of a group, attempts
-        to connect that failed, or what happened before the oldest entry. The error codes of fetches larger than 4 KiB
-        and of other responses larger than 64 KiB are missing, unless the client recorded values. A test can set up
-        missing state with `options` and the other methods.
+        A dump does not have response times, ACLs, committed offsets, configurations or other members of a group. It
+        also lacks attempts to connect that failed, and everything that happened before the oldest entry. If the client
+        did not record values, the error codes of fetch responses larger than 4 KiB, and of other responses larger than
+        64 KiB, are missing. A test can set up missing state with `options` and the other methods.
 
         Args:
             path: File that `dump_flight()` wrote.
