@@ -2,9 +2,10 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
-A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. botocore
-finds the credentials for the signature: environment, profile, web identity, container or instance. `token_provider`
-accepts a session with other credentials. `klamm.oauth` decides when a new token is needed.
+A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. The
+credentials for the signature come from botocore, which uses the environment, a profile, a web identity, the container
+or the instance. `token_provider` accepts a session with other credentials. `klamm.oauth` decides when a new token is
+needed.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._pause(checked_partitions(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of paused partitions again."""
+        """Resume returning records of paused partitions."""
         self._resume(checked_partitions(partitions))
 
     def paused(self) -> set[TopicPartition]:

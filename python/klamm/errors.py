@@ -170,7 +170,7 @@ def _address(broker: str) -> BrokerAddress:
     return broker if isinstance(broker, BrokerAddress) else BrokerAddress(broker)
 
 
-# For codes that are newer than the table.
+# The defaults, for codes that are newer than the table.
 BrokerError.code, BrokerError.name, BrokerError.retriable = -1, "UNKNOWN", False
 
 

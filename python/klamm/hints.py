@@ -64,7 +64,7 @@ class NameHint:
 
 
 def visible(cls: type, names: Iterable[str]) -> list[str]:
-    """Return the names in `names` that are not hints for method names of other Kafka clients."""
+    """Return `names` without the method names of other Kafka clients."""
     hidden = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, NameHint)}
     return [name for name in names if name not in hidden]
 

@@ -295,7 +295,7 @@ class _HookedAsyncProducer(_Hooked):
         record = self._hooks.intercepted(_new_record("send", topic, fields, named))
         if self._has_record_serializer:
             queue = self._current_queue()  # type: ignore[attr-defined]
-            # A record must not overtake an earlier one that waits for its schema.
+            # A record must not overtake an earlier record that waits for its schema.
             if self._hooks.unprepared(record) or queue.is_partitioning(record.topic):
                 return queue.send_unpartitioned(self, record.topic, partial(self._serialized_later, record))  # type: ignore[no-any-return]
         record = self._hooks.serialized(record)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from klamm import logs  # noqa: F401 - its exit handler has to run after the one of this module
+from klamm import logs  # noqa: F401 - its exit handler has to run after the exit handler of this module
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options

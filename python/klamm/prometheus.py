@@ -70,7 +70,7 @@ class KlammCollector(Collector):
                 continue
             try:
                 metrics = client.metrics()
-            except Exception:  # noqa: BLE001 - it is logged, and the other clients have metrics
+            except Exception:  # noqa: BLE001 - the error is logged, and the other clients have metrics
                 if not self._has_failed:
                     _log.exception("%r has no metrics; later failures are not logged", client)
                 self._has_failed = True

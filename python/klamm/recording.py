@@ -54,7 +54,7 @@ class Recording:
 
 
 class Slot:
-    """A request and its result, if the recording contains the result."""
+    """A request in the dump, and its result if the dump has the result."""
 
     def __init__(self, api: str) -> None:
         self.api = api
@@ -75,7 +75,7 @@ def read(path: str | PathLike[str]) -> Recording:
         try:
             reader = Reader(json.loads(head))
             slots: list[Slot] = []
-            for number, line in lines:  # noqa: B007 - the error has the number
+            for number, line in lines:  # noqa: B007 - the error message has the number
                 reader.take(json.loads(line), slots)
             return reader.finished(slots)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DecodeError) as error:

@@ -110,7 +110,7 @@ class SendQueue:
                 if not appended.done():
                     try:
                         record = await find(max(deadline - time.monotonic(), 0))
-                    except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
+                    except Exception as error:  # noqa: BLE001 - the program that awaits the record gets the error
                         _fail(producer, appended, error)
                     else:
                         self._enqueue(producer, appended, deadline, record)
@@ -181,7 +181,7 @@ async def _append_one(
                 # A record that was cancelled meanwhile must not fail the transaction that is open now.
                 if not has_room and not appended.done():
                     raise producer._no_room() from None
-    except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
+    except Exception as error:  # noqa: BLE001 - the program that awaits the record gets the error
         _fail(producer, appended, error)
 
 

@@ -142,7 +142,7 @@ def read_table(
 
 
 def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Position) -> list[TopicPartition]:
-    """Return the partitions with records to read, with their first and end offsets."""
+    """Return the partitions that have records to read, with their `offset` and `end_offset`."""
     existing = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
     first, last = _by_partition(start, existing, "start"), _by_partition(end, existing, "end")
     # Partitions that are not read need no leader, so their offsets are not requested.
@@ -213,7 +213,7 @@ def _bar(title: str, total: int, *, show: bool) -> Iterator[Callable[[int], None
         yield lambda rows: bar.advance(task, rows)
 
 
-# Rows of a batch, as in Spark: fewer rows are slower, and more are not faster.
+# Rows in a batch, as in Spark. Smaller batches are slower, and larger batches are not faster.
 BATCH_ROWS = 65_536
 
 # Seconds without a record after which the read fails.

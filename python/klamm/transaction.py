@@ -61,9 +61,9 @@ class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
     """The base class of producers, with the methods that transactions use."""
 
     _last_start: Pending[None] | None = None
-    """The last call of `_init_transactions`."""
+    """Result of the last call of `_init_transactions`."""
     _last_end: Pending[None] | None = None
-    """The last commit or abort."""
+    """Result of the last commit or abort."""
 
     def _start_transactions(self) -> Pending[None]:
         # A call after a timeout or an interrupt continues to wait for the same start.
@@ -88,7 +88,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
     def __init__(self, producer: TransactionalProducer[K_contra, V_contra]) -> None:
         self._producer = producer
         self._is_open = False
-        # The commit or abort that is in flight, and whether it is a commit.
+        # The result of a commit or abort in flight, and whether it is a commit.
         self._ending: tuple[Pending[None], bool] | None = None
 
     async def _begin(self) -> None:

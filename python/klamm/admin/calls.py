@@ -80,7 +80,7 @@ class Deadline:
 
 
 class Calls(Waiting, AdminCore):
-    """The base class of all methods. It sends requests by the name of their API."""
+    """The base class of all classes with admin methods. It sends requests by the name of their API."""
 
     def _deadline(self, timeout: float | None) -> Deadline:
         length = seconds(timeout)
@@ -340,7 +340,7 @@ def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> 
 
 
 def choice(name: str, value: str, allowed: Mapping[str, T]) -> T:
-    """Return what `allowed` has for a name. Raise ArgumentError if the name is not in `allowed`."""
+    """Return the value that `allowed` has for a name. Raise ArgumentError if the name is not in `allowed`."""
     if value not in allowed:
         raise ArgumentError(f"{name} cannot be {value!r}", hint=f"allowed: {', '.join(allowed)}")
     return allowed[value]

@@ -331,7 +331,10 @@ def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
 
 
 def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
-    """Return the group in a response, or an error. If a broker does not support this type, the group does not exist."""
+    """Return the group in a response, or an error.
+
+    If the broker does not support this type of group, the error says that the group does not exist.
+    """
     tried = f"describe group {group!r}"
     missing = {"errorCode": GroupIdNotFoundError.code}
     if isinstance(response, UnsupportedVersionError) and not first:

@@ -31,7 +31,7 @@ class OffsetSpec(IntEnum):
     MAX_TIMESTAMP = -3
     """The offset of the record with the latest timestamp (Kafka 3.0)."""
     EARLIEST_LOCAL = -4
-    """The first offset on the disks of the leader, with tiered storage (Kafka 3.4)."""
+    """With tiered storage, the first offset on the disks of the leader (Kafka 3.4)."""
     LATEST_TIERED = -5
     """The last offset in remote storage (Kafka 3.9)."""
     EARLIEST_PENDING_UPLOAD = -6

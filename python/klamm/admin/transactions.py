@@ -90,7 +90,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True)
 class FencedProducer:
-    """The producer ID and the new epoch, which fences older producers."""
+    """Result of `fence_producers`: the producer ID, and the new epoch that fences older producers."""
 
     producer_id: int
     producer_epoch: int

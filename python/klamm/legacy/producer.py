@@ -171,7 +171,7 @@ class Producer07(Closing):
             )
         with self._lock:
             self._check_open()
-        broker, chosen = self._choose(topic, key, partition)  # may wait for ZooKeeper, so without the lock
+        broker, chosen = self._choose(topic, key, partition)  # may wait for ZooKeeper, so the lock is not held
         with self._lock:
             self._check_open()
             self._batch.setdefault((broker, topic, chosen), []).extend(payloads)

@@ -16,7 +16,7 @@ from klamm.legacy.zookeeper import connect, create, disconnect, wait_for
 if TYPE_CHECKING:
     from klamm._klamm import DevBrokerCore
 
-_POLL_SECONDS = 0.05  # between checks for new topics; real brokers also register topics with a short delay
+_POLL_SECONDS = 0.05  # seconds between checks for new topics; real brokers also register topics with a delay
 
 _TIMEOUT = 2.0  # seconds for each call to ZooKeeper
 

@@ -159,7 +159,7 @@ class Registry:
         self._client.add_listener(self._session_changed)
 
     def broker(self, number: int) -> tuple[str, int]:
-        """Return host and port of a broker."""
+        """Return host and port of a broker. Raise NetworkError if the broker is not registered."""
         data = self._value(f"/brokers/ids/{number}", is_list=False)
         if data is None:
             raise NetworkError(f"broker {number} is no longer registered in ZooKeeper")
