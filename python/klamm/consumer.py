@@ -118,7 +118,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed this size. The
                 default and the upper limit is 64 MiB.
             **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and
-                others; see `klamm.batches.ValueFormat`. Without a format they are bytes.
+                others; see `klamm.batches.ValueFormat`. Without a format, keys and values are bytes.
 
         Raises:
             ImportError: pyarrow is not installed.
@@ -272,10 +272,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
         Closing a closed consumer does nothing.
 
-        All records of a `poll` count as processed, unless an exception that was raised after that poll is still being
-        handled. An exception is being handled in a `finally` or `except` block, and in the exit of `contextlib.closing`
-        and `ExitStack`. If the program left the loop early, the last record of the loop does not count as processed. A
-        `with` statement always knows whether the block raised.
+        All records of a `poll` count as processed, except while the program handles an exception that was raised after
+        that poll. A program handles an exception in a `finally` or `except` block, and in the exit of
+        `contextlib.closing` and `ExitStack`. If the program left the loop early, the last record of the loop does not
+        count as processed. A `with` statement always knows whether the block raised.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave

@@ -500,7 +500,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
 
 
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
-    """Return an object that calls both deserializers. Return None if both are None."""
+    """Return an object that calls the deserializers, or None if there is no deserializer."""
     for name, given in ("key_deserializer", key), ("value_deserializer", value):
         check_function(name, given, of=" of bytes")
     if key is None and value is None:

@@ -50,7 +50,7 @@ CACHED_S = 0.2
 A collection calls all instruments, which would otherwise create a snapshot each.
 """
 MAX_LINKS = 128
-"""Maximum number of records to which the span of a batch links: the default limit of OpenTelemetry's SDK."""
+"""The span of a batch links to at most this many records. This is the default limit of OpenTelemetry's SDK."""
 
 
 class Client(Protocol):

@@ -188,7 +188,7 @@ class Batch:
     """A record batch: the fields of its header, and its records.
 
     In formats 0 and 1, a batch is a message. If the message is compressed, the batch also has the messages inside it.
-    Fields that these formats do not have are -1. In batches from `decode_records`, the records are a `BatchRecords`.
+    Fields that these formats do not have are -1. In batches from `decode_records`, `records` is a `BatchRecords`.
     """
 
     magic: int

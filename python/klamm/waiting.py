@@ -160,7 +160,7 @@ class Asyncio(Waiting):
     if TYPE_CHECKING:
 
         def _hurry(self, seconds: float) -> None:
-            """Limit a close that is running in another thread to this many more seconds."""
+            """Let a close that is running in another thread continue for at most this many seconds."""
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)

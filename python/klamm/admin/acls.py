@@ -253,7 +253,7 @@ def _filter_fields(each: AclFilter | AclBinding) -> dict[str, Any]:
 
 
 def _pattern(field: str, pattern: AclPatternType) -> dict[str, int]:
-    """Return the field for a pattern type, or no field for LITERAL, the only type before Kafka 2.0 (KIP-290)."""
+    """Return the field for a pattern type. LITERAL needs no field: it is the only type before Kafka 2.0 (KIP-290)."""
     return {} if pattern is AclPatternType.LITERAL else {field: pattern}
 
 

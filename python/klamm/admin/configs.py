@@ -95,7 +95,7 @@ class ConfigChange:
 class ConfigSynonym:
     """A setting that determines the value of another setting, if the synonyms before it in the list are not set.
 
-    A synonym can have another name than the setting.
+    The name of a synonym can differ from the name of the setting.
     """
 
     name: str

@@ -69,7 +69,7 @@ class EpochEnd:
     """The end of a leader epoch.
 
     Attributes:
-        leader_epoch: The largest leader epoch up to the requested one, or None if there is none.
+        leader_epoch: The requested leader epoch, or the largest epoch below it. None if there is no such epoch.
         end_offset: Offset after the last record of this epoch, or None.
     """
 
@@ -173,7 +173,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            UnsupportedVersionError: The brokers are too old for a spec.
+            UnsupportedVersionError: The brokers are too old for an OffsetSpec.
             CombinedError: The lookup failed for some partitions; `results` has the other results.
         """
         return run(self._list_offsets(specs, isolation_level, timeout))

@@ -506,10 +506,10 @@ class GroupConsumer07(Closing):
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
         """Commit the offsets and leave the group, which releases the partitions at once. A second close does nothing.
 
-        All messages of a `poll` count as finished, unless an exception that was raised after that poll is still being
-        handled. This is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and
-        `ExitStack`. If a loop was left early, its last message does not count as finished. A `with` statement always
-        knows whether the block raised.
+        All messages of a `poll` count as finished, except while the program handles an exception that was raised after
+        that poll. A program handles an exception in a `finally` or `except` block, and in the exit of
+        `contextlib.closing` and `ExitStack`. If the program left the loop early, the last message of the loop does not
+        count as finished. A `with` statement always knows whether the block raised.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.

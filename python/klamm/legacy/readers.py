@@ -102,7 +102,7 @@ class Readers:
         return stopped
 
     def take(self, count: int) -> list[GroupMessage]:
-        """Return the next messages. The next call of `finish_last` finishes these messages."""
+        """Return the next messages. They count as finished after the next call of `finish_last`."""
         messages: list[GroupMessage] = []
         while self._buffer and len(messages) < count:
             reader, message = self._buffer.popleft()
