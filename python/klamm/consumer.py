@@ -63,8 +63,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         interceptors: Objects with one or both of these methods: `on_consume(records)`, which can filter the records,
             and `on_commit(offsets, error)`, which gets the results of commits. See `klamm.interceptors`.
         on_error: Function that is called with an error while the client keeps retrying. For example, no broker is
-            reachable, a topic is missing, or the group cannot be joined. The client calls the function in a separate
-            thread: at once, and then at growing intervals while the problem lasts.
+            reachable, a topic is missing, or the group cannot be joined. A separate thread calls the function at once,
+            and then at growing intervals while the problem lasts.
         stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 

@@ -57,8 +57,8 @@ class Admin(
             `bootstrap_controllers`, the client talks to the controllers of a KRaft cluster instead (Kafka 3.7).
         stats_cb: As for `klamm.Producer`.
         on_error: Function that is called with an error while the client keeps retrying, because no broker is reachable
-            or a broker refuses the credentials. The client calls the function in a separate thread: at once, and then
-            at growing intervals while the problem lasts.
+            or a broker refuses the credentials. A separate thread calls the function at once, and then at growing
+            intervals while the problem lasts.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
     Raises:

@@ -76,8 +76,8 @@ class Producer07(Closing):
     Args:
         brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
             brokers, which chooses the partition. Pass either `brokers` or `zookeeper`.
-        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The partitions of all brokers are read from
-            there. A new topic has partition 0 on every live broker.
+        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The producer reads the partitions of all
+            brokers from ZooKeeper. A new topic has partition 0 on every live broker.
         compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.
         magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
         partitioner: Function `(key, count)` that returns an index below `count`, for use with `zookeeper`. Default: the
