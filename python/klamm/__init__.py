@@ -270,7 +270,7 @@ _MODULES = {
 
 
 def _check_interpreter() -> None:
-    """Raise ImportError in a sub-interpreter. Classes of the core belong to one interpreter of the process."""
+    """Raise ImportError in a sub-interpreter. The classes of the Rust core work in the main interpreter only."""
     try:
         if sys.version_info >= (3, 13):
             import _interpreters as interpreters
@@ -288,7 +288,7 @@ def _check_interpreter() -> None:
 _check_interpreter()
 
 
-# With this function in sight, a type checker would accept any name.
+# A type checker that sees this function would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

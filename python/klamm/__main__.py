@@ -1,4 +1,4 @@
-"""`python -m klamm` runs the command `klamm`, even if its script is not on the path."""
+"""`python -m klamm` runs the command `klamm`, even if the `PATH` does not have its script."""
 
 import sys
 

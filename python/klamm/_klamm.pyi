@@ -2,8 +2,7 @@
 
 Names with an underscore are for the package only. Other names are public if `klamm` exports them.
 
-This file has no docstrings. The docstrings are in the Rust code. `help()` and the documentation show them, and there is
-no second copy.
+This file has no docstrings. `help()` and the documentation show the docstrings of the Rust code.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -104,7 +103,7 @@ __all__ = [
 __version__: str
 
 _T_co = TypeVar("_T_co", covariant=True)
-# What deserializers make of keys and values that are not null.
+# The types that deserializers return for keys and values that are not null.
 _K_co = TypeVar("_K_co", covariant=True, default=bytes)
 _V_co = TypeVar("_V_co", covariant=True, default=bytes)
 _K_contra = TypeVar("_K_contra", contravariant=True, default=Buffer)

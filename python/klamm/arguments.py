@@ -1,4 +1,4 @@
-"""Checks of arguments that consist of several objects, such as partitions and offsets.
+"""Checks arguments that consist of several objects, such as partitions and offsets.
 
 Each function returns its argument in the form that the core takes. The functions raise `ArgumentError` for a wrong type
 and `ConfigError` for a wrong value. The message names the argument, its value and the allowed values. The core checks
@@ -26,7 +26,7 @@ INT64_MIN = -INT64 - 1
 
 
 def checked_partition(partition: TopicPartition) -> tuple[str, int]:
-    """Return the topic and the number of a partition."""
+    """Check a TopicPartition, and return its topic and partition number."""
     try:
         topic, number = partition.topic, partition.partition
     except AttributeError:
@@ -35,48 +35,48 @@ def checked_partition(partition: TopicPartition) -> tuple[str, int]:
 
 
 def checked_partitions(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
-    """Return the topics and numbers of partitions."""
+    """Check each TopicPartition, and return its topic and partition number."""
     return [checked_partition(tp) for tp in list_of("partitions", partitions)]
 
 
 def list_of(name: str, items: Iterable[V]) -> list[V]:
-    """Return an iterable as a list. A string or a single partition is not accepted."""
+    """Convert an iterable to a list. Raise ArgumentError for a string, for bytes or for a single partition."""
     if not isinstance(items, (str, bytes, bytearray, memoryview)):
         try:
             return list(items)
         except TypeError:
             if hasattr(items, "__iter__"):
-                raise  # the iterator itself raised it
+                raise  # the iterator itself raised this TypeError
     hint = f"pass [{items!r}]" if isinstance(items, str) or hasattr(items, "partition") else None
     raise ArgumentError(f"{name} have to be a list, not {_type_name(items)}", hint=hint)
 
 
 def list_of_str(name: str, items: Iterable[str]) -> list[str]:
-    """Return an iterable of strings as a list."""
+    """Convert an iterable to a list. Raise ArgumentError if an item is not a string."""
     return [string(f"one of {name}", item) for item in list_of(name, items)]
 
 
 def items_of(name: str, mapping: Mapping[K, V]) -> list[tuple[K, V]]:
-    """Return the items of a mapping as a list."""
+    """Return the pairs of key and value of a mapping as a list."""
     if not hasattr(mapping, "items"):
         raise ArgumentError(f"{name} have to be a dict, not {_type_name(mapping)}")
     return list(mapping.items())
 
 
 def string(name: str, value: str) -> str:
-    """Return a string."""
+    """Return the value if it is a string. Otherwise, raise ArgumentError."""
     if not isinstance(value, str):
         raise ArgumentError(f"{name} has to be a str, not {_type_name(value)}")
     return value
 
 
 def optional_string(name: str, value: str | None) -> str | None:
-    """Return a string or None."""
+    """Return the value if it is a string or None. Otherwise, raise ArgumentError."""
     return None if value is None else string(name, value)
 
 
 def integer(name: str, value: int, least: int, most: int = INT64) -> int:
-    """Return an integer from `least` to `most`."""
+    """Return the value as an int. Raise an error if the value is not an integer from `least` to `most`."""
     try:
         number = index(value)
     except TypeError:
@@ -88,19 +88,19 @@ def integer(name: str, value: int, least: int, most: int = INT64) -> int:
 
 
 def optional_integer(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
-    """Return an integer from `least` to `most`, or None."""
+    """Return the value as an int, or None. Raise an error for any value except None and `least` to `most`."""
     return None if value is None else integer(name, value, least, most)
 
 
 def boolean(name: str, value: bool) -> bool:
-    """Return True or False."""
+    """Return the value if it is a bool. Otherwise, raise ArgumentError."""
     if not isinstance(value, bool):
         raise ArgumentError(f"{name} has to be a bool, not {_type_name(value)}")
     return value
 
 
 def seconds(timeout: Any) -> float | None:
-    """Return a timeout in seconds. None waits without limit."""
+    """Return a timeout in seconds as a float. None means no limit."""
     if timeout is None:
         return None
     try:
@@ -116,7 +116,7 @@ def seconds(timeout: Any) -> float | None:
 
 
 def check_function(name: str, value: Any, of: str = "") -> None:
-    """Check that a value can be called, or is None."""
+    """Raise ArgumentError if a value is neither callable nor None."""
     if value is not None and not callable(value):
         raise ArgumentError(f"{name} has to be a function{of}, not {_type_name(value)}")
 

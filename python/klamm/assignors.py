@@ -8,14 +8,14 @@
 
 | name | what it does |
 | --- | --- |
-| `range` | gives each member a range of the partitions of each topic; prefers the member's rack (KIP-881) |
+| `range` | gives each member a range of the partitions of each topic, and prefers the member's rack (KIP-881) |
 | `roundrobin` | gives the members one partition after the other, in turn |
-| `sticky` | balances the partitions, and moves as few as possible (KIP-54, KIP-341) |
+| `sticky` | balances the partitions, and moves as few partitions as possible (KIP-54, KIP-341) |
 | `cooperative-sticky` | like `sticky`, but in two rounds: the first round only revokes the partitions that move
 (KIP-429, KIP-792) |
 
 Static members (KIP-345) are sorted first, by instance ID. `assign` needs no broker, so tests can use it to predict an
-assignment. To use an `Assignor` of your own, add it to a consumer's `partition_assignment_strategy`.
+assignment. To use your own `Assignor`, add it to a consumer's `partition_assignment_strategy`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Member:
     Args:
         id: ID of the member.
         topics: Topics that the member subscribes to.
-        owned: Partitions that the member had before.
-        generation: Generation of the group in which the member got them.
+        owned: Partitions that the member had before the rebalance.
+        generation: Generation of the group in which the member got the `owned` partitions.
         instance_id: Instance ID of a static member (KIP-345).
         rack: Rack of the member.
         user_data: User data of the member's subscription. The default is `user_data(name, owned, generation)`.
@@ -70,9 +70,10 @@ class Member:
 
 
 class Assignor:
-    """Base class for assignors of your own. All members of the group must have the same assignor.
+    """Base class for your own assignors. All members of the group must have the same assignor.
 
-    An exception in `assign`, or a partition that is assigned twice or does not exist, ends the leader's membership with an error.
+    If `assign` raises, assigns a partition twice, or assigns a partition that does not exist, the membership of the
+    group leader ends with an error.
 
     Example:
         class FirstTakesAll(klamm.assignors.Assignor):
@@ -86,23 +87,23 @@ class Assignor:
     """
 
     name: str
-    """Name of the assignor, which the members of the group agree on."""
+    """Name of the assignor. A group can use the assignor if all members have an assignor with this name."""
     cooperative: bool = False
-    """Whether members keep their partitions during a rebalance until an assignment revokes them (KIP-429)."""
+    """Whether members keep their partitions during a rebalance until an assignment revokes partitions (KIP-429)."""
     user_data: bytes | None = None
-    """Return data that this member sends to the leader with its subscription."""
+    """Data that this member sends to the group leader with its subscription."""
 
     def assign(
         self, topics: Mapping[str, list[list[str]]], members: list[Member]
     ) -> Mapping[str, Iterable[TopicPartition]]:
-        """Return the partitions of each member. A thread of the group leader's client calls the method.
+        """Assign the partitions to the members. A thread of the group leader's client calls this method.
 
         Args:
-            topics: For each topic, a list with the racks of the replicas of each partition.
+            topics: For each topic, a list with one item for each partition: the racks of the partition's replicas.
             members: The members of the group.
 
         Returns:
-            For the ID of each member, its partitions. A member that is not in the dict gets no partition.
+            A dict from member ID to the partitions of the member. A member that is not in the dict gets no partition.
         """
         raise NotImplementedError
 
@@ -110,7 +111,7 @@ class Assignor:
 def _ask(
     assignor: Assignor, topics: dict[str, list[list[str]]], members: list[Member]
 ) -> dict[str, list[tuple[str, int]]]:
-    """Call an assignor for the core, and check what it returns."""
+    """Call an assignor, and check the partitions that it returns. The core calls this function."""
     made = {
         member: checked_partitions(owned) for member, owned in items_of("assignments", assignor.assign(topics, members))
     }
@@ -123,20 +124,20 @@ def assign(
     members: Iterable[Member],
     nodes: Mapping[int, str | None] | None = None,
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment that one of Kafka's assignors computes.
+    """Compute an assignment with one of Kafka's assignors.
 
     Args:
         name: `range`, `roundrobin`, `sticky` or `cooperative-sticky`.
-        topics: For each topic, a list with the broker IDs of the replicas of each partition. Topics that are not in the
-            dict are not assigned.
+        topics: For each topic, a list with one item for each partition: the broker IDs of the partition's replicas.
+            Topics that are not in the dict are not assigned.
         members: The members of the group.
-        nodes: For each broker ID, its rack.
+        nodes: Rack of each broker, by broker ID.
 
     Returns:
-        For the ID of each member, its partitions in order.
+        A dict from member ID to the partitions of the member, in order.
 
     Raises:
-        ConfigError: Two members have the same ID, or the assignor does not exist.
+        ConfigError: Two members have the same ID, or klamm has no assignor with this name.
         ArgumentError: An argument has a wrong type.
     """
     racks = {
@@ -157,19 +158,19 @@ def assign(
 
 
 def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int | None = None) -> bytes | None:
-    """Return the user data that one of Kafka's assignors adds to a subscription, or None.
+    """Return the user data that one of Kafka's assignors adds to a subscription, or None if it adds none.
 
     Args:
         name: Name of the assignor.
-        owned: Partitions that the member had before.
-        generation: Generation of the group in which the member got them.
+        owned: Partitions that the member had before the rebalance.
+        generation: Generation of the group in which the member got the `owned` partitions.
     """
     generation = optional_integer("generation", generation, -INT32 - 1, INT32)
     return _klamm.user_data(string("name", name), checked_partitions(owned), generation)
 
 
 def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> list[str]:
-    """Return the racks of the replicas of a partition."""
+    """Return the racks of a partition's replicas. Replicas whose rack is unknown are left out."""
     nodes = [
         integer(f"a node of {partition}", node, 0, INT32) for node in list_of(f"the nodes of {partition}", replicas)
     ]
@@ -177,7 +178,7 @@ def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> li
 
 
 def _checked(member: Member) -> Member:
-    """Return a member with all fields checked."""
+    """Check the fields of a member, and return a copy with the checked values."""
     if not isinstance(member, Member):
         raise ArgumentError(f"members have to be a list of Member, and {member!r} is not a Member")
     return Member(

@@ -2,9 +2,10 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
-A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. botocore
-finds the credentials for the signature: environment, profile, web identity, container or instance. `token_provider`
-accepts a session with other credentials. `klamm.oauth` decides when a new token is needed.
+A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. The
+credentials for the signature come from botocore, which uses the environment, a profile, a web identity, the container
+or the instance. `token_provider` accepts a session with other credentials. `klamm.oauth` decides when a new token is
+needed.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ if TYPE_CHECKING:
 __all__ = ["token_provider"]
 
 SIGNED_FOR_S = 900
-"""Lifetime of a signature, in seconds. MSK does not accept a longer one."""
+"""Lifetime of a signature, in seconds. MSK does not accept a longer lifetime."""
 GOOD_FOR_S = 600
-"""Assumed lifetime of a token, in seconds. botocore can return credentials that expire in ten minutes.
+"""Assumed lifetime of a token, in seconds.
 
-The token then expires with them.
+botocore can return credentials that expire in ten minutes. A token expires together with its credentials.
 """
 
 
 def token_provider(region: str | None = None, session: Any = None) -> Callable[[], Token]:
-    """Return a provider for `sasl_oauth_token_provider`.
+    """Return a function that creates tokens, for `sasl_oauth_token_provider`.
 
     Args:
         region: Region of the cluster. The default is `AWS_REGION`, `AWS_DEFAULT_REGION` or the region of the profile.
-        session: A `botocore.session.Session` that has other credentials than the default.
+        session: A `botocore.session.Session` that finds the credentials. The default is a new session.
 
     Raises:
         ConfigError: botocore is not installed, or no region is set.
@@ -80,7 +81,7 @@ def _token(region: str, session: Any) -> Token:
     request = AWSRequest("GET", f"https://kafka.{region}.amazonaws.com/", params={"Action": "kafka-cluster:Connect"})
     now = time.time()
     SigV4QueryAuth(frozen, "kafka-cluster", region, expires=SIGNED_FOR_S).add_auth(request)
-    # The user agent is for AWS's logs, and is not part of the signature.
+    # AWS logs the user agent. The signature does not cover it.
     url = f"{request.url}&User-Agent={quote(f'klamm/{__version__}', safe='')}"
     return Token(base64.urlsafe_b64encode(url.encode()).decode().rstrip("="), now + GOOD_FOR_S)
 

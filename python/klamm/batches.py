@@ -1,6 +1,7 @@
-"""Arrow record batches of a consumer's records: as bytes, or decoded by `klamm.registry.columns`.
+"""Converts a consumer's records to Arrow record batches.
 
-pyarrow and the registry are imported when a program asks for batches, not before.
+Keys and values stay bytes, or `klamm.registry.columns` decodes them. This module imports pyarrow and the registry only
+when a program asks for batches.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ class ValueFormat(TypedDict, total=False):
     """How `arrow` and `read_table` decode keys and values, and how `send_arrow` encodes them.
 
     Attributes:
-        value_format: Format of the values: "avro", "json" or "protobuf". The default is bytes.
-        key_format: Format of the keys, in the same way.
-        registry: Client of the schema registry, its address, or a dict of its configuration. JSON without a framing
-            needs no registry.
-        value_schema: Schema of the value column: "latest" (the default) or the number of a version of the topic's subject, or a
-            `Schema` or its text. JSON also takes a `pyarrow.Schema` or "infer", and Protobuf a generated class. The default
-            of `send_arrow` is a schema that is derived from the column.
-        key_schema: Schema of the key column, in the same forms.
+        value_format: Format of the values: "avro", "json" or "protobuf". Without a format, the values stay bytes.
+        key_format: Format of the keys. It accepts the values of `value_format`.
+        registry: Client of the schema registry, its address, or a dict of its configuration. JSON needs no
+            registry if you pass `value_schema`.
+        value_schema: Schema of the value column: "latest" (the default), the number of a version of the topic's
+            subject, a `Schema`, or the text of a schema. JSON also accepts a `pyarrow.Schema` or "infer". Protobuf also
+            accepts a generated class. By default, `send_arrow` derives the schema from the column.
+        key_schema: Schema of the key column. It accepts the values of `value_schema`.
         flatten: Make a column of each field of a struct.
-        on_error: What happens with a record that cannot be decoded: "raise" a `DeserializationError`, "null", or "column",
-            which adds the columns `value_error` and `value_raw`.
-        on_new_fields: What happens with fields of newer writers that the column does not have: "drop", or "raise", which treats
-            the record as one that cannot be decoded.
+        on_error: What happens with a record that cannot be decoded. "raise" raises a `DeserializationError`, and "null"
+            makes the value null. "column" also adds the columns `value_error` and `value_raw`.
+        on_new_fields: What happens if the writer's schema is newer and has fields that the column does not have. "drop"
+            ignores these fields. "raise" treats the record as one that cannot be decoded.
         subject_name_strategy: Strategy for the name of the subject, as for the deserializers.
-        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+        id_bytes: Length of a schema ID in bytes: 4 (the default), or 8 if Apicurio Registry is configured to use 8.
     """
 
     value_format: Literal["avro", "json", "protobuf"] | None
@@ -64,7 +65,7 @@ class Batches(Protocol):
 
 
 def check_options(method: str, typed: ValueFormat) -> None:
-    """Raise an error for arguments that a method does not have.
+    """Check the names of keyword arguments.
 
     Raises:
         ArgumentError: The method does not have an argument.
@@ -76,7 +77,7 @@ def check_options(method: str, typed: ValueFormat) -> None:
 
 
 def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = "klamm") -> Batches:
-    """Return the object that builds the requested batches."""
+    """Return an object that builds record batches: of bytes, or of typed columns if `typed` has arguments."""
     check_options("arrow", typed)
     if not typed:
         return _Plain(ArrowColumns(columns, layout))
@@ -87,7 +88,7 @@ def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = 
 
 
 class _Plain:
-    """Batches with keys and values as bytes."""
+    """Builds record batches whose keys and values are bytes."""
 
     def __init__(self, columns: ArrowColumns) -> None:
         self._columns = columns

@@ -1,4 +1,4 @@
-"""The configuration keys of each client as types, for editors and type checkers.
+"""Types for the configuration keys of each client, for editors and type checkers.
 
 The keys come from the core's table, in snake_case. The core checks the values at run time, and a test compares the
 types with the table. `options()` lists the table.
@@ -184,7 +184,7 @@ def options() -> list[Option]:
 
 
 class RejectedOption(NamedTuple):
-    """Options of other clients that klamm rejects.
+    """Options of other Kafka clients that klamm rejects.
 
     Attributes:
         names: Names of the options.
@@ -198,5 +198,5 @@ class RejectedOption(NamedTuple):
 
 
 def rejected_options() -> list[RejectedOption]:
-    """Return the options of other clients that klamm rejects, with hints what to use instead."""
+    """Return the options of other Kafka clients that klamm rejects. Each has a hint on what to use instead."""
     return _klamm.rejected_options()

@@ -1,8 +1,8 @@
 """`Consumer` and `AsyncConsumer`.
 
 The Rust core fetches and creates records. This module adds the methods that wait for results, in a thread or with
-asyncio. `klamm.consumer_base` has the methods that do not wait, `klamm.record` assignments and offsets, `klamm.hooks`
-deserializers, and `klamm.rebalance` listeners.
+asyncio. `klamm.consumer_base` has the methods that are the same in both classes. `klamm.record` has partitions and
+offsets, `klamm.hooks` has deserializers, and `klamm.rebalance` has listeners.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["AsyncConsumer", "Consumer"]
 
 OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
-"""Callback of a commit. It gets the offsets, and the error or None."""
+"""Callback for the result of a commit. Its arguments are the offsets, and the error or None."""
 
 
 @explained(CONSUMER)
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
-    """Read records from topics. One thread reads; other threads may call the other methods at the same time.
+    """Read records from topics. One thread reads. Other threads may call methods that do not read at the same time.
 
-    With a `group_id`, the consumer commits the offsets of processed records in the background and when it closes,
-    unless `enable_auto_commit` is off. A record counts as processed when the loop asks for the next one.
+    With a `group_id`, the consumer commits the offsets of processed records in the background and when it closes.
+    `enable_auto_commit=False` disables these commits. A record counts as processed when the loop asks for the next one.
 
     Keys and values are bytes, or the objects that the deserializers return. A deserializer runs when `record.key` or
     `record.value` is first read. If it raises, reading the field raises a `DeserializationError` with the original
@@ -57,14 +57,14 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
         group_id: Consumer group, whose members share the partitions of their topics. Without it, the consumer reads
             all partitions.
-        topics: Topics to subscribe to, as by `subscribe`.
+        topics: Topics to subscribe to, as with `subscribe`.
         key_deserializer: Function that turns the bytes of a key into an object. Not called for `None`.
         value_deserializer: Function that turns the bytes of a value into an object. Not called for `None`.
-        interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_commit(offsets, error)`,
-            or both; see `klamm.interceptors`.
-        on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that
-            no broker is reachable, that a topic is missing, or that the group cannot be joined. The client calls the
-            function in a separate thread: at once, and less and less often while the problem lasts.
+        interceptors: Objects with one or both of these methods: `on_consume(records)`, which can filter the records,
+            and `on_commit(offsets, error)`, which gets the results of commits. See `klamm.interceptors`.
+        on_error: Function that is called with an error while the client keeps retrying. For example, no broker is
+            reachable, a topic is missing, or the group cannot be joined. A separate thread calls the function at once,
+            and then at growing intervals while the problem lasts.
         stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
@@ -117,8 +117,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
                 headers. The default is all columns.
             max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed this size. The
                 default and the upper limit is 64 MiB.
-            **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and others;
-                see `klamm.batches.ValueFormat`. Without a format they are bytes.
+            **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and
+                others; see `klamm.batches.ValueFormat`. Without a format, keys and values are bytes.
 
         Raises:
             ImportError: pyarrow is not installed.
@@ -176,9 +176,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
         Args:
             offsets: As for `commit`.
-            on_commit: Function that is called with the offsets, and None or the error that `commit()` would raise. The
-                next iteration, `poll()`, `commit()` or `close()` after the result calls it, in the order of the commits.
-                If the function raises, that call raises the exception.
+            on_commit: Function that is called with the offsets, and with None or the error that `commit()` would raise.
+                The first iteration, `poll()`, `commit()` or `close()` after the result calls the function. Callbacks
+                run in the order of the commits. If the function raises, the call in which it runs raises the same
+                exception.
 
         Raises:
             ConfigError: The consumer has no group, or an offset is negative.
@@ -189,7 +190,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """Return the committed offset of each partition, or None if there is none.
+        """Return the group's committed offset of each partition, or None if there is none.
 
         Args:
             partitions: Partitions to look up.
@@ -214,11 +215,13 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
-        """Return the offset and timestamp of the first record at or after a time, or None if there is no such record.
+        """For each partition, return the offset and timestamp of the first record at or after a time.
+
+        The value is None if there is no such record.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970, or a datetime. A datetime without a time zone is
-                local time.
+            times: For each partition, a time in milliseconds since 1970, or a datetime. A datetime without a time zone
+                is local time.
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
@@ -231,13 +234,13 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition. `timeout` is that of `offsets_for_times`."""
+        """Return the first offset of each partition. `timeout` works as in `offsets_for_times`."""
         return self._ends(BEGINNING, partitions, timeout)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition. `timeout` is that of `offsets_for_times`."""
+        """Return the offset after the last record of each partition. `timeout` works as in `offsets_for_times`."""
         return self._ends(END, partitions, timeout)
 
     def _ends(self, end: int, partitions: Iterable[TopicPartition], timeout: float | None) -> dict[TopicPartition, int]:
@@ -269,10 +272,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
         Closing a closed consumer does nothing.
 
-        All records of a `poll` count as processed, unless an exception that was raised after that poll is still being
-        handled. An exception is being handled in a `finally` or `except` block, and in the exit of `contextlib.closing`
-        and `ExitStack`. If the program left the loop early, the last record of the loop does not count as processed. A
-        `with` statement always knows whether the block raised.
+        All records of a `poll` count as processed, except while the program handles an exception that was raised after
+        that poll. A program handles an exception in a `finally` or `except` block, and in the exit of
+        `contextlib.closing` and `ExitStack`. If the program left the loop early, the last record of the loop does not
+        count as processed. A `with` statement always knows whether the block raised.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave
@@ -307,20 +310,21 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
 
     _is_async = True
     _listener_task: asyncio.Task[None] | None = None
-    """Runs the listener for a change. It is a task of its own because the task that waits for records can be cancelled."""
+    """Task that runs the rebalance listener. It is separate because the task that reads records can be cancelled."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Record[K_co, V_co]:
-        # A coroutine takes the record at its first step. One that is cancelled before that, or never awaited, takes none.
+        # The coroutine takes a record when it runs for the first time. If it is cancelled before that or never awaited,
+        # it takes no record.
         while (record := self._try_next()) is None:
             await self._ready(None)
             await self._apply_changes()
         return record
 
     async def _apply_changes(self) -> None:
-        """Run the listener for changes of the assignment. Without a listener, the core applies them itself."""
+        """Run the listener for changes of the assignment. Without a listener, the core applies the changes itself."""
         import asyncio
 
         while True:
@@ -330,7 +334,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
                     return
                 task = self._listener_task = asyncio.ensure_future(self._apply(*change))
             elif task is asyncio.current_task() or self._is_closed():
-                return  # the listener itself reads, or it still runs after the close
+                return  # the listener itself reads records, or still runs after the consumer was closed
             try:
                 await asyncio.shield(task)
             finally:
@@ -406,8 +410,9 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
 
         Args:
             offsets: As for `commit`.
-            on_commit: Function, not a coroutine function, that is called with the offsets, and None or the error that
-                `commit()` would raise. The event loop calls it soon after the result, in the order of the commits.
+            on_commit: Function that is called with the offsets, and with None or the error that `commit()` would raise.
+                It cannot be a coroutine function. The event loop calls it soon after the result. Callbacks run in the
+                order of the commits.
 
         Raises:
             ConfigError: The consumer has no group, or an offset is negative.
@@ -472,7 +477,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
             await self._notify_listener_of_end(timeout)
         except asyncio.CancelledError as error:
             failure, left = error, self._time_after_cancel(timeout)
-        except Exception as error:  # noqa: BLE001 - it is raised after the close
+        except Exception as error:  # noqa: BLE001 - the error is raised after the close
             failure = error
         if timeout is not None and left == timeout:
             left = max(timeout - (time.monotonic() - began), 0)
@@ -501,14 +506,14 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         if task is not None:
             await self._wait_for_listener(task, timeout)
         if self._defers and not self._is_closed() and (assigned := self._assignment()):
-            # The last call of the listener, even if it closes the consumer itself.
+            # This is the last call of the listener, even if the listener itself closes the consumer.
             self._listener_task = task = asyncio.ensure_future(self._run_listener("revoked", assigned))
             left = None if timeout is None else max(timeout - (time.monotonic() - began), 0)
             await self._wait_for_listener(task, left)
             await task
 
     async def _wait_for_listener(self, task: asyncio.Task[None], timeout: float | None) -> None:
-        """Wait for the listener. It is not cancelled after a timeout, because it may be saving data."""
+        """Wait for the listener. A timeout does not cancel the listener, because it may be saving data."""
         import asyncio
 
         _, late = await asyncio.wait([task], timeout=timeout)

@@ -1,4 +1,4 @@
-"""The base class of both consumers: their arguments, and all methods that do not wait."""
+"""The base class of `Consumer` and `AsyncConsumer`: the constructor, and methods that are the same in both classes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from klamm.transaction import GroupMetadata
 
 END, BEGINNING = -1, -2
-"""The times that stand for the two ends of a partition in Kafka's ListOffsets."""
+"""Special timestamps of Kafka's ListOffsets request. They select the end or the beginning of a partition."""
 
 
 class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
-    """The part that both consumers share, including all methods that do not wait."""
+    """The base class of `Consumer` and `AsyncConsumer`."""
 
     _is_async = False
     _deserializers: Deserializers
@@ -70,14 +70,15 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without group membership.
 
-        A partition that was already assigned keeps its position and its paused state, unless it now has an `offset`.
-        The consumer drops all other partitions, as in `unsubscribe()`. An `AsyncConsumer` commits them in the
-        background. If it is a member of a group, it must first `await unsubscribe()`.
+        A partition that was already assigned keeps its position and its paused state. A partition with a new `offset`
+        starts there, and is not paused. The consumer drops all other partitions, as in `unsubscribe()`. An
+        `AsyncConsumer` commits their offsets in the background. If an `AsyncConsumer` is a member of a group, it must
+        first `await unsubscribe()`.
 
         Args:
-            partitions: Partitions to read. Reading starts at `offset`. By default, it starts at the group's committed
-                offset, or else where `auto_offset_reset` says. Reading stops at `end_offset`. Iteration ends when all
-                partitions have reached their `end_offset`.
+            partitions: Partitions to read. Reading starts at `offset`. Without an `offset`, reading starts at the
+                group's committed offset. If there is none, `auto_offset_reset` decides. Reading stops at `end_offset`.
+                Iteration ends when all partitions have reached their `end_offset`.
 
         Raises:
             ConfigError: An offset is negative, or an `AsyncConsumer` is a member of a group.
@@ -100,16 +101,16 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         pattern: str | None = None,
         on_rebalance: RebalanceListener | None = None,
     ) -> None:
-        """Read topics. With a `group_id`, the members of the group share the partitions. Otherwise, read all partitions.
+        """Read topics. The members of a group share the partitions. Without a `group_id`, read all partitions.
 
         Without a group, partitions that were read before continue at their position. An empty list of topics is the
-        same as `unsubscribe()`. An `AsyncConsumer` that is a member of a group must call `await unsubscribe()` instead.
+        same as `unsubscribe()`, except that an `AsyncConsumer` in a group must call `await unsubscribe()`.
 
         Args:
             topics: Names of topics.
             pattern: Regular expression that must match the whole name of a topic, instead of `topics`. It also matches
-                topics that are created later. With `group_protocol="consumer"` the group coordinator evaluates the
-                expression (RE2 syntax), otherwise the consumer.
+                topics that are created later. With `group_protocol="consumer"`, the group coordinator evaluates the
+                expression (RE2 syntax). Otherwise, the consumer evaluates it.
             on_rebalance: Listener for partitions that are assigned, revoked or lost.
 
         Raises:
@@ -152,7 +153,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._pause(checked_partitions(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of paused partitions again."""
+        """Resume returning records of paused partitions."""
         self._resume(checked_partitions(partitions))
 
     def paused(self) -> set[TopicPartition]:
@@ -160,14 +161,14 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         return partitions(self._paused())
 
     def lag(self) -> dict[TopicPartition, int | None]:
-        """Return the number of records between the position and the end of each assigned partition, or None if unknown.
+        """For each assigned partition, return the number of records from the position to the end, or None if unknown.
 
         With `isolation_level="read_committed"` the end is the offset of the first open transaction.
         """
         return {TopicPartition(*partition): lag for partition, lag in self._lag()}
 
     def metrics(self) -> ConsumerMetrics:
-        """Return the metrics of the consumer, under the names of Java's metrics.
+        """Return a snapshot of the consumer's metrics, with the names of the Java client.
 
         A closed consumer returns its last values.
         """
@@ -176,7 +177,9 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         return ConsumerMetrics._of(self)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return the identity of this consumer in its group. A producer needs it to commit offsets in a transaction.
+        """Return this consumer's group ID, generation and member ID.
+
+        A transaction needs these values to commit the offsets of the consumer.
 
         Raises:
             ConfigError: The consumer has no group.
@@ -187,7 +190,10 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._error_at_poll = sys.exc_info()[1]
 
     def _processed(self, commit: bool | None) -> bool | None:
-        """Return False if an exception since the last poll is still being handled, so that its records may be unprocessed."""
+        """Return False if an exception that was raised after the last poll is being handled. Otherwise, return None.
+
+        False means that the program may not have processed the records of that poll.
+        """
         if commit is not None:
             boolean("commit", commit)
             return None
@@ -212,5 +218,5 @@ def _offset(partition: TopicPartition, name: str) -> int | None:
 def given_offsets(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
 ) -> list[OffsetToCommit] | None:
-    """Return offsets in the form that the core takes. None stands for the offsets of the consumed records."""
+    """Convert offsets to the form that the core takes. None stands for the offsets of the consumed records."""
     return None if offsets is None else committable(offsets)

@@ -14,7 +14,7 @@ KafkaError                      base class; .hint says what to do
 │   ├── DeserializationError    a deserializer raised an exception: .record
 │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the requested byte offset
 ├── AuthenticationError         TLS or SASL authentication failed (also some error codes)
-├── FencedError                 a newer client uses the same identity (also some error codes)
+├── FencedError                 a newer client has the same ID, such as a transactional_id (also some error codes)
 ├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
 ├── BufferFullError             the producer's buffer is full, and the call does not wait
 ├── CombinedError              several items of one call failed: .errors .results
@@ -24,9 +24,10 @@ KafkaError                      base class; .hint says what to do
 └── InternalError               the client stopped because of a defect of klamm
 ```
 
-The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`. Each
-class is created from the core's table of codes when it is first used. Type checkers read the same names at the end of this file,
-and a test compares the two. An unknown code is a plain `BrokerError`.
+The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`.
+The core has a table of the codes, and each class is created from this table when it is first used. Type checkers read
+the class names at the end of this file, and a test compares these names with the table. An unknown code is a plain
+`BrokerError`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class BrokerAddress(str):
-    """The address of a broker, as text `host:port`.
+    """The address of a broker: a string `host:port` with additional attributes.
 
     Attributes:
         host: Host, or None if the text names several brokers.
@@ -62,7 +63,7 @@ class BrokerAddress(str):
     node_id: int | None
 
     def __new__(cls, text: str, node_id: int | None = None) -> Self:
-        """Read the address from text, with brackets around an IPv6 address."""
+        """Parse the text `host:port`, with brackets around an IPv6 address."""
         self = super().__new__(cls, text)
         host, _, port = text.rpartition(":")
         is_one = "," not in text and port.isdecimal()
@@ -81,8 +82,9 @@ class KafkaError(Exception):
     Attributes:
         message: What klamm tried, and what happened.
         hint: What to do, or None.
-        topic: Topic that the error is about, or None. The same applies to `partition`.
-        broker: Address of the broker, or None. It is text with `host`, `port` and `node_id`.
+        topic: Topic that the error is about, or None.
+        partition: Number of the partition that the error is about, or None.
+        broker: Address of the broker, or None. It is a string with the attributes `host`, `port` and `node_id`.
         results: Results of the items that did not fail, if the call had several items.
     """
 
@@ -111,11 +113,11 @@ def _restore(kind: type[KafkaError], fields: dict[str, Any]) -> KafkaError:
 
 
 class CombinedError(KafkaError):
-    """Several items of one call failed. A single item that failed raises its own error instead.
+    """More than one item of a call failed. If only one item failed, the call raises the error of that item instead.
 
     Attributes:
         errors: For each item that failed, its error.
-        exceptions: The same errors, as in an ExceptionGroup.
+        exceptions: All values of `errors`, as in an ExceptionGroup.
         results: For each item that did not fail, its result.
     """
 
@@ -127,13 +129,14 @@ class CombinedError(KafkaError):
 
 
 class BrokerError(KafkaError):
-    """A broker answered a request, or a part of it, with an error code.
+    """A broker responded to a request, or to a part of a request, with an error code.
 
     Attributes:
         code: Kafka's error code, or -1 if it is unknown.
         name: Name of the code, such as `UNKNOWN_TOPIC_OR_PARTITION`.
         retriable: Whether the same request can succeed later.
-        topic: Topic that the error is about, or None. The same applies to `partition`.
+        topic: Topic that the error is about, or None.
+        partition: Number of the partition that the error is about, or None.
         broker: Address of the broker, or None.
     """
 
@@ -167,7 +170,7 @@ def _address(broker: str) -> BrokerAddress:
     return broker if isinstance(broker, BrokerAddress) else BrokerAddress(broker)
 
 
-# For codes that are newer than the table.
+# The defaults, for codes that are newer than the table.
 BrokerError.code, BrokerError.name, BrokerError.retriable = -1, "UNKNOWN", False
 
 
@@ -193,7 +196,7 @@ class DecodeError(KafkaError):
     Attributes:
         path: Path of the field that could not be decoded.
         offset: Offset of the byte where decoding failed, or None.
-        batches: From `klamm.protocol.decode_records`: the valid batches before the damaged one.
+        batches: From `klamm.protocol.decode_records`: the valid batches before the damaged batch.
         records: From `klamm.protocol.decode_records`: the valid records of the damaged batch.
     """
 
@@ -222,18 +225,19 @@ class DeserializationError(DecodeError):
 
 
 class OffsetInMessageError(DecodeError):
-    """The requested byte offset is inside a message of Kafka 0.6 or 0.7, not at the start of one."""
+    """The requested byte offset is inside a message of Kafka 0.6 or 0.7, not at the start of a message."""
 
 
 class AuthenticationError(KafkaError):
     """The broker rejected this client's credentials, or the client rejected the broker's certificate.
 
-    The client does not retry by itself, because the same credentials would be rejected again. The next call tries again.
+    The client does not retry by itself, because the same credentials would be rejected again. The next call tries
+    again.
     """
 
 
 class FencedError(KafkaError):
-    """A newer client uses the same identity, such as a `transactional_id`.
+    """A newer client uses the same `transactional_id` or `group_instance_id`.
 
     Close this client, because all its calls now fail.
     """
@@ -280,7 +284,7 @@ class InsecureWarning(UserWarning):
 
 @cache
 def _codes() -> dict[int, tuple[str, str, bool]]:
-    """Return all codes as `code: (class name, name, retriable)`."""
+    """Return a dict from each error code to its class name, its Kafka name, and whether it is retriable."""
     return {code: (_class_name(name), name, retriable) for code, name, retriable, _ in error_codes() if code}
 
 
@@ -302,7 +306,7 @@ def by_code(code: int) -> type[BrokerError]:
     return made
 
 
-# Codes that are also another class of the tree.
+# Additional base classes for the classes of some codes.
 _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "FENCED_INSTANCE_ID": (FencedError,),
     "INVALID_PRODUCER_EPOCH": (FencedError,),
@@ -312,7 +316,7 @@ _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "UNSUPPORTED_SASL_MECHANISM": (AuthenticationError,),
 }
 
-# With this function in sight, a type checker would accept any name.
+# A type checker that sees this function would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(class_name: str) -> Any:

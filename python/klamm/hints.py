@@ -1,9 +1,10 @@
-"""Errors for names of other clients and for wrong keywords. Each error names klamm's equivalent.
+"""Errors for method names of other Kafka clients, such as kafka-python, and for wrong keyword arguments.
 
-Names of other clients are descriptors that raise AttributeError, so that other attributes cost nothing. `__getattr__`
-would slow down every call of a method. `dir()` and `help()` do not show names of other clients. Other calls explain
-wrong arguments after Python has rejected them. The calls for single records are not wrapped: the core explains their
-errors itself (`src/py/arguments.rs`).
+Each error names klamm's equivalent. For each name of another client, a class has a descriptor that raises
+AttributeError. A `__getattr__` method would slow down every method call. `dir()` and `help()` omit these names.
+
+A wrapper around each public method adds a hint after Python has rejected the arguments of a call. The methods for
+single records are not wrapped: the core itself adds hints to their errors (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ C = TypeVar("C", bound=type)
 F = TypeVar("F", bound="Callable[..., Any]")
 
 CO_COROUTINE = 0x80
-"""The flag of `async def` in a code object, as in `inspect`."""
+"""Flag of an `async def` function in its code object, as `inspect.CO_COROUTINE`."""
 
 RECORD = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
-"""The arguments of `send`."""
+"""Names of the arguments of `send`."""
 
 SYNONYMS = {
     "count": "max_records",
@@ -39,18 +40,18 @@ SYNONYMS = {
     "timeout_ms": "timeout",
     "timestamp": "timestamp_ms",
 }
-"""Keywords of other clients, and klamm's names for them."""
+"""Argument names of other Kafka clients, and klamm's names for the same arguments."""
 
 
 class ClientType(type):
-    """The metaclass of classes that explain names of other clients. `dir()` does not show these names."""
+    """Metaclass of classes that have hints for method names of other Kafka clients. `dir()` omits these names."""
 
     def __dir__(cls) -> list[str]:
         return visible(cls, super().__dir__())
 
 
 class NameHint:
-    """A method of another client. Using it raises AttributeError, whose message names klamm's equivalent."""
+    """Descriptor for a method name of another Kafka client. Access raises AttributeError with a hint."""
 
     def __init__(self, hint: str) -> None:
         self.hint = hint
@@ -63,21 +64,21 @@ class NameHint:
 
 
 def visible(cls: type, names: Iterable[str]) -> list[str]:
-    """Return names without the names of other clients."""
+    """Return `names` without the method names of other Kafka clients."""
     hidden = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, NameHint)}
     return [name for name in names if name not in hidden]
 
 
 def public_name(cls: type) -> str:
-    """Return the public name of a class: without the underscore of a base class or of a subclass with hooks."""
+    """Return the name of a class without leading underscores, such as `Consumer` for `_Consumer`."""
     return cls.__name__.lstrip("_")
 
 
 def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
-    """Return a class decorator for helpful errors.
+    """Return a class decorator that adds hints to errors about wrong names and arguments.
 
     Args:
-        names: Names of other clients, and what to use instead.
+        names: Method names of other Kafka clients, and what to use instead.
         hot: Methods that programs call for each record. The decorator does not wrap them, so that they stay fast.
     """
 
@@ -100,7 +101,7 @@ def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[
                     setattr(base, name, staticmethod(with_explained_options(value.__func__)))
 
         def __dir__(self: object) -> list[str]:  # noqa: N807 - a method of the class
-            """Return the names of the attributes, without those of other clients."""
+            """Return the names of the attributes, without the method names of other Kafka clients."""
             return visible(type(self), object.__dir__(self))
 
         setattr(cls, "__dir__", __dir__)  # noqa: B010 - not for type checkers
@@ -110,7 +111,7 @@ def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[
 
 
 def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
-    """Return a method whose errors for wrong arguments name the class and the nearest right keyword."""
+    """Wrap a method. If a caller passes wrong arguments, the error names the class and suggests valid arguments."""
     if method.__code__.co_flags & CO_COROUTINE:
 
         @wraps(method)
@@ -127,7 +128,7 @@ def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
             try:
                 return method(self, *args, **keywords)
             except TypeError as error:
-                # An error without a second frame is about the call, and not from inside the method.
+                # If the traceback has more than one frame, the error is from inside the method, not about the call.
                 if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                     raise
                 reject(error, f"{public_name(type(self))}.{method.__name__}", method)
@@ -136,9 +137,9 @@ def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
 
 
 def with_explained_options(function: F) -> F:
-    """Return a function whose errors name the nearest right argument.
+    """Wrap a function. If a caller passes an unknown keyword argument, the error suggests the most similar valid name.
 
-    Other keywords of the function, if any, are Kafka's configuration keys.
+    The function may also accept Kafka's configuration keys as keyword arguments.
     """
 
     @wraps(function)
@@ -160,7 +161,7 @@ def with_explained_options(function: F) -> F:
 
 
 def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
-    """Raise Python's error for wrong arguments again, with the public name of the class and a hint."""
+    """Raise an ArgumentError in place of Python's TypeError. The new error has the public class name and a hint."""
     import re
 
     wrong = re.match(r"^[\w.]+\(\) (.*)", str(error))
@@ -174,13 +175,13 @@ def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
 
 
 def unknown_keywords(method: str, unknown: Mapping[str, object]) -> ArgumentError:
-    """Return the error for keywords that a method of the core does not have. The core calls it."""
+    """Return the error for unknown keyword arguments of a method of the core. The core calls this function."""
     wrong = next(iter(unknown))
     return ArgumentError(f"Producer.{method}() has no argument {wrong}", hint=keyword_hint(wrong, RECORD))
 
 
 def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
-    """Return the error for wrong arguments of a record."""
+    """Return the error for a method that sends a record and was called with wrong arguments."""
     unknown = {name: value for name, value in named.items() if name not in RECORD}
     if unknown:
         return unknown_keywords(method, unknown)
@@ -188,7 +189,7 @@ def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
 
 
 def keyword_hint(wrong: str, known: list[str]) -> str:
-    """Return what to write instead of a wrong keyword."""
+    """Return a hint for a wrong keyword argument: the right name, or all valid names."""
     if (near := SYNONYMS.get(wrong)) in known:
         unit = ", in seconds" if near == "timeout" else ""
         return f"klamm calls it {near}{unit}"
@@ -197,14 +198,14 @@ def keyword_hint(wrong: str, known: list[str]) -> str:
 
 
 def nearest(wrong: str, known: Sequence[str]) -> str | None:
-    """Return the most similar name, if there is one."""
+    """Return the name in `known` that is most similar to a wrong name, or None if no name is similar."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(wrong, known, 1, 0.5)), None)
 
 
 def arguments_of(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments of a function of Python."""
+    """Return the argument names of a Python function, without `self` and `cls`."""
     code: CodeType = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return [name for name in names if name not in ("self", "cls")]

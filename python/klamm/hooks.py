@@ -1,9 +1,12 @@
-"""Hooks: serializers, partitioner functions, interceptors and delivery callbacks of a producer, and deserializers of a consumer.
+"""Hooks of producers and consumers.
+
+A producer can have serializers, a partitioner function, interceptors and delivery callbacks. A consumer can have
+deserializers.
 
 A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the
 methods below. Such a producer needs one more Python call for each record. `send_arrow` has no Python objects, so it
-bypasses the hooks. Consumers work the same way: without deserializers there is no extra cost, and Arrow columns always
-hold bytes.
+bypasses the hooks. A consumer without deserializers uses the core's methods directly, too. Arrow columns do not use
+deserializers, and always hold bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
 Deserializer: TypeAlias = "Callable[[bytes], Any]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
-"""Function that returns a partition for a topic, a serialized key and value, and the number of partitions."""
+"""Function that returns a partition. Its arguments: topic, serialized key, serialized value, number of partitions."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     K_contra = TypeVar("K_contra", contravariant=True, default=Buffer)
     V_contra = TypeVar("V_contra", contravariant=True, default=Buffer)
 else:
-    from typing import TypeVar  # it has no defaults before Python 3.13
+    from typing import TypeVar  # which accepts no default before Python 3.13
 
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
     K_contra, V_contra = TypeVar("K_contra", contravariant=True), TypeVar("V_contra", contravariant=True)
@@ -80,7 +83,7 @@ class SendInterceptor(Protocol):
     """An interceptor that sees every record before it is serialized."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Return the record to send. If this raises an exception, `send` raises the same exception."""
+        """Return the record to send. If this method raises an exception, `send` raises the same exception."""
 
 
 class DeliveryInterceptor(Protocol):
@@ -116,7 +119,7 @@ class Hooks(NamedTuple):
         on_delivery: Callable[[Pending[RecordMetadata]], object] | None,
         interceptors: Sequence[object],
     ) -> Hooks | None:
-        """Return the hooks, or None if there are none."""
+        """Create the hooks of a producer. Return None if all arguments are empty."""
         for name, given in (
             ("key_serializer", key_serializer),
             ("value_serializer", value_serializer),
@@ -135,11 +138,11 @@ class Hooks(NamedTuple):
         return hooks if any(hooks) else None
 
     def prepared(self, record: NewRecord) -> NewRecord:
-        """Return a record after the interceptors and serializers. Serializers are not called for `None`."""
+        """Pass a record through the interceptors and serializers, and return the result."""
         return self.serialized(self.intercepted(record))
 
     def intercepted(self, record: NewRecord) -> NewRecord:
-        """Return a record after the interceptors."""
+        """Pass a record through `on_send` of all interceptors, and return the result."""
         for on_send in self.on_send:
             record = on_send(record)
             if not isinstance(record, NewRecord):
@@ -150,7 +153,7 @@ class Hooks(NamedTuple):
         return record
 
     def serialized(self, record: NewRecord) -> NewRecord:
-        """Return a record after the serializers."""
+        """Serialize the key and value of a record, and return the result. Serializers are not called for `None`."""
         value, key = record.value, record.key
         added: list[tuple[str, bytes | None]] = []
         if self.value_serializer is not None and value is not None:
@@ -161,7 +164,7 @@ class Hooks(NamedTuple):
         return record._replace(headers=[*header_pairs(record.headers), *added]) if added else record
 
     def unprepared(self, record: NewRecord) -> list[Callable[[], Awaitable[None]]]:
-        """Return an awaitable that must complete before a record can be serialized on an event loop, or None."""
+        """Return the coroutine functions that have to run before a record can be serialized on an event loop."""
         pairs = ("key", self.key_serializer, record.key), ("value", self.value_serializer, record.value)
         return [
             partial(serializer.prepare, value, record.topic, field)
@@ -172,14 +175,14 @@ class Hooks(NamedTuple):
         ]
 
     def add_callbacks(self, delivery: Pending[RecordMetadata]) -> Pending[RecordMetadata]:
-        """Add the delivery callbacks to a delivery, and return it."""
+        """Add the delivery callbacks to a delivery, and return the delivery."""
         for on_delivery in self.on_delivery:
             delivery.add_done_callback(on_delivery)
         return delivery
 
 
 class RecordSerializer(Protocol):
-    """A serializer that is called with the topic and can add headers, as the serializers of `klamm.registry` do."""
+    """A serializer that is called with the topic and can add headers, such as the serializers of `klamm.registry`."""
 
     def serialize(self, value: Any, topic: str, field: Any, headers: list[tuple[str, bytes | None]]) -> Buffer:
         """Return the bytes of a key or value."""
@@ -192,7 +195,7 @@ class RecordSerializer(Protocol):
 
 
 def is_record_serializer(serializer: Any) -> TypeGuard[RecordSerializer]:
-    """Return whether a serializer is called with the topic. `isinstance` with a protocol takes longer than many serializers."""
+    """Return whether a serializer is a RecordSerializer. An `isinstance` check takes longer than many serializers."""
     return hasattr(serializer, "is_prepared")
 
 
@@ -264,7 +267,7 @@ class _HookedProducer(_Hooked):
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
         """Send a record without a Delivery; see `Producer.send_nowait`.
 
-        If `on_delivery` is set, only `on_delivery` gets its errors.
+        If `on_delivery` is set, only `on_delivery` gets the errors of the record.
         """
         record = self._prepared(_new_record("send_nowait", topic, fields, named))
         if self._hooks.on_delivery:
@@ -275,7 +278,7 @@ class _HookedProducer(_Hooked):
     def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, each through the hooks; see `Producer.send_many`."""
+        """Send many records, and call the hooks for each of them; see `Producer.send_many`."""
         for done, (value, key) in enumerate(_pairs(values, keys)):
             try:
                 self.send_nowait(topic, value, key, partition)
@@ -292,7 +295,7 @@ class _HookedAsyncProducer(_Hooked):
         record = self._hooks.intercepted(_new_record("send", topic, fields, named))
         if self._has_record_serializer:
             queue = self._current_queue()  # type: ignore[attr-defined]
-            # A record must not overtake an earlier one that waits for its schema.
+            # A record must not overtake an earlier record that waits for its schema.
             if self._hooks.unprepared(record) or queue.is_partitioning(record.topic):
                 return queue.send_unpartitioned(self, record.topic, partial(self._serialized_later, record))  # type: ignore[no-any-return]
         record = self._hooks.serialized(record)
@@ -343,11 +346,11 @@ class _HookedAsyncProducer(_Hooked):
     def _count(self, topic: str) -> int | None:
         """Return the cached number of partitions, or None.
 
-        If the number has expired, return it and request a new one.
+        If the number has expired, return the expired number, and request the current number.
         """
         count, until = self._counts.get(topic, (None, 0.0))
         if count is not None and time.monotonic() >= until:
-            self._counts[topic] = count, time.monotonic() + COUNT_HOLDS_S  # so that only one record requests it
+            self._counts[topic] = count, time.monotonic() + COUNT_HOLDS_S  # so that only one record requests the number
             self._partitions_for(topic).add_done_callback(partial(self._cache_result, topic))  # type: ignore[attr-defined]
         return count
 
@@ -385,7 +388,10 @@ class _HookedAsyncProducer(_Hooked):
     async def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, each through the hooks; see `AsyncProducer.send_many`. Only `on_delivery` gets their errors."""
+        """Send many records, and call the hooks for each of them; see `AsyncProducer.send_many`.
+
+        Only `on_delivery` gets the errors of these records.
+        """
         if self._hooks.partitioner is not None and self._count(topic) is None:
             self._cache_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
         for done, (value, key) in enumerate(_pairs(values, keys)):
@@ -406,9 +412,9 @@ class _HookedAsyncProducer(_Hooked):
 
 
 def _add_index(error: Exception, index: int) -> None:
-    """Add a note to an exception of a hook, with the number of the record in the call.
+    """Add a note to an exception of a hook. The note has the index of the record in the call.
 
-    Exceptions have notes from Python 3.11 on.
+    Before Python 3.11, exceptions cannot have notes.
     """
     if hasattr(error, "add_note"):
         error.add_note(f"at values[{index}] of send_many; the records before it were sent")
@@ -462,7 +468,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
     _unprepared: Sequence[Any] | None = None
-    """Records of a call that was cancelled during the lookup of their schemas. The next call returns them."""
+    """Records of a call that was cancelled during the lookup of their schemas. The next call returns these records."""
 
     async def __anext__(self) -> Record[Any, Any]:
         if not isinstance(self._deserializers, RecordDeserializers):
@@ -494,7 +500,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
 
 
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
-    """Return the deserializers of a consumer, or None if there are none."""
+    """Return an object that calls the deserializers, or None if there is no deserializer."""
     for name, given in ("key_deserializer", key), ("value_deserializer", value):
         check_function(name, given, of=" of bytes")
     if key is None and value is None:
@@ -506,7 +512,7 @@ def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deser
 
 @cache
 def hooked(cls: Any) -> Any:
-    """Return the subclass of a client class that has hooks. The subclass has the same name."""
+    """Return a subclass of a client class that calls hooks. The subclass has the same name as the class."""
     is_async = hasattr(cls, "__aenter__")
     if hasattr(cls, "send"):
         methods: type = _HookedAsyncProducer if is_async else _HookedProducer

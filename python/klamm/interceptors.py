@@ -1,7 +1,7 @@
 """Interceptors of consumers and share consumers: typed hooks for records, commits and acknowledgements.
 
-A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass with the
-methods below. Arrow columns have no Python objects, so `arrow()` bypasses the interceptors of records.
+A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass
+with the methods below. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
 
 As in the Java client, an exception in an interceptor is logged, and the records are delivered unchanged. Otherwise the
 program would lose the records.
@@ -37,9 +37,9 @@ __all__ = [
 LOGGER = logging.getLogger("klamm.consumer")
 
 OF_CONSUMER = ("on_consume", "on_commit")
-"""The methods of an interceptor of a consumer."""
+"""Methods that an interceptor of a consumer can have."""
 OF_SHARE = ("on_consume", "on_acknowledge")
-"""The methods of an interceptor of a share consumer."""
+"""Methods that an interceptor of a share consumer can have."""
 
 
 class ConsumeInterceptor(Protocol):
@@ -48,8 +48,8 @@ class ConsumeInterceptor(Protocol):
     def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
         """Return the records that the program gets: all of them, or some of them.
 
-        Polling passes all records of the poll, and iteration one record at a time. Records that are filtered out count
-        as delivered, so that their offsets are committed.
+        `poll` passes all its records to one call of this method. Iteration calls this method once for each record.
+        Records that are filtered out count as delivered, so that their offsets are committed.
         """
 
 
@@ -57,14 +57,14 @@ class CommitInterceptor(Protocol):
     """An interceptor that sees the results of commits, including background commits."""
 
     def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None) -> object:
-        """Handle a completed commit. The next poll, iteration, commit or close after the result calls it."""
+        """Handle a completed commit. The next poll, iteration, commit or close after the result calls this method."""
 
 
 class AcknowledgeInterceptor(Protocol):
     """An interceptor that sees the results of acknowledgements of a share consumer."""
 
     def on_acknowledge(self, results: AckResults) -> object:
-        """Handle the result of each partition: None or the error."""
+        """Handle the results of acknowledgements: for each partition, None or the error."""
 
 
 ConsumerInterceptor: TypeAlias = "ConsumeInterceptor | CommitInterceptor"
@@ -74,7 +74,7 @@ ShareInterceptor: TypeAlias = "ConsumeInterceptor | AcknowledgeInterceptor"
 
 
 class Interceptors:
-    """The interceptors of one consumer, in their order."""
+    """The interceptors of one consumer, in the order in which they are called."""
 
     def __init__(self, interceptors: Sequence[object], methods: tuple[str, str]) -> None:
         self._methods = methods
@@ -91,17 +91,17 @@ class Interceptors:
         return bool(self._consume or self._results)
 
     def kind(self, cls: Any) -> Any:
-        """Return the class for a consumer with these interceptors. If there are none, return the given class."""
+        """Return a subclass of `cls` that calls the interceptors. If there are no interceptors, return `cls`."""
         return intercepted(cls, self._methods) if self else cls
 
     def attach(self, consumer: Any) -> None:
-        """Add the interceptors to a consumer of the class that `kind` returned."""
+        """Store the interceptors in a consumer whose class `kind` returned."""
         if self:
             consumer._interceptors, consumer._kept = self, deque()  # noqa: SLF001
             consumer._log_target.keep_commits()  # noqa: SLF001
 
     def consumed(self, records: Any) -> Any:
-        """Return the records for the program."""
+        """Pass records through all interceptors, and return the records that the program gets."""
         for on_consume in self._consume:
             try:
                 kept = on_consume(records)
@@ -128,15 +128,15 @@ class _Intercepted:
 
     _interceptors: Interceptors
     _kept: deque[Record[Any, Any]]
-    """Records of an interceptor that returned more than one for an iteration."""
+    """Records that interceptors returned for an iteration, and that the program has not received yet."""
 
     def _next_kept(self, record: Record[Any, Any]) -> bool:
-        """Pass one record through the interceptors. Return whether a record is left."""
+        """Pass one record through the interceptors. Return whether the program gets a record."""
         self._kept.extend(self._interceptors.consumed([record]))
         return bool(self._kept)
 
     def _report_results(self) -> None:
-        """Pass results that have arrived to the interceptors."""
+        """Pass the results that have arrived to the interceptors."""
 
 
 class _Records:
@@ -150,7 +150,7 @@ class _Records:
 
     def __next__(self) -> Record[Any, Any]:
         consumer = self._consumer
-        while not consumer._kept:  # noqa: SLF001 - the two are one
+        while not consumer._kept:  # noqa: SLF001 - the iterator is a part of the consumer
             record = next(self._records)
             consumer._report_results()  # noqa: SLF001
             consumer._next_kept(record)  # noqa: SLF001
@@ -188,7 +188,7 @@ class _InterceptedAsyncio(_Intercepted):
 
 
 class _Commits:
-    """The part of a consumer that passes the results of commits to interceptors."""
+    """Passes the results of a consumer's commits to interceptors."""
 
     _interceptors: Interceptors
 
@@ -211,7 +211,7 @@ class _Commits:
 
 
 class _Acknowledgements:
-    """The part of a share consumer that passes the results of acknowledgements to interceptors."""
+    """Passes the results of a share consumer's acknowledgements to interceptors."""
 
     _interceptors: Interceptors
 
@@ -246,7 +246,7 @@ class _AsyncioAcknowledgements(_Acknowledgements):
 
 @cache
 def intercepted(cls: Any, methods: tuple[str, str]) -> Any:
-    """Return the subclass of a consumer class that has interceptors. The subclass has the same name."""
+    """Return a subclass of a consumer class that calls interceptors. The subclass has the same name as the class."""
     is_async = hasattr(cls, "__aenter__")
     parts: tuple[type, ...]
     if methods[1] == "on_commit":
@@ -258,6 +258,6 @@ def intercepted(cls: Any, methods: tuple[str, str]) -> Any:
 
 
 def with_error_callback(config: Any, on_error: Callable[[Exception], object] | None) -> Any:
-    """Return a configuration with the callback for problems, if there is one."""
+    """Return a configuration whose `error_cb` is `on_error`. Without `on_error`, return the configuration unchanged."""
     check_function("on_error", on_error)
     return config if on_error is None else {**config, "error_cb": on_error}

@@ -2,9 +2,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="GSSAPI", sasl_kerberos_keytab="/etc/klamm.keytab")
 
-The library is called with ctypes. The package `gssapi` has no wheels for Linux, and would need a compiler and headers
-for the five functions that a login uses. The functions run in a thread of their own, because they can block while they
-fetch a Kerberos ticket. The Rust core sends the tokens and negotiates the security layer.
+klamm calls the library through ctypes. The package `gssapi` has no wheels for Linux. It would need a compiler and
+headers for the five functions that a login uses. The functions run in a separate thread, because they can block while
+they fetch a Kerberos ticket. The Rust core sends the tokens and negotiates the security layer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 IDLE_S = 60.0
-"""Longest wait for the next step of a login, in seconds. After it, the thread checks whether the client is closed."""
+"""Longest wait for the next step of a login, in seconds. After that, the thread checks whether the client is closed."""
 ABANDONED_S = 300.0
-"""Time after which klamm deletes the context of an incomplete login, in seconds."""
+"""Seconds after which klamm deletes the security context of an incomplete login."""
 
 _KRB5 = bytes.fromhex("2a864886f712010202")
 _HOST_BASED_SERVICE = bytes.fromhex("2a864886f71201020104")
@@ -39,7 +39,7 @@ _MUTUAL, _SEQUENCE, _INTEGRITY = 2, 8, 32
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
 _ERRORS = 0xFFFF0000
-"""The upper half of a status has errors. The lower half has only information."""
+"""Mask for the errors in a status code: its upper half. The lower half has only information."""
 
 
 class _Oid(ctypes.Structure):
@@ -49,7 +49,7 @@ class _Oid(ctypes.Structure):
 class _Buffer(ctypes.Structure):
     _fields_ = (("length", c_size_t), ("value", c_void_p))
     data: bytes
-    """The bytes that `value` points to, so that they live as long as the buffer."""
+    """The bytes that `value` points to. This reference keeps the bytes alive as long as the buffer."""
 
 
 class _Pair(ctypes.Structure):
@@ -97,7 +97,7 @@ def _run(mailbox: LoginMailbox, settings: Mapping[str, str]) -> None:
         except AuthenticationError as error:
             contexts.pop(connection, None)
             mailbox.refuse(connection, error.message, error.hint or "")
-        except BaseException as error:  # noqa: BLE001 - the login fails with it, and the thread answers the next one
+        except BaseException as error:  # noqa: BLE001 - this login fails, and the thread continues with other logins
             contexts.pop(connection, None)
             mailbox.refuse(connection, f"GSSAPI: {type(error).__name__}: {error}", "")
 
@@ -131,11 +131,11 @@ class _Context:
         self._acquire(settings)
 
     def is_recent(self) -> bool:
-        """Return whether the login can still be running."""
+        """Return whether the login began less than `ABANDONED_S` seconds ago."""
         return time.monotonic() - self._began < ABANDONED_S
 
     def step(self, token: bytes) -> bytes:
-        """Return the next token to send, given the broker's last one."""
+        """Return the next token to send. `token` is the last token of the broker."""
         output, flags = _Buffer(), c_uint32()
         given = _buffer(token)
         status = self._call(
@@ -159,13 +159,13 @@ class _Context:
         return self._release(output)
 
     def unwrap(self, message: bytes) -> bytes:
-        """Return the content of a message after checking its integrity."""
+        """Verify the integrity of a message, and return its content."""
         output, given = _Buffer(), _buffer(message)
         self._call("gss_unwrap", self._context, byref(given), byref(output), None, None)
         return self._release(output)
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message with integrity protection, but not encrypted."""
+        """Add integrity protection to a message, without encryption."""
         output, given = _Buffer(), _buffer(message)
         self._call("gss_wrap", self._context, c_int(0), c_uint32(0), byref(given), None, byref(output))
         return self._release(output)
@@ -239,7 +239,7 @@ def _buffer(data: bytes) -> _Buffer:
 
 
 def _message(status: int, kind: int) -> str:
-    """Return the library's message for a status."""
+    """Return the library's text for a status code."""
     messages, more, minor, mechanism = [], c_uint32(0), c_uint32(), _oid(_KRB5)
     while True:
         output = _Buffer()

@@ -1,11 +1,11 @@
-"""The log lines of all clients, written to Python's `logging`.
+"""Writes the log lines of all clients to Python's `logging`.
 
 The core puts its lines into a bounded queue without taking the GIL. One daemon thread for all clients of the process
 reads the queue and calls the loggers. The thread starts with the first client that is used. After a fork, the child
 gets its own queue and thread.
 
 Lines go to children of the logger `klamm`, such as `klamm.group`, or to the client's own logger. The core knows the
-levels of the loggers. A line below that level costs one comparison.
+level of each logger, so a line below this level costs one comparison.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OFF = logging.CRITICAL + 1
 
 
 class _Levels(dict[int, bool]):
-    """The cache of the logger `klamm`, which `logging` clears whenever the level of any logger changes."""
+    """Cache of the logger `klamm`. `logging` clears it whenever the level of any logger changes."""
 
     def clear(self) -> None:
         super().clear()
@@ -63,7 +63,7 @@ _process = _Process()
 
 
 def target(logger: Any, on_error: Callable[[Exception], object] | None, debugs: bool) -> LogTarget:
-    """Return where a new client writes its lines: to children of `klamm`, or to its own logger.
+    """Create the log target of a new client. It writes to children of the logger `klamm`, or to `logger`.
 
     A client with `on_error` gets a thread that calls the function, so that a callback that blocks does not stop other
     clients.
@@ -86,7 +86,7 @@ def target(logger: Any, on_error: Callable[[Exception], object] | None, debugs: 
 
 
 def refresh_levels() -> None:
-    """Set the levels of the loggers in the core."""
+    """Pass the current levels of all loggers to the core."""
     with _process.lock:
         lowest = logging.DEBUG if _process.debugs else OFF
         for each in list(_process.targets):
@@ -98,7 +98,7 @@ def refresh_levels() -> None:
 
 def _level(logger: Any) -> int:
     if hasattr(logger, "getEffectiveLevel"):
-        # `isEnabledFor` caches, and this may run while the caches are being cleared.
+        # `isEnabledFor` fills a cache, and this function may run while `logging` clears its caches.
         disabled = logging.root.manager.disable
         level: int = max(logger.getEffectiveLevel(), disabled + 1 if disabled else 0)
         return level
@@ -119,7 +119,7 @@ def _start(name: str, function: Callable[..., object], queue: LogQueue | ErrorQu
 
 
 def dump_flights(directory: str | os.PathLike[str]) -> list[Path]:
-    """Write the flight recorder of every client of this process to a file of its own, and return the files."""
+    """Write the flight recorder of each client in this process to a separate file, and return the paths."""
     written = []
     for number, each in enumerate(list(_process.targets)):
         if (dump := each.flight()) is not None:
@@ -147,7 +147,7 @@ def dump_flights_on(signal_number: int, directory: str | os.PathLike[str] = ".")
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:
-    """Wait at most this many seconds until all lines so far are written. Return whether all are written."""
+    """Wait until all lines so far are written, or the time has passed. Return whether all lines are written."""
     return _process.queue.flush(seconds)
 
 
@@ -180,7 +180,7 @@ def _handle(logger: logging.Logger, line: LogLine, fields: dict[str, Any]) -> No
 
 
 def _guarded(logger: Any, call: Any, *args: Any, **named: Any) -> None:
-    """Call a logger. Report its first exception. An exception does not end the loop."""
+    """Call a logger or callback. If it raises, report only its first exception, so that the thread continues."""
     try:
         call(*args, **named)
     except BaseException as error:  # noqa: BLE001 - a logger may raise anything, and the client continues
@@ -209,7 +209,7 @@ def _end() -> None:
 
 
 def _after_fork() -> None:
-    """Start again in a forked child. The parent's queue may stay locked there, and its thread does not exist there."""
+    """Create new state in a forked child. The parent's queue may stay locked there, and the parent's thread is gone."""
     global _process  # noqa: PLW0603
     _process = _Process()
 

@@ -1,12 +1,12 @@
 """The result of `client.metrics()`: a snapshot of a client's metrics.
 
-Attributes have the names of Java's metrics with underscores, and their meanings and units: times are in milliseconds,
-and rates are per second. A `_total` counts since the client was created. A `_rate`, `_avg`, `_max` or percentile covers
-the last 30 to 60 seconds, as in Java. The description of an attribute says if only klamm has it. `values` lists the
-same figures under Java's own names, for exporters.
+Attributes have the names of the Java client's metrics, with underscores. The meanings and units are also those of the
+Java client: times are in milliseconds, and rates are per second. A `_total` counts since the client was created. A
+`_rate`, `_avg`, `_max` or percentile covers the last 30 to 60 seconds, as in Java. If only klamm has a metric, the
+description of the attribute says so. `values` lists the metrics under the names of the Java client, for exporters.
 
-Two snapshots are equal if their counters are equal. Rates and averages are not compared, because they change with time
-alone.
+Two snapshots are equal if their counters are equal. Rates and averages are not compared, because they change even while
+the client does nothing.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ __all__ = [
 T = TypeVar("T")
 
 OWN_GROUPS = "klamm-"
-"""The prefix of groups that Java's client lacks."""
+"""Prefix of metric groups that the Java client does not have."""
 COUNTERS = "klamm-producer-counters"
-"""The group of the producer counters that are attributes of these classes."""
+"""Group of klamm's own producer counters. `BrokerMetrics` and `TopicMetrics` have these counters as attributes."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def snapshot(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass.
+    """Convert a class to a frozen dataclass.
 
-    A field without a default is a measurement. The default of a measurement is 0, and `==` ignores measurements.
+    A field without a default is a measurement: it gets the default 0, and `==` ignores it.
     """
     for name in inspect.get_annotations(cls):
         if name not in cls.__dict__:
@@ -65,14 +65,14 @@ def snapshot(cls: type[T]) -> type[T]:
 
 
 class Metric(NamedTuple):
-    """One figure under Java's name.
+    """One metric, under the name of the Java client.
 
     Attributes:
         group: Group of the metric, such as `consumer-fetch-manager-metrics`.
         name: Name of the metric, such as `records-lag-max`.
-        tags: Object that the figure describes: `node-id`, `topic`, `partition` or `request`. Empty for the whole
+        tags: Object that the metric describes: `node-id`, `topic`, `partition` or `request`. Empty for the whole
             client.
-        value: The figure. Times are in milliseconds unless the name says otherwise.
+        value: Value of the metric. Times are in milliseconds unless the name says otherwise.
     """
 
     group: str
@@ -83,11 +83,12 @@ class Metric(NamedTuple):
 
 @snapshot
 class RequestMetrics:
-    """Responses of one API, such as `Produce` or `OffsetCommit`. Java's client does not have these metrics.
+    """Metrics of the responses of one API, such as `Produce` or `OffsetCommit`. Only klamm has these metrics.
 
     Attributes:
-        response_total: Responses. `response_rate` is the number per second.
-        latency_avg: Time from request to response, and `latency_max`, `latency_p50`, `latency_p99`, `latency_p999`.
+        response_total: Number of responses. `response_rate` is the number per second.
+        latency_avg: Average time from request to response. `latency_max` is the longest time, and `latency_p50`,
+            `latency_p99` and `latency_p999` are percentiles.
     """
 
     response_total: int
@@ -101,25 +102,25 @@ class RequestMetrics:
 
 @snapshot
 class BrokerMetrics:
-    """Figures of one broker.
+    """Metrics of one broker.
 
-    The attributes from `requests` to `throttled` are a producer's counters of Produce requests since the start, with times in
-    seconds. Only klamm has them.
+    The attributes from `requests` to `throttled` count a producer's Produce requests since the start. Their times are
+    in seconds. Only klamm has these attributes.
 
     Attributes:
-        requests: Produce requests that were sent.
+        requests: Number of Produce requests that were sent.
         bytes: Size of the batches in completed requests after compression, in bytes, without the request headers.
-        errors: Requests without a valid response.
-        in_flight: Requests in flight.
+        errors: Number of requests without a valid response.
+        in_flight: Number of requests in flight.
         request_latency: Sum of the times from request to response, in seconds.
         max_request_latency: Longest time from a request to its response, in seconds.
         throttled: Time for which the broker throttled the producer (quotas, KIP-219), in seconds.
-        request_total: Requests of all APIs that were sent.
-        request_size_avg: Size of requests in bytes.
-        outgoing_byte_total: Bytes of requests.
-        response_total: Responses of all APIs.
-        incoming_byte_total: Bytes of responses.
-        request_latency_avg: Time from request to response in milliseconds, for all APIs.
+        request_total: Number of requests of all APIs that were sent.
+        request_size_avg: Average size of a request in bytes.
+        outgoing_byte_total: Number of bytes in requests.
+        response_total: Number of responses of all APIs.
+        incoming_byte_total: Number of bytes in responses.
+        request_latency_avg: Average time from request to response in milliseconds, for all APIs.
     """
 
     requests: int = 0
@@ -154,22 +155,22 @@ class BrokerMetrics:
 
 @snapshot
 class TopicMetrics:
-    """Figures of one topic of a producer.
+    """Metrics of one topic of a producer.
 
-    The attributes from `records` to `queue_time` are counters since the start, which only klamm has.
+    The attributes from `records` to `queue_time` count since the start. Only klamm has these attributes.
 
     Attributes:
-        records: Acknowledged records.
+        records: Number of acknowledged records.
         bytes: Size of the acknowledged records before compression, in bytes.
-        batches: Acknowledged batches.
-        errors: Failed records.
-        retries: Batches that were sent again.
+        batches: Number of acknowledged batches.
+        errors: Number of failed records.
+        retries: Number of batches that were sent again.
         queue_time: Sum of the times from the first record of a batch to the first request with the batch, in seconds.
-        record_send_total: Records in completed requests. A retried record counts again.
-        byte_total: Bytes of completed requests after compression.
-        compression_rate: Size after compression by size before compression.
-        record_retry_total: Records that were sent again.
-        record_error_total: Records that failed.
+        record_send_total: Number of records in completed requests. A retried record counts again.
+        byte_total: Number of bytes in completed requests, after compression.
+        compression_rate: Size after compression divided by size before compression.
+        record_retry_total: Number of records that were sent again.
+        record_error_total: Number of records that failed.
     """
 
     records: int = 0
@@ -201,13 +202,13 @@ class TopicMetrics:
 
 @snapshot
 class ConsumerTopicMetrics:
-    """Figures of one topic of a consumer or share consumer.
+    """Metrics of one topic of a consumer or share consumer.
 
     Attributes:
-        records_consumed_total: Records that the application got.
+        records_consumed_total: Number of records that the application got.
         bytes_consumed_total: Size of these records before compression, in bytes.
-        fetch_size_avg: Size of the topic's records in a fetch response, in bytes.
-        records_per_request_avg: Number of the topic's records in a fetch response.
+        fetch_size_avg: Average size of the topic's records in a fetch response, in bytes.
+        records_per_request_avg: Average number of the topic's records in a fetch response.
     """
 
     records_consumed_total: int
@@ -221,7 +222,7 @@ class ConsumerTopicMetrics:
 
 @snapshot
 class PartitionMetrics:
-    """Figures of one assigned partition of a consumer.
+    """Metrics of one assigned partition of a consumer.
 
     Attributes:
         records_lag: Number of records between the position and the end of the partition. None before the first
@@ -229,7 +230,7 @@ class PartitionMetrics:
         records_lag_avg: Average lag when a fetch response arrives. `records_lag_max` is the largest lag.
         records_lead: Number of records between the start of the partition and the position. None before the first
             response.
-        preferred_read_replica: Follower that the consumer reads from. -1 is the leader.
+        preferred_read_replica: Broker ID of the follower that the consumer reads from. -1 is the leader.
     """
 
     records_lag: int | None = None
@@ -241,29 +242,32 @@ class PartitionMetrics:
 
 @snapshot
 class ClientMetrics:
-    """Figures of any client.
+    """Metrics that all clients have.
 
     Attributes:
         client_id: Configured `client_id`.
-        connection_count: Open connections.
-        connection_creation_total: Connections that were opened. `connection_close_total` counts the connections that
-            ended.
-        connection_failure_total: Attempts to connect that failed. Only klamm has it.
-        reconnection_total: Connections to brokers to which the client was connected before. Only klamm has it.
-        successful_authentication_total: Logins, or TLS handshakes if connections have no login.
-        successful_reauthentication_total: Logins on connections that had logged in before (KIP-368).
-        failed_authentication_total: Logins and TLS handshakes that failed.
-        network_io_total: Requests and responses.
-        outgoing_byte_total: Bytes of requests.
-        incoming_byte_total: Bytes of responses.
-        request_total: Requests that were sent.
-        request_size_avg: Size of requests in bytes.
-        response_total: Responses.
-        request_latency_avg: Time from request to response. A producer measures only Produce requests, as in Java.
+        connection_count: Number of open connections.
+        connection_creation_total: Number of connections that were opened. `connection_close_total` counts the
+            connections that ended.
+        connection_failure_total: Number of attempts to connect that failed. Only klamm has this metric.
+        reconnection_total: Number of connections to brokers to which the client was connected before. Only klamm has
+            this metric.
+        successful_authentication_total: Number of successful logins, or of TLS handshakes if connections have no login.
+        successful_reauthentication_total: Number of successful logins on connections that had logged in before
+            (KIP-368).
+        failed_authentication_total: Number of logins and TLS handshakes that failed.
+        network_io_total: Number of requests and responses.
+        outgoing_byte_total: Number of bytes in requests.
+        incoming_byte_total: Number of bytes in responses.
+        request_total: Number of requests that were sent.
+        request_size_avg: Average size of a request in bytes.
+        response_total: Number of responses.
+        request_latency_avg: Average time from request to response. A producer measures only Produce requests, as in
+            Java.
         metadata_age: Age of the metadata in seconds.
-        brokers: Figures by broker ID.
-        requests: Figures by name of the API.
-        values: All figures under Java's names.
+        brokers: Metrics of each broker, by broker ID.
+        requests: Metrics of each API, by name of the API.
+        values: All metrics, under the names of the Java client.
     """
 
     client_id: str = ""
@@ -347,7 +351,7 @@ class ClientMetrics:
 
     @classmethod
     def _has_broker(cls, values: dict[str, float]) -> bool:  # noqa: ARG003
-        """Return whether `brokers` has a broker with these figures."""
+        """Return whether `brokers` includes a broker with these values."""
         return True
 
     @classmethod
@@ -356,7 +360,7 @@ class ClientMetrics:
         topics: dict[str, dict[str, float]],  # noqa: ARG003
         partitions: dict[TopicPartition, PartitionMetrics],  # noqa: ARG003
     ) -> dict[str, Any]:
-        """Return the fields about topics and partitions."""
+        """Return the values of the fields `topics` and `partitions`, if the class has them."""
         return {}
 
 
@@ -366,35 +370,35 @@ def _fields(values: dict[str, float]) -> dict[str, Any]:
 
 @snapshot
 class AdminMetrics(ClientMetrics):
-    """Figures of an admin client."""
+    """Metrics of an admin client."""
 
 
 @snapshot
 class ProducerMetrics(ClientMetrics):
-    """Figures of a producer.
+    """Metrics of a producer.
 
     Attributes:
-        topics: Figures by topic.
-        brokers: Figures by broker ID, of the brokers that got Produce requests.
-        buffered_bytes: Bytes of queued and in-flight records, out of `buffer_memory`. Only klamm has it.
-        outstanding: Records that are neither acknowledged nor failed. Only klamm has it.
-        record_send_total: Records in completed requests. A retried record counts again.
-        byte_total: Bytes of completed requests after compression. Only klamm has it.
-        record_retry_total: Records that were sent again.
-        record_error_total: Records that failed.
-        batch_size_avg: Size of batches after compression, in bytes.
-        batch_split_total: Batches that were split because they were too large for the broker.
-        compression_rate_avg: Size after compression by size before compression.
-        record_size_avg: Size of records before compression, in bytes.
-        records_per_request_avg: Records in a request.
-        record_queue_time_avg: Time from the first record of a batch to its request.
-        produce_throttle_time_avg: Average time for which a broker throttled the producer, over the responses with a
-            throttle.
-        requests_in_flight: Produce requests in flight.
-        buffer_total_bytes: Size of the buffer, `buffer_memory`.
-        buffer_available_bytes: Room in the buffer.
+        topics: Metrics of each topic, by topic.
+        brokers: Metrics of each broker that got Produce requests, by broker ID.
+        buffered_bytes: Size of the queued and in-flight records, which use `buffer_memory`. Only klamm has this metric.
+        outstanding: Number of records that are neither acknowledged nor failed. Only klamm has this metric.
+        record_send_total: Number of records in completed requests. A retried record counts again.
+        byte_total: Number of bytes in completed requests, after compression. Only klamm has this metric.
+        record_retry_total: Number of records that were sent again.
+        record_error_total: Number of records that failed.
+        batch_size_avg: Average size of a batch after compression, in bytes.
+        batch_split_total: Number of batches that were split because they were too large for the broker.
+        compression_rate_avg: Average of the size after compression divided by the size before compression.
+        record_size_avg: Average size of a record before compression, in bytes.
+        records_per_request_avg: Average number of records in a request.
+        record_queue_time_avg: Average time from the first record of a batch to the request with the batch.
+        produce_throttle_time_avg: Average time for which a broker throttled the producer. Only responses that report a
+            throttle count.
+        requests_in_flight: Number of Produce requests in flight.
+        buffer_total_bytes: Size of the buffer in bytes, which is `buffer_memory`.
+        buffer_available_bytes: Free space of the buffer in bytes.
         bufferpool_wait_time_ns_total: Time during which records waited for room in the buffer, in nanoseconds.
-        bufferpool_wait_ratio: That time, divided by the age of the producer.
+        bufferpool_wait_ratio: `bufferpool_wait_time_ns_total` divided by the age of the producer.
     """
 
     topics: dict[str, TopicMetrics] = field(default_factory=dict)
@@ -447,7 +451,7 @@ class ProducerMetrics(ClientMetrics):
 
 @snapshot
 class _ReaderMetrics(ClientMetrics):
-    """Figures of both consumers and share consumers."""
+    """Metrics that consumers and share consumers have."""
 
     topics: dict[str, ConsumerTopicMetrics] = field(default_factory=dict, compare=False)
     records_consumed_total: int
@@ -502,40 +506,41 @@ class _ReaderMetrics(ClientMetrics):
 
 @snapshot
 class ConsumerMetrics(_ReaderMetrics):
-    """Figures of a consumer.
+    """Metrics of a consumer.
 
     Attributes:
-        topics: Figures by topic.
-        partitions: Figures by assigned partition.
-        records_consumed_total: Records that the application got.
+        topics: Metrics of each topic, by topic.
+        partitions: Metrics of each assigned partition, by partition.
+        records_consumed_total: Number of records that the application got.
         bytes_consumed_total: Size of these records before compression, in bytes.
-        fetch_size_avg: Size of the records in a fetch response, in bytes.
-        records_per_request_avg: Records in a fetch response.
+        fetch_size_avg: Average size of the records in a fetch response, in bytes.
+        records_per_request_avg: Average number of records in a fetch response.
         records_lag_max: Largest lag of a partition when a fetch response arrives.
-        fetch_total: Responses to fetches.
-        fetch_latency_avg: Time from a fetch to its response. This time includes the wait for new records.
-        fetch_throttle_time_avg: Time for which brokers throttled the consumer.
-        end_to_end_latency_avg: Time from the timestamp of a record to its delivery, for the last record of each batch.
-            Only klamm has it.
-        time_between_poll_avg: Time from one poll to the next. Iteration polls when it has no more records.
+        fetch_total: Number of fetch responses.
+        fetch_latency_avg: Average time from a fetch request to its response. This time includes the wait for new
+            records.
+        fetch_throttle_time_avg: Average time for which brokers throttled the consumer.
+        end_to_end_latency_avg: Average time from the timestamp of a record to its delivery, for the last record of each
+            batch. Only klamm has this metric.
+        time_between_poll_avg: Average time from one poll to the next. Iteration polls when it has no more records.
         poll_idle_ratio_avg: Fraction of the time that the application waits in polls. A value close to 0 means that the
             application is too slow.
-        last_poll_seconds_ago: Seconds since the last poll. -1 before the first.
-        assigned_partitions: Partitions that are assigned.
-        commit_total: Commits of offsets.
-        commit_latency_avg: Time from a commit to its response.
-        heartbeat_total: Heartbeats.
+        last_poll_seconds_ago: Seconds since the last poll. -1 before the first poll.
+        assigned_partitions: Number of assigned partitions.
+        commit_total: Number of offset commits.
+        commit_latency_avg: Average time from a commit request to its response.
+        heartbeat_total: Number of heartbeats.
         heartbeat_response_time_max: Longest time from a heartbeat to its response.
-        last_heartbeat_seconds_ago: Seconds since the last response to a heartbeat. -1 before the first.
-        join_total: Responses to JoinGroup. `join_time_avg` is their average time.
-        sync_total: Responses to SyncGroup. `sync_time_avg` is their average time.
-        rebalance_total: Rebalances that this member completed.
-        rebalance_latency_avg: Time from the start of a rebalance until all partitions are assigned.
-        failed_rebalance_total: Rebalances in which the member lost its partitions.
-        last_rebalance_seconds_ago: Seconds since the last rebalance. -1 before the first.
-        partition_assigned_latency_avg: Time that the rebalance listener takes for new partitions.
-        partition_revoked_latency_avg: Time that the listener takes for revoked partitions.
-        partition_lost_latency_avg: Time that the listener takes for lost partitions.
+        last_heartbeat_seconds_ago: Seconds since the last response to a heartbeat. -1 before the first response.
+        join_total: Number of JoinGroup responses. `join_time_avg` is the average time from request to response.
+        sync_total: Number of SyncGroup responses. `sync_time_avg` is the average time from request to response.
+        rebalance_total: Number of rebalances that this member completed.
+        rebalance_latency_avg: Average time from the start of a rebalance until all partitions are assigned.
+        failed_rebalance_total: Number of rebalances in which the member lost its partitions.
+        last_rebalance_seconds_ago: Seconds since the last rebalance. -1 before the first rebalance.
+        partition_assigned_latency_avg: Average time that the rebalance listener takes for new partitions.
+        partition_revoked_latency_avg: Average time that the rebalance listener takes for revoked partitions.
+        partition_lost_latency_avg: Average time that the rebalance listener takes for lost partitions.
     """
 
     partitions: dict[TopicPartition, PartitionMetrics] = field(default_factory=dict, compare=False)
@@ -570,12 +575,12 @@ class ConsumerMetrics(_ReaderMetrics):
 
 @snapshot
 class ShareConsumerMetrics(_ReaderMetrics):
-    """Figures of a share consumer. `ConsumerMetrics` describes the figures that a consumer has, too.
+    """Metrics of a share consumer. `ConsumerMetrics` describes the metrics that both types of consumers have.
 
     Attributes:
-        topics: Figures by topic.
-        acknowledgements_send_total: Acknowledged records for which a broker has responded.
-        acknowledgements_error_total: Acknowledgements that brokers rejected.
+        topics: Metrics of each topic, by topic.
+        acknowledgements_send_total: Number of acknowledged records for which a broker has responded.
+        acknowledgements_error_total: Number of acknowledgements that brokers rejected.
         rebalance_total: Number of times that the member joined the group.
     """
 

@@ -5,9 +5,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=token)
 
-A background thread of each client fetches the tokens: the first one when the client is created, and the next one after
-four fifths of a token's lifetime. Only the first login has to wait for a token. `klamm.aws` creates tokens for Amazon
-MSK, and the Rust core sends them.
+A background thread of each client fetches the tokens. It fetches the first token when the client is created, and the
+next token after four fifths of a token's lifetime. Only the first login has to wait for a token. `klamm.aws` creates
+tokens for Amazon MSK. The Rust core sends the tokens.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
 
 
 def provided(provider: Callable[[], Any]) -> Token:
-    """Return the token of a provider function, for clients that do not connect to Kafka, such as registry clients."""
+    """Call a provider function and return its token. Only clients that do not connect to Kafka use this function."""
     return _call(provider, {})
 
 
 def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
-    """Return a token of an endpoint, for clients that do not connect to Kafka, such as registry clients.
+    """Fetch a token from an endpoint, for clients that do not connect to Kafka, such as registry clients.
 
     Args:
         url: URL of the token endpoint.
@@ -105,7 +105,7 @@ def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
 
 
 def _refuse_unused(settings: Mapping[str, str], source: str, *used: str) -> None:
-    # Keys that have a default are always there.
+    # The settings always include the keys that have a default.
     for key in sorted(settings.keys() - {"extensions", "grant.type", "method", *used}):
         raise ConfigError(
             f"sasl.oauthbearer.{key} has no effect with {source}",
@@ -134,20 +134,20 @@ def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
             left = token.expires_at - time.time()
             mailbox.put(token.value, list(token.extensions.items()), left)
             wait, failures = max(REFRESH_AT * left, RETRY_S[0]), 0
-        except BaseException as error:  # noqa: BLE001 - the logins that wait for a token raise it
-            # klamm itself adds nothing of the token to this message.
+        except BaseException as error:  # noqa: BLE001 - the logins that wait for a token raise this error
+            # klamm itself does not add any part of the token to this message.
             mailbox.fail(*_explain(error))
             wait, failures = _backoff(failures), failures + 1
 
 
 def _backoff(failures: int) -> float:
     first, longest = RETRY_S
-    # Far more failures than the exponent of a float can hold are a matter of hours.
+    # Without the limit of 16, the power would overflow a float after some hours of failures.
     return min(first * 2.0 ** min(failures, 16), longest) * random.uniform(0.8, 1.2)
 
 
 def _explain(error: BaseException) -> tuple[str, str]:
-    """Return message and hint of an error, even if it cannot be converted to a string."""
+    """Return message and hint of an error, even if the error cannot be converted to a string."""
     if isinstance(error, AuthenticationError):
         return error.message, error.hint or _HINT
     try:
@@ -176,7 +176,7 @@ def _call(function: Callable[[], Any], extensions: Mapping[str, str]) -> Token:
 
 
 def _checked(expires_at: Any, found: str) -> float:
-    """Check an expiry time, and return it."""
+    """Check an expiry time in seconds since 1970, and return it as a float."""
     hint = "return the expiry time as a number of seconds since 1970"
     if isinstance(expires_at, bool) or not isinstance(expires_at, Real):
         kind = type(expires_at).__name__
@@ -263,7 +263,7 @@ def _token(shown: str, body: bytes) -> tuple[str, float]:
 
 
 def _expiry(token: str) -> float:
-    """Return the expiry time of a JWT.
+    """Return the expiry time of a JWT, in seconds since 1970.
 
     The claims are not verified, because they only decide when to fetch the next token.
     """

@@ -1,4 +1,4 @@
-"""Metrics and traces of klamm's clients for OpenTelemetry. It needs `klamm[otel]`.
+"""Exports metrics and traces of klamm's clients to OpenTelemetry. This needs `klamm[otel]`.
 
     tracing = klamm.otel.Tracing()
     producer = klamm.Producer("localhost:9092", interceptors=[tracing])
@@ -47,30 +47,30 @@ _log = logging.getLogger("klamm.otel")
 CACHED_S = 0.2
 """Time for which all instruments use the same snapshot of a client, in seconds.
 
-One collection calls all instruments.
+A collection calls all instruments, which would otherwise create a snapshot each.
 """
 MAX_LINKS = 128
-"""Maximum number of records to which the span of a batch links. It is the default limit of OpenTelemetry's SDK."""
+"""The span of a batch links to at most this many records. This is the default limit of OpenTelemetry's SDK."""
 
 
 class Client(Protocol):
     """A client of klamm."""
 
     def metrics(self) -> ClientMetrics:
-        """Return its metrics."""
+        """Return a snapshot of the client's metrics."""
 
 
 class Tracing:
-    """Spans for records: an interceptor of producers, and context managers for consumers.
+    """Creates spans for records. The object is an interceptor for producers, and has context managers for consumers.
 
     Args:
-        tracer_provider: Provider of the tracer. The default is OpenTelemetry's global one.
-        propagator: Writes the trace context to headers, and reads it from them. The default is the global propagator,
-            which uses `traceparent`.
-        per_record: False creates no spans for single records: a producer injects the current context, and `process`
-            does nothing.
-        per_batch: False makes `receive` do nothing.
-        inject: False does not change the headers of records.
+        tracer_provider: Provider of the tracer. The default is OpenTelemetry's global provider.
+        propagator: Writes the trace context to headers, and reads the context from headers. The default is the global
+            propagator, which uses `traceparent`.
+        per_record: Whether to create a span for each record. If False, a producer injects the current context, and
+            `process` does nothing.
+        per_batch: Whether `receive` creates a span. If False, `receive` does nothing.
+        inject: Whether to add the trace context to the headers of records.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Tracing:
         self._inject = inject
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Create a producer span for a record, and add its context to the headers. Called by the producer."""
+        """Create a producer span for a record, and add its context to the headers. The producer calls this method."""
         if not self._per_record:
             return self._injected(record, None)
         attributes = _attributes("send", "create", record.topic, record.partition)
@@ -117,7 +117,7 @@ class Tracing:
 
     @contextmanager
     def process(self, record: Record[Any, Any], group: str | None = None) -> Iterator[Span | None]:
-        """Process a record in a consumer span that links to the span of the producer.
+        """Return a context manager to process a record in a consumer span, which links to the span of the producer.
 
         Args:
             record: Record that the consumer returned.
@@ -135,9 +135,9 @@ class Tracing:
 
     @contextmanager
     def receive(self, records: Sequence[Record[Any, Any]], group: str | None = None) -> Iterator[Span | None]:
-        """Process the records of a poll in one consumer span, which links to the spans of their producers.
+        """Return a context manager to process the records of a poll in one consumer span.
 
-        The span links to the first 128 records.
+        The span links to the producer spans of the first 128 records.
 
         Args:
             records: Records that `poll` returned.
@@ -193,16 +193,17 @@ def _attributes(
 def observe(*clients: Client, meter_provider: MeterProvider | None = None, details: bool = False) -> Observer:
     """Export the metrics of clients.
 
-    The metrics of the semantic conventions are `messaging.client.sent.messages` and `messaging.client.consumed.messages`, by topic.
+    The metrics of the semantic conventions are `messaging.client.sent.messages` and
+    `messaging.client.consumed.messages`, by topic.
 
     Args:
         clients: Producers, consumers, share consumers and admin clients. `observe` does not keep them alive.
-        meter_provider: Provider of the meter. The default is OpenTelemetry's global one.
+        meter_provider: Provider of the meter. The default is OpenTelemetry's global provider.
         details: Whether to export all other metrics of the clients as well, such as
             `kafka.consumer.fetch.manager.records.lag.max`.
 
     Returns:
-        The observer. `add` more clients later.
+        The observer. Its method `add` adds more clients.
     """
     observer = Observer(metrics.get_meter("klamm", meter_provider=meter_provider), details=details)
     for client in clients:
@@ -235,7 +236,7 @@ class Observer:
             self._create_later(list(client.metrics().values))
 
     def _create_later(self, found: list[Metric]) -> None:
-        """Create the instruments of metrics that are new, such as those of the first topic."""
+        """Create instruments for new metrics, for example after the client has used its first topic."""
         new = {detail_name(metric): metric for metric in found if detail_name(metric) not in self._instruments}
         self._instruments.update(new)
         if new:
@@ -252,7 +253,7 @@ class Observer:
         create(name, [_Detail(self, name)], description=f"{metric.name} of {metric.group} in Java's client")
 
     def found(self) -> Iterator[tuple[ClientMetrics, Metric]]:
-        """Return the metrics of all clients. Skip a client that fails."""
+        """Return each metric of all clients, with its snapshot. Skip a client whose `metrics()` raises."""
         taken_at, snapshots = self._cached
         if time.monotonic() - taken_at > CACHED_S:
             snapshots = [snapshot for ref in self._clients if (snapshot := self._snapshot(ref())) is not None]
@@ -268,7 +269,7 @@ class Observer:
             return None
         try:
             return client.metrics()
-        except Exception:  # noqa: BLE001 - it is logged, and the other clients have metrics
+        except Exception:  # noqa: BLE001 - the error is logged, and the other clients have metrics
             if not self._has_failed:
                 _log.exception("%r has no metrics; later failures are not logged", client)
             self._has_failed = True
@@ -276,12 +277,12 @@ class Observer:
 
 
 def detail_name(metric: Metric) -> str:
-    """Return the name of a metric in OpenTelemetry."""
+    """Return the OpenTelemetry name of a metric, such as `kafka.consumer.fetch.manager.records.lag.max`."""
     return f"kafka.{metric.group.removesuffix('-metrics')}.{metric.name.removesuffix('-total')}".replace("-", ".")
 
 
 class _Callback:
-    """Observes a metric of topics under its name in the semantic conventions."""
+    """Observes one metric of each topic, under the name from the semantic conventions."""
 
     def __init__(self, observer: Observer, counted: str) -> None:
         self._observer = observer

@@ -1,6 +1,7 @@
-"""Names of confluent-kafka, aiokafka and kafka-python, and what klamm calls them. `docs/coming-from` shows programs side by side.
+"""Names of confluent-kafka, aiokafka and kafka-python, and klamm's equivalents.
 
-The tables are read only when a program uses one of the names, and when the classes are defined.
+`docs/coming-from` shows programs side by side. The tables are read only when a program uses one of the names, and when
+the classes are defined.
 """
 
 from __future__ import annotations
@@ -120,12 +121,12 @@ MODULE = {
 
 
 def module_hint(name: str) -> str:
-    """Return the last part of an error message for a name that klamm does not have."""
+    """Return the hint that ends the error message for a name that the module `klamm` does not have."""
     from difflib import get_close_matches
 
     import klamm
 
-    if name in ("otel", "prometheus", "spark"):  # modules that need packages of their own
+    if name in ("otel", "prometheus", "spark"):  # modules that need other packages
         return f"; hint: import klamm.{name}"
     if name in MODULE:
         return f"; hint: klamm calls this {MODULE[name]}"

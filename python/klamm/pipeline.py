@@ -4,16 +4,17 @@ The pipeline reads a topic of log lines, with the system as key, such as `billin
 of each line, and joins the lines with a table of systems. Then it counts lines and bytes of each system and level in
 time windows. Two queries write their results exactly once:
 
-- counts: a record for each complete window, to the result topic. The key is `billing`, and the value
+- counts: writes a record for each complete window to the result topic. The key is `billing`, and the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
-- dead letters: the unchanged lines of unknown systems and lines without a time, to a topic of their own, with the headers `why`,
-  `topic`, `partition` and `offset`.
+- dead letters: writes the lines of unknown systems and the lines without a time to a separate topic. The lines are
+  unchanged. The header `why` has the reason, and `topic`, `partition` and `offset` say where the line comes from.
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
 The pipeline processes the records in the topic and ends, or continues with `--follow`. If you start it again with the
-same checkpoint, it continues with newer records. A window is complete when a line has arrived that is newer than the
-end of the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not counted.
+same checkpoint, the pipeline continues with newer records. A window is complete when a line has arrived that is newer
+than the end of the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not
+counted.
 """
 
 from __future__ import annotations
@@ -118,16 +119,16 @@ def start(
     rows_per_batch: int = 250_000,
     follow: bool = False,
 ) -> list[StreamingQuery]:
-    """Start both queries, and return them.
+    """Start the queries for counts and dead letters, and return both queries.
 
     Args:
         spark: Spark session.
         bootstrap: Brokers as `"host:port"`.
         topics: Names of the topics.
         checkpoint: Directory for the checkpoints of both queries.
-        known: Table with the columns `system` and `kind`. The default is a built-in one.
+        known: Table with the columns `system` and `kind`. The default is a built-in table.
         window: Length of a window.
-        lateness: Longest delay of a line.
+        lateness: Longest delay with which a line can arrive and still be counted.
         rows_per_batch: Maximum number of records in a micro-batch.
         follow: Continue with new records instead of stopping at the end of the topic.
     """
@@ -153,7 +154,7 @@ def start(
 
 
 def wait(queries: list[StreamingQuery], log: ProgressLog | None = None) -> None:
-    """Wait until all queries end, raise the error of a failed query, and write their progress to the log."""
+    """Wait until all queries end, and write their progress to the log. If a query failed, raise its error."""
     try:
         while any(not query.awaitTermination(1) for query in queries):
             pass

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from klamm import logs  # noqa: F401 - its exit handler has to run after the one of this module
+from klamm import logs  # noqa: F401 - its exit handler has to run after the exit handler of this module
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
 Delivery = Pending
-"""The acknowledgement of one record. `.result(timeout)` waits for its `RecordMetadata`, and so does `await`."""
+"""The pending acknowledgement of one record. `.result(timeout)` and `await` wait for the `RecordMetadata`."""
 
 HOT = ("send", "send_nowait")
-"""Methods for single records. They are not wrapped, because a wrapper would make them slower."""
+"""Methods for single records. `explained` does not wrap these methods, because a wrapper would make them slower."""
 
 EXIT_FLUSH_S = 10.0
 """Time that the interpreter waits at exit for the records of open producers, in seconds."""
@@ -80,7 +80,7 @@ def _close_all() -> None:
 
 
 class _Producer(TransactionalProducer[K_contra, V_contra]):
-    """The part that both producers share."""
+    """The base class of `Producer` and `AsyncProducer`."""
 
     _hooks: Hooks
     _counts: dict[str, tuple[int, float]]
@@ -120,9 +120,9 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return self
 
     def metrics(self) -> ProducerMetrics:
-        """Return the metrics of the producer, under the names of Java's metrics.
+        """Return a snapshot of the producer's metrics, with the names of the Java client.
 
-        After `close`, this returns the last values.
+        A closed producer returns its last values.
         """
         from klamm.metrics import ProducerMetrics
 
@@ -179,7 +179,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         try:
             self._close(timeout, waited)
         except KafkaTimeoutError:
-            self._failures(False)  # `on_error` gets every record, but here they are one error
+            self._failures(False)  # `on_error` gets the error of each record, but this method raises one error for all
             raise
         self._raise_failures()
 
@@ -190,13 +190,13 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         if kind is None:
             await self._flush_and_close(None)
             return
-        # Records are still delivered. If the program is being stopped, this has to be soon.
+        # The producer still delivers its records. If the program is being stopped, it does not wait longer than this.
         timeout = None if issubclass(kind, Exception) else self._close_timeout
         with suppress(KafkaError, ExceptionGroup):  # the exception that ends the block matters more
             await self._flush_and_close(await self._wait_for_transaction(timeout))
 
     async def _wait_for_transaction(self, timeout: float | None) -> float | None:
-        """Wait for an abort that an interrupt has started, and return the rest of the timeout."""
+        """Wait for an abort that an interrupt has started. Return how much of the timeout is left."""
         if self._last_end is None or self._last_end.done():
             return timeout
         began = time.monotonic()
@@ -210,7 +210,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return None if timeout is None else max(timeout - (time.monotonic() - began), 0)
 
     def __del__(self) -> None:
-        # The count is 0 if the constructor raised, since there is no core then.
+        # The count is 0 if the constructor raised.
         left = self._outstanding()
         if left:
             warnings.warn(
@@ -232,18 +232,18 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         key_serializer: Function that turns a key into bytes. Not called for `None`.
         value_serializer: Function that turns a value into bytes. Not called for `None`.
         on_delivery: Function that is called with the completed Delivery of each record. klamm's I/O thread, or a thread
-            that waits for a delivery, calls the function, which must be short and must not wait.
-        interceptors: Objects with `on_send(record)`, which can return a changed record, or `on_delivery(delivery)`, or
-            both.
-        on_error: Function that is called with the error of a record for whose result no caller waits. A thread that
-            uses the producer calls the function. A separate thread also calls it with the error of a problem that the
-            producer keeps retrying: no broker is reachable, a broker refuses the credentials, or a topic is missing.
-            The function is called immediately, and then at growing intervals while the problem lasts. To separate the
-            two, pass `error_cb` for the problems.
-        stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka. It
-            runs in a thread of its own.
-        **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` is also
-            accepted as a function of topic, key, value and number of partitions.
+            that waits for a delivery, calls the function. The function must be short and must not wait.
+        interceptors: Objects with one or both of these methods: `on_send(record)`, which can return a changed record,
+            and `on_delivery(delivery)`.
+        on_error: Function that is called with the error of a failed record if no caller waits for the result of the
+            record. A thread that uses the producer calls the function. A separate thread also calls the function while
+            the producer keeps retrying. For example, no broker is reachable, a broker refuses the credentials, or a
+            topic is missing. These calls begin at once, and are repeated at growing intervals while the problem lasts.
+            Pass `error_cb` if another function should get these calls.
+        stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka.
+            A separate thread calls the function.
+        **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` can also be
+            a function of topic, key, value and number of partitions.
 
     Raises:
         ConfigError: A configuration value is invalid.
@@ -267,13 +267,13 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     ) -> None:
         """Send many records in one call. `send_many` is faster than one `send` for each record.
 
-        While the buffer is full, the call waits for room for at most `max_block_ms`. Delivery errors are passed to
-        `on_error` and raised by `flush`.
+        While the buffer is full, the call waits for room for at most `max_block_ms`. `on_error` gets delivery errors,
+        and `flush` raises them.
 
         Args:
             topic: Topic of all records.
             values: Values of the records.
-            keys: Keys of the records, as many as values. All keys are `None` by default.
+            keys: Keys of the records, one for each value. By default, all keys are `None`.
             partition: Partition of all records. By default, the partitioner chooses one for each record.
 
         Raises:
@@ -285,17 +285,18 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         run(self._send_all(topic, values, keys, partition))
 
     def send_arrow(self, topic: str | None, data: Any, **typed: Unpack[ValueFormat]) -> int:
-        """Send each row of Arrow data as a record. Serializers, interceptors and `on_delivery` do not see these records.
+        """Send each row of Arrow data as a record.
 
-        Delivery errors are passed to `on_error` and raised by `flush`.
+        Serializers, interceptors and `on_delivery` do not get these records. `on_error` gets delivery errors, and
+        `flush` raises them.
 
         Args:
             topic: Topic of all records. `None` if the data has a column `topic`.
             data: Object with `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are `value` and optionally `key`,
                 `headers`, `timestamp`, `partition` and `topic`.
-            **typed: How typed columns become keys and values: `value_format="avro"`, `registry`, `value_schema` and others;
-                see `klamm.batches.ValueFormat`. The default schema is derived from the column and registered. Without a
-                column `value`, all other columns are the fields of the value.
+            **typed: How typed columns become keys and values: `value_format="avro"`, `registry`, `value_schema` and
+                others; see `klamm.batches.ValueFormat`. The default schema is derived from the column and registered.
+                If the data has no column `value`, all other columns are the fields of the value.
 
         Returns:
             The number of rows sent.
@@ -312,7 +313,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         """Wait until all records sent so far are acknowledged or have failed.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit; each record still fails after `delivery_timeout_ms`.
+            timeout: Seconds to wait. `None` waits without limit, but each record fails after `delivery_timeout_ms`.
 
         Raises:
             ExceptionGroup: Errors of records that no caller has received yet.
@@ -323,8 +324,8 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     def init_transactions(self, timeout: float | None = None) -> None:
         """End the open transaction of an earlier producer with the same `transactional_id`, and fence that producer.
 
-        The first transaction does this automatically. Call it earlier if the program reads committed offsets before
-        its first transaction. After a timeout, call it again to continue waiting.
+        The first transaction calls this method automatically. Call it earlier if the program reads committed offsets
+        before its first transaction. After a timeout, call it again to continue waiting.
 
         Args:
             timeout: Seconds to wait. `None` waits up to `max_block_ms`.

@@ -1,10 +1,10 @@
-"""Metrics of klamm's clients for Prometheus. It needs `klamm[prometheus]`.
+"""Exports the metrics of klamm's clients to Prometheus. This needs `klamm[prometheus]`.
 
     klamm.prometheus.register(producer, consumer)
     prometheus_client.start_http_server(8000)
 
-The metrics are those of `client.metrics()` under Java's names: `records-lag-max` of `consumer-fetch-manager-metrics` is
-`kafka_consumer_fetch_manager_records_lag_max`. The units are Java's: times are in milliseconds.
+The names come from the names of the Java client: `records-lag-max` of `consumer-fetch-manager-metrics` becomes
+`kafka_consumer_fetch_manager_records_lag_max`. Units are also those of the Java client: times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Client(Protocol):
     """A client of klamm."""
 
     def metrics(self) -> ClientMetrics:
-        """Return its metrics."""
+        """Return a snapshot of the client's metrics."""
 
 
 class KlammCollector(Collector):
     """A collector for the metrics of clients.
 
-    The collector does not keep the clients alive, and forgets clients that are gone.
+    The collector does not keep the clients alive, and drops clients that were garbage-collected.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class KlammCollector(Collector):
         self._clients = [ref for ref in self._clients if ref() is not client]
 
     def collect(self) -> Iterator[Exported]:
-        """Return the metrics of all clients. A client that fails is left out."""
+        """Return the metrics of all clients. A client whose `metrics()` raises is left out."""
         self._clients = [ref for ref in self._clients if ref() is not None]
         found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for number, ref in enumerate(self._clients):
@@ -70,7 +70,7 @@ class KlammCollector(Collector):
                 continue
             try:
                 metrics = client.metrics()
-            except Exception:  # noqa: BLE001 - it is logged, and the other clients have metrics
+            except Exception:  # noqa: BLE001 - the error is logged, and the other clients have metrics
                 if not self._has_failed:
                     _log.exception("%r has no metrics; later failures are not logged", client)
                 self._has_failed = True
@@ -80,12 +80,12 @@ class KlammCollector(Collector):
         yield from found.values()
 
     def describe(self) -> list[Exported]:
-        """Return no descriptions, because the metrics depend on the clients."""
+        """Return an empty list, because the names of the metrics depend on the clients."""
         return []
 
 
 def metric_name(metric: Metric) -> str:
-    """Return the name of a metric in Prometheus, without the suffix of counters."""
+    """Return the Prometheus name of a metric. The suffix `_total` of a counter is left out."""
     name = f"kafka_{metric.group.removesuffix('-metrics')}_{metric.name.removesuffix(_TOTAL)}"
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
@@ -93,7 +93,8 @@ def metric_name(metric: Metric) -> str:
 def _add(
     found: dict[str, CounterMetricFamily | GaugeMetricFamily], metric: Metric, client_id: str, instance: str
 ) -> None:
-    # Metrics of one name have to have the same labels: those of a topic and those of a whole client have different names.
+    # All metrics with one name must have the same labels. Metrics of a topic or partition therefore get another name
+    # than metrics of a whole client.
     name = metric_name(metric)
     if "partition" in metric.tags:
         name = name.replace("_fetch_manager_", "_partition_")
@@ -118,10 +119,10 @@ def register(*clients: Client, registry: CollectorRegistry = REGISTRY) -> KlammC
 
     Args:
         clients: Producers, consumers, share consumers and admin clients.
-        registry: Registry of prometheus-client. The default is its global one.
+        registry: Registry of prometheus-client. The default is the global registry.
 
     Returns:
-        The collector. `add` more clients later, or `registry.unregister` it.
+        The collector. Its method `add` adds more clients, and `registry.unregister(collector)` removes the collector.
 
     Example:
         collector = klamm.prometheus.register(producer)

@@ -4,13 +4,14 @@
     klamm.protocol.decode("Metadata", "request", 12, body)
 
 There are four types of messages: a `request` or `response` of an API, a `header`, and `data`, which is a structure
-inside other messages. An example of `data` is the subscription of a group member; the version in front of it is not
-part of the structure. `apis()` and `structures()` list all messages, and `schema` describes their fields.
+inside other messages. An example of `data` is the subscription of a group member. The version number in front of the
+subscription is not part of the structure. `apis()` and `structures()` list all messages, and `schema` describes their
+fields.
 
 A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`,
-and a UUID is its 22 characters of base64. The dict has no entry for fields that the version does not have, and none for
-tagged fields with their default value. Damaged data raises `DecodeError` with the path of the field and the offset of
-the byte. The Rust core does the work.
+and a UUID is a string of 22 base64 characters. The dict has no entry for a field that the version does not have, or for
+a tagged field with its default value. Damaged data raises `DecodeError` with the path of the field and the offset of
+the byte. The Rust core encodes and decodes.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ class Api(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """A header, or a structure inside other messages (`data`). `flexible` is the first version with tagged fields, or None."""
+    """A header, or a structure inside other messages (`data`).
+
+    Attributes:
+        flexible: First version with tagged fields, or None.
+    """
 
     name: str
     kind: str
@@ -89,7 +94,7 @@ class ErrorCode(NamedTuple):
 
     Attributes:
         retriable: Whether the same request can succeed later.
-        refresh_metadata: Whether the client's metadata about leaders or topics is outdated.
+        refresh_metadata: Whether the error means that the client's metadata about leaders or topics is outdated.
     """
 
     code: int
@@ -99,7 +104,7 @@ class ErrorCode(NamedTuple):
 
 
 class Control(NamedTuple):
-    """The content of a control record: COMMIT or ABORT with the epoch of the coordinator, or a type that brokers use."""
+    """The content of a control record: a COMMIT or ABORT marker with the coordinator's epoch, or another type."""
 
     version: int
     type_id: int
@@ -182,8 +187,8 @@ class BatchRecords(Sequence[BatchRecord]):
 class Batch:
     """A record batch: the fields of its header, and its records.
 
-    In formats 0 and 1, a batch is a message. If the message is compressed, the batch also has the messages inside.
-    Fields that these formats do not have are -1. `decode_records` returns the records as `BatchRecords`.
+    In formats 0 and 1, a batch is a message. If the message is compressed, the batch also has the messages inside it.
+    Fields that these formats do not have are -1. In batches from `decode_records`, `records` is a `BatchRecords`.
     """
 
     magic: int
@@ -242,7 +247,7 @@ class Decoded(NamedTuple):
 def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
     """Decode a message at the start of bytes.
 
-    Unlike `decode`, this function accepts further bytes after the message, and counts unknown tags.
+    Unlike `decode`, this function accepts more bytes after the message, and counts unknown tagged fields.
 
     Args:
         name: Name of the API or structure.
@@ -260,9 +265,9 @@ def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch response or a log segment, in any format.
 
-    An incomplete batch at the end is ignored. All data is checked here, but a record becomes an object only when it is
-    accessed, because a few KB of compressed data can be millions of records. The batches keep `data` in memory, and the
-    decompressed content of the batch that was accessed last, up to 256 MiB.
+    An incomplete batch at the end is ignored. This function checks all data. A record becomes an object only when it is
+    accessed, because a few KB of compressed data can hold millions of records. The batches keep `data` in memory. They
+    also keep the decompressed content of the batch that was accessed last, up to 256 MiB.
 
     Args:
         data: Record batches, one after the other.
@@ -318,7 +323,7 @@ def encode_batch(
         records: The records.
         magic: Format: 0, 1 or 2. The arguments from `partition_leader_epoch` on need format 2.
         base_offset: Offset of the first record. The default is 0, or the first record's own offset with `keep_offsets`.
-        keep_offsets: Use the offsets of the records instead of consecutive ones.
+        keep_offsets: Use the offsets of the records instead of consecutive offsets.
         compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
         level: Compression level. The level has no effect on lz4.
         log_append_time: Timestamp of all records, in milliseconds since 1970. Format 0 has no log append time.
@@ -328,8 +333,8 @@ def encode_batch(
         base_sequence: Sequence number of the first record.
         transactional: Whether the records belong to a transaction.
         control: Whether the records are control records.
-        base_timestamp: Timestamp in the header, to which the timestamps of the records are relative. The default is
-            that of the first record.
+        base_timestamp: Timestamp in the header, to which the timestamps of the records are relative. The default is the
+            timestamp of the first record.
         delete_horizon_ms: Delete horizon of a compacted batch. The batch stores the delete horizon in place of the base
             timestamp.
         last_offset_delta: Last offset relative to the first, if compaction removed the last records.

@@ -1,4 +1,4 @@
-"""The listener for changes of a consumer's assignment. The core calls it between two records."""
+"""The listener for changes of a consumer's assignment. The core calls the listener between two records."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class RebalanceListener:
 
     Override the methods that you need.
 
-    The thread or task that polls or iterates calls the methods, between two records. The group waits until these
-    methods return. With an `AsyncConsumer`, they can be coroutine functions. If a method raises, the poll raises the
+    The thread or task that polls or iterates calls the methods, between two records. The group waits until a method
+    returns. With an `AsyncConsumer`, the methods can be coroutine functions. If a method raises, the poll raises the
     same exception, and the change still takes effect.
 
     Example:
@@ -35,14 +35,14 @@ class RebalanceListener:
     def revoked(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
         """Handle partitions that another member will get.
 
-        The consumer can commit here. Closing the consumer calls this, too.
+        The consumer can commit here. Closing the consumer also calls this method.
         """
 
     def lost(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that another member may already read, so that a commit would fail. The default is `revoked`."""
+        """Handle partitions that another member may already read. A commit would fail. The default calls `revoked`."""
         return self.revoked(partitions)
 
 
 def partitions(tuples: Iterable[tuple[str, int]]) -> set[TopicPartition]:
-    """Return partitions of the core as a set of `TopicPartition`."""
+    """Convert partitions from the core to a set of `TopicPartition`."""
     return {TopicPartition(topic, partition) for topic, partition in tuples}

@@ -1,4 +1,4 @@
-"""Records, topic partitions and offsets, and their conversion for the core. Records themselves are classes of the core."""
+"""Topic partitions and offsets, and their conversion for the core. The core itself has the classes of records."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class TopicPartition:
     Args:
         topic: Name of the topic.
         partition: Partition number.
-        offset: Where `assign` starts to read.
-        end_offset: Where `assign` stops: the first offset that is not read.
+        offset: Offset at which `assign` starts to read.
+        end_offset: Offset at which `assign` stops. The record at this offset is not read.
 
     Example:
         consumer.assign([klamm.TopicPartition("greetings", 0, offset=100)])
@@ -52,12 +52,13 @@ class OffsetAndMetadata:
     Args:
         offset: Offset of the next record to read.
         metadata: Text that the broker stores with the offset.
-        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here uses it to detect a
-            truncated log (KIP-320, Kafka 2.1). None is unknown. A consumer fills in the leader epoch of records that it
-            has read itself.
+        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes at the offset uses the
+            epoch to detect a truncated log (KIP-320, Kafka 2.1). None means unknown. A consumer that has read the
+            record itself fills in the epoch.
         timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The retention of offsets starts at
-            this time. The default is now. Only Kafka 0.8.2 to 3.9 accept it (OffsetCommit v1, which has no leader
-            epochs). With other brokers, the commit raises UnsupportedVersionError. `committed` does not return it.
+            this time. The default is now. Only Kafka 0.8.2 to 3.9 accept a time (OffsetCommit v1, which has no leader
+            epochs). With other brokers, the commit raises UnsupportedVersionError. `committed` does not return the
+            time.
     """
 
     offset: int
@@ -78,7 +79,7 @@ class OffsetToCommit(NamedTuple):
 
 
 def committable(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> list[OffsetToCommit]:
-    """Return offsets to commit in the form that the core takes."""
+    """Check offsets to commit, and convert them to the form that the core takes."""
     return [_committed(*checked_partition(tp), offset) for tp, offset in items_of("offsets", offsets)]
 
 
@@ -105,7 +106,7 @@ def _commit_time(name: str, time: int | datetime) -> int:
 
 
 def timed(times: Mapping[TopicPartition, int | datetime], least: int = 0) -> list[tuple[str, int, int]]:
-    """Return partitions and times in the form that the core takes.
+    """Check partitions and times, and convert them to the form that the core takes.
 
     Brokers use negative numbers for special offsets, such as the ends of a partition. New releases add more of these
     numbers. Numbers below `least` raise an error.
@@ -125,12 +126,12 @@ def _timed(topic: str, partition: int, time: int | datetime, least: int) -> tupl
 
 
 def at_all(partitions: Iterable[TopicPartition], end: int) -> list[tuple[str, int, int]]:
-    """Return partitions, each with the special timestamp for its start or its end, in the form that the core takes."""
+    """Convert partitions to the form that the core takes, each with `end`: a special timestamp for its start or end."""
     return [(*checked_partition(tp), end) for tp in partitions]
 
 
 def time_ms(name: str, time: int | datetime) -> int:
-    """Return a time in milliseconds since 1970. A datetime is rounded up, and without a time zone it is local time."""
+    """Convert a time to milliseconds since 1970, rounded up. A datetime without a time zone is local time."""
     if isinstance(time, datetime):
         try:
             return first_ms_of(time.astimezone(timezone.utc))
@@ -145,7 +146,7 @@ def time_ms(name: str, time: int | datetime) -> int:
 
 
 def datetime_of(timestamp_ms: int) -> datetime | None:
-    """Return milliseconds since 1970 as an aware datetime, or None if they are not in the years 1 to 9999.
+    """Convert milliseconds since 1970 to an aware datetime. Return None for a time outside of the years 1 to 9999.
 
     The calculation uses only integers, because a float would round.
     """
@@ -156,7 +157,7 @@ def datetime_of(timestamp_ms: int) -> datetime | None:
 
 
 def first_ms_of(moment: datetime) -> int:
-    """Return an aware datetime in milliseconds since 1970, rounded up. The integers here avoid rounding by floats."""
+    """Convert an aware datetime to milliseconds since 1970, rounded up. A calculation with floats would be inexact."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 
@@ -166,15 +167,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def with_metadata(
     partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return the committed offset of each partition."""
+    """Return a dict from each partition to its committed offset with metadata, or to None."""
     return dict(zip(partitions, found, strict=True))
 
 
 def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
-    """Return committed offsets without their metadata."""
+    """Return a dict from each partition to its committed offset without metadata, or to None."""
     return {tp: None if each is None else each.offset for tp, each in found.items()}
 
 
 def known_offsets(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    """Return the offsets, without partitions that have none."""
+    """Return a dict from partition to offset. Partitions without an offset are left out."""
     return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}

@@ -1,7 +1,7 @@
 """Deserializers that are called with the topic and headers of a record, not only with its bytes.
 
 The core calls a deserializer with the bytes of a field. Deserializers of `klamm.registry` also need the topic and the
-headers, so this file passes the record to them. `klamm.hooks` decides which consumers need this.
+headers, so this file passes the topic and the headers. `klamm.hooks` decides which consumers use this file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RecordDeserializer(Protocol):
-    """A deserializer that is called with the topic and the headers, as the deserializers of `klamm.registry` are."""
+    """A deserializer that is called with the topic and the headers, such as the deserializers of `klamm.registry`."""
 
     def deserialize(self, data: bytes, topic: str, field: Any, headers: Any) -> Any:
         """Return the object for the bytes of a key or value."""
@@ -35,7 +35,7 @@ class RecordDeserializer(Protocol):
 
 
 def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
-    """Return whether a deserializer is called with the topic and the headers."""
+    """Return whether a deserializer is a RecordDeserializer, which is called with the topic and the headers."""
     return hasattr(deserializer, "is_prepared")
 
 
@@ -54,7 +54,7 @@ class RecordDeserializers:
         return Deserializers(key, value)(record)
 
     async def prepare(self, record: Record) -> None:
-        """Look up the schemas of a record. The deserializer raises an error where the program reads the field."""
+        """Look up the schemas of a record. A lookup that fails raises its error when the program reads the field."""
         for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
             if data is None or not is_record_deserializer(each):
                 continue
@@ -99,7 +99,7 @@ class DeserializedRecords(Sequence["Record[Any, Any]"]):
         return repr(self.plain)
 
     def by_partition(self) -> dict[TopicPartition, DeserializedRecords]:
-        """Return the records of each partition."""
+        """Return a dict from each partition to its records."""
         parts = self.plain.by_partition()
         return {partition: DeserializedRecords(part, self._deserializers) for partition, part in parts.items()}
 

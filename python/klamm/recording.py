@@ -1,6 +1,7 @@
-"""Reads the dump of a flight recorder for `DevBroker.replay`: the topics, the records, and what happened to each request.
+"""Reads the dump of a flight recorder for `DevBroker.replay`: topics, records, and the result of each request.
 
-The core's `logging/flight.rs` and `engine/connection/traces.rs` describe the dump. The dev broker repeats the recording.
+The core's `logging/flight.rs` and `engine/connection/traces.rs` describe the dump. The dev broker repeats the
+recording.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 Result = tuple[str, float | None, str | None]
-"""What happened to a request: a fault of the dev broker, its seconds and its error."""
+"""Result of a request, as a fault of the dev broker: the action, the seconds and the error of `DevBroker.fault`."""
 
 SUPPORTED = 1
 """The format of dumps that this file reads."""
@@ -28,7 +29,7 @@ NO_ERROR = 0
 DROPPED: Result = ("drop", None, None)
 SILENT: Result = ("delay", 3600.0, None)
 BY_ITSELF = {("JoinGroup", "MEMBER_ID_REQUIRED"), ("ApiVersions", "UNSUPPORTED_VERSION")}
-"""Errors that a broker returns without a fault."""
+"""Errors that the dev broker returns without an injected fault."""
 
 
 @dataclass
@@ -37,11 +38,11 @@ class Recording:
 
     Attributes:
         brokers: Number of brokers, or 1 if it is not known.
-        topics: Numbers of partitions by topic.
+        topics: Number of partitions of each topic.
         has_missing_topics: Whether the client asked for a topic that did not exist.
         records: Batches by topic and partition.
         versions: The newest version of each API that the client used.
-        results: Results of the requests of each API, in order. None is a response without an error.
+        results: Results of the requests of each API, in order. None means a response without an error.
     """
 
     brokers: int = 1
@@ -53,7 +54,7 @@ class Recording:
 
 
 class Slot:
-    """A request and its result, if the recording contains the result."""
+    """A request in the dump, and its result if the dump has the result."""
 
     def __init__(self, api: str) -> None:
         self.api = api
@@ -62,7 +63,7 @@ class Slot:
 
 
 def read(path: str | PathLike[str]) -> Recording:
-    """Return the recording in a dump.
+    """Read the recording in a dump.
 
     Raises:
         ConfigError: The file is not the dump of a flight recorder.
@@ -74,7 +75,7 @@ def read(path: str | PathLike[str]) -> Recording:
         try:
             reader = Reader(json.loads(head))
             slots: list[Slot] = []
-            for number, line in lines:  # noqa: B007 - the error names it
+            for number, line in lines:  # noqa: B007 - the error message has the number
                 reader.take(json.loads(line), slots)
             return reader.finished(slots)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, DecodeError) as error:
@@ -92,14 +93,14 @@ class Reader:
             raise ValueError(f"format {head['flight']}")
         self.found = Recording()
         self.names: dict[str, str] = {}
-        """Topics by ID."""
+        """Name of each topic, by topic ID."""
         self.missing: set[str] = set()
-        """Topics that the last metadata did not have."""
+        """Topics that did not exist in the last metadata response."""
         self.codes = {error.code: error.name for error in protocol.errors()}
         self.sent: dict[tuple[str, int, str], Slot] = {}
 
     def take(self, entry: dict[str, Any], slots: list[Slot]) -> None:
-        """Take in an entry."""
+        """Process one entry of the dump."""
         kind = entry["kind"]
         if kind == "event":
             return
@@ -122,11 +123,11 @@ class Reader:
             slot.result = SILENT if kind == "timed_out" else DROPPED
 
     def error_of(self, api: str, entry: dict[str, Any], body: dict[str, Any] | None) -> Result | None:
-        """Return the error of a response, and add its content to the recording."""
+        """Return the error of a response, or None. Add the topics and records of the response to the recording."""
         codes = [str(error["code"]) for error in entry.get("errors", [])]
         if api == "Metadata" and body is not None:
             self.take_metadata(body)
-            # A missing topic is missing in the dev broker too, and a fault would hit the other topics of the request.
+            # The dev broker does not have a missing topic either. A fault would also affect the request's other topics.
             has_good = any(topic["errorCode"] == NO_ERROR for topic in body["topics"])
             codes = [] if has_good else [code for code in codes if code != MISSING]
         elif api in ("Fetch", "ShareFetch") and body is not None:
@@ -154,7 +155,7 @@ class Reader:
                 self.names[str(topic["topicId"])] = name
 
     def take_records(self, topic: dict[str, Any]) -> None:
-        """Add the batches of a topic in the response to a fetch."""
+        """Add the batches of a topic in a fetch response to the recording."""
         name = topic.get("topic") or self.names.get(str(topic.get("topicId")))
         for partition in topic["partitions"]:
             if name is not None and partition["records"]:

@@ -4,8 +4,8 @@ A record is queued while the buffer is full, or while the number of partitions o
 the queued records in the order of their calls, and waits for room on behalf of all records. No record waits longer than
 `max_block_ms` after its call.
 
-The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait for
-the queue first. `klamm.producer` decides what is queued.
+The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait
+for the queue first. `klamm.producer` decides what is queued.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SendQueue:
         return self._loop is asyncio.get_running_loop()
 
     def has_records(self) -> bool:
-        """Return whether a new record has to queue behind others."""
+        """Return whether records are queued, so that a new record has to be queued, too."""
         return bool(self._queue) and self.is_of_running_loop()
 
     def send(self, producer: ProducerCore[Any, Any], record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
@@ -99,7 +99,7 @@ class SendQueue:
             return await (await appended)
 
         task = _Acknowledgement(acknowledged(), loop=self._loop)
-        # Not inside the coroutine: a task that is cancelled before its first step never runs it.
+        # The coroutine cannot do this: a task that is cancelled before its first step never runs its coroutine.
         task.add_done_callback(lambda _: appended.cancel())
         return task
 
@@ -110,7 +110,7 @@ class SendQueue:
                 if not appended.done():
                     try:
                         record = await find(max(deadline - time.monotonic(), 0))
-                    except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
+                    except Exception as error:  # noqa: BLE001 - the program that awaits the record gets the error
                         _fail(producer, appended, error)
                     else:
                         self._enqueue(producer, appended, deadline, record)
@@ -145,7 +145,7 @@ class SendQueue:
 
 
 class _Acknowledgement(asyncio.Task["RecordMetadata"]):
-    """A task that is a coroutine as well, like a Delivery: `asyncio.create_task(producer.send(...))` accepts both."""
+    """A task that is also a coroutine, as a Delivery is, so that `asyncio.create_task(producer.send(...))` works."""
 
     def send(self, _value: None) -> _Acknowledgement:
         if self.done():
@@ -181,7 +181,7 @@ async def _append_one(
                 # A record that was cancelled meanwhile must not fail the transaction that is open now.
                 if not has_room and not appended.done():
                     raise producer._no_room() from None
-    except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
+    except Exception as error:  # noqa: BLE001 - the program that awaits the record gets the error
         _fail(producer, appended, error)
 
 

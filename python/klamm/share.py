@@ -1,6 +1,8 @@
-"""Share consumers (KIP-932): members of a share group read the same partitions, and each record goes to one member at a time.
+"""Share consumers (KIP-932).
 
-A record is locked for a consumer until the consumer acknowledges it, or until its acquisition lock times out. If a
+Members of a share group read the same partitions, and each record goes to one member at a time.
+
+A record is locked for a consumer until the consumer acknowledges it, or until the acquisition lock times out. If a
 record was not accepted, the broker delivers it again, up to the group's limit (`share.delivery.count.limit`). The Rust
 core keeps the locks and acknowledgements.
 """
@@ -41,7 +43,7 @@ AckResults: TypeAlias = "dict[TopicPartition, KafkaError | None]"
 
 
 class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
-    """The base class of both share consumers, with all methods that do not wait."""
+    """The base class of `ShareConsumer` and `AsyncShareConsumer`."""
 
     _deserializers: Deserializers
 
@@ -74,7 +76,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         return self
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics, and stop reading others.
+        """Read these topics, and stop reading all other topics.
 
         Raises:
             ArgumentError: `topics` is not a list of names.
@@ -98,9 +100,10 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 
         Args:
             records: A record, or the records that `poll` returned.
-            acknowledge_type: `"accept"` if the record was processed. `"release"` to deliver it again, to any member, up
-                to the group's limit. `"reject"` to never deliver it again. `"renew"` to restart its acquisition lock
-                (Kafka 4.2). The consumer sends it at once, and the record must be acknowledged again later.
+            acknowledge_type: `"accept"` if the record was processed. `"release"` delivers the record again, to any
+                member, up to the group's limit. `"reject"` means that no member gets the record again. `"renew"`
+                restarts the acquisition lock of the record (Kafka 4.2). The consumer sends a renewal at once, and the
+                record must be acknowledged again later.
 
         Raises:
             InvalidRecordStateError: This consumer does not hold the lock of a record.
@@ -109,9 +112,9 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         self._acknowledge(records, acknowledge_type)
 
     def metrics(self) -> ShareConsumerMetrics:
-        """Return the metrics of the consumer, under the names of Java's metrics.
+        """Return a snapshot of the consumer's metrics, with the names of the Java client.
 
-        After `close`, this returns the last values.
+        A closed consumer returns its last values.
         """
         from klamm.metrics import ShareConsumerMetrics
 
@@ -132,9 +135,10 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
-    The consumer accepts a record when the loop asks for the next one, unless the program has already acknowledged it in
-    another way. With `share_acknowledgement_mode="explicit"`, nothing is accepted automatically, and the program must
-    acknowledge all records before it gets more. The group's configuration says where a new group starts
+    When the loop asks for the next record, the consumer accepts the previous record. If the program has already
+    acknowledged the previous record, the consumer does not change this acknowledgement. With
+    `share_acknowledgement_mode="explicit"`, the consumer accepts no record automatically, and the program must
+    acknowledge all records before it gets more records. The group's configuration says where a new group starts
     (`share.auto.offset.reset`). The default is the end of each partition.
 
     Args:
@@ -144,12 +148,12 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         key_deserializer: As for `klamm.Consumer`.
         value_deserializer: As for `klamm.Consumer`.
         on_acknowledged: Function that is called with the results of acknowledgements, by partition, if no `commit`
-            waits for them. The thread that polls, iterates or closes calls it.
-        interceptors: Objects with `on_consume(records)`, which can filter the records, or `on_acknowledge(results)`,
-            or both; see `klamm.interceptors`.
-        on_error: Function that is called with the error of a problem that the client keeps retrying. Examples are that no
-            broker is reachable, that a topic is missing, or that the group cannot be joined. It runs in a thread of its
-            own. It is called at once, and less and less often while the problem lasts.
+            waits for these results. The thread that polls, iterates or closes calls the function.
+        interceptors: Objects with one or both of these methods: `on_consume(records)`, which can filter the records,
+            and `on_acknowledge(results)`. See `klamm.interceptors`.
+        on_error: Function that is called with an error while the client keeps retrying. For example, no broker is
+            reachable, a topic is missing, or the group cannot be joined. A separate thread calls the function at once,
+            and then at growing intervals while the problem lasts.
         stats_cb: As for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ShareConsumerConfig`.
 
@@ -180,7 +184,8 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
             The records. The result is empty if the timeout passed.
 
         Raises:
-            KafkaError: The group, the authorization or the data of a partition failed. The next call continues.
+            KafkaError: The group failed, the user is not authorized, or the data of a partition is damaged. The next
+                call continues.
         """
         return self._poll(timeout, max_records)
 
@@ -203,12 +208,13 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     def close(self, timeout: float | None = None, *, commit: bool = True) -> None:
         """Send the acknowledgements, release all other records, leave the group and close the client.
 
-        With implicit acknowledgement, the last record of a loop and the records of the last poll are released, because
-        the program may not have finished with them.
+        With implicit acknowledgement, the last record of a loop and the records of the last poll are released. The
+        program may not have finished with these records.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. Leaving the group gets at least 0.1 seconds.
-            commit: False does not accept any record implicitly.
+            timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave
+                the group, even if `timeout` is shorter.
+            commit: If False, the call accepts no record implicitly.
         """
         self._close(timeout, False if boolean("commit", commit) else None)
 
@@ -235,7 +241,8 @@ class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
         return self
 
     async def __anext__(self) -> Record[K_co, V_co]:
-        # A coroutine takes the record at its first step. One that is cancelled before that, or never awaited, takes none.
+        # The coroutine takes a record when it runs for the first time. If it is cancelled before that or never awaited,
+        # it takes no record.
         while (record := self._try_next()) is None:
             await self._ready(None)
         return record

@@ -1,7 +1,7 @@
 """`stats_cb` and `statistics.interval.ms`: statistics as JSON in librdkafka's format, for existing dashboards.
 
-A separate thread calls the function. A function that blocks or raises therefore does not delay the client. Figures that
-klamm does not have are 0, as in librdkafka when a feature is off. docs/operations.md lists them.
+A separate thread calls `stats_cb`. A function that blocks or raises therefore does not delay the client. Values that
+klamm does not have are 0, as in librdkafka when a feature is off. docs/operations.md lists these values.
 """
 
 from __future__ import annotations
@@ -45,13 +45,16 @@ WINDOW = (
     "p99_99",
     "outofrange",
 )
-"""A window of values in librdkafka's format."""
+"""Fields of a window (a rolling histogram) in librdkafka's format."""
 
 
 def take(
     bootstrap: Any, function: Callable[[str], object] | None, config: Mapping[str, Any]
 ) -> tuple[Any, Settings | None]:
-    """Take the function out of a client's configuration. Return the rest of `bootstrap`, and the settings if there are any."""
+    """Remove `stats_cb` from a client's configuration.
+
+    Return `bootstrap` without `stats_cb`, and the settings, or None if there is no `stats_cb`.
+    """
     dotted = dict(bootstrap) if isinstance(bootstrap, Mapping) else {}
     given = [dotted.pop(key) for key in ("stats_cb", "stats.cb") if key in dotted]
     function = function or next(iter(given), None)
@@ -63,7 +66,7 @@ def take(
 
 
 class Settings:
-    """The function, the interval in milliseconds as the program gave it, and the client's ID."""
+    """Settings of the statistics: the function, the unconverted interval in milliseconds, and the client ID."""
 
     def __init__(self, function: Callable[[str], object], interval: Any, client_id: str) -> None:
         self.function = function
@@ -71,12 +74,12 @@ class Settings:
         self.client_id = client_id
 
     def start(self, client: ClientCore, kind: str) -> None:
-        """Start to report, unless the interval is 0. The core has checked that it is a number."""
+        """Start the reporting thread, unless the interval is 0. The core has checked that the interval is a number."""
         interval = float(self.interval or 0) / 1000
         if interval <= 0:
             return
         name = f"{self.client_id}#{kind}-{next(_numbers)}"
-        # The thread must not keep the client.
+        # The thread must not keep the client alive.
         arguments = (weakref.ref(client), self, interval, name, kind)
         threading.Thread(target=_report, args=arguments, name="klamm-statistics", daemon=True).start()
 
@@ -86,7 +89,7 @@ def _report(client: weakref.ref[ClientCore], settings: Settings, interval: float
     failed = False
     while True:
         time.sleep(max(due - time.monotonic(), 0))
-        # After a function that took longer than the interval, the next report is one interval later.
+        # If the function took longer than the interval, the reports that it missed are skipped.
         due = max(due + interval, time.monotonic())
         alive = client()
         if alive is None or alive._is_closed():
@@ -98,7 +101,7 @@ def _report(client: weakref.ref[ClientCore], settings: Settings, interval: float
         del alive
         try:
             settings.function(json.dumps(statistics(families, name, settings.client_id, kind)))
-        except Exception:  # noqa: BLE001 - it is logged, and the function may work the next time
+        except Exception:  # noqa: BLE001 - the error is logged, and the function may work the next time
             if not failed:
                 _log.exception("stats_cb of %s raised an exception; later exceptions are not logged", name)
             failed = True

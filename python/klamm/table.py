@@ -52,31 +52,32 @@ def read_table(
 ) -> pa.Table:
     """Read one or more topics into a `pyarrow.Table`, all partitions at the same time.
 
-    The end of the topics is determined once, at the start. Records that arrive later are not read. Rows of one partition are
-    in order; rows of different partitions are in order of arrival.
+    The end of the topics is determined once, at the start. Records that arrive later are not read. Rows of one
+    partition are in order. Rows of different partitions are in order of arrival.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
         topic: Topic, or list of topics.
-        start: First record to read: `"earliest"`, `"latest"`, an offset for all partitions, a dict of offsets by partition
-            number or `TopicPartition`, or an aware datetime. A partition that is not in the dict is not read. A datetime is
-            the first record at or after that time. An offset outside the partition becomes the nearest valid offset.
-        end: Where to stop, in the same forms. The record at `end` is not read.
+        start: First record to read. Pass `"earliest"`, `"latest"`, an offset for all partitions, a dict of offsets by
+            partition number or `TopicPartition`, or an aware datetime. A partition that is not in the dict is not read.
+            A datetime selects the first record at or after that time. An offset outside the partition becomes the
+            nearest valid offset.
+        end: Where to stop. It accepts the values of `start`. The record at `end` is not read.
         columns: Names of the columns, in order. The default is all columns; see `Consumer.arrow`.
         progress: Show a progress bar, if the standard error is a terminal. Needs `klamm[cli]`.
-        value_format: Format of the values: "avro", "json" or "protobuf". The default is bytes.
-        key_format: Format of the keys, in the same way.
+        value_format: Format of the values: "avro", "json" or "protobuf". Without a format, the values stay bytes.
+        key_format: Format of the keys. It accepts the values of `value_format`.
         registry: Client of the schema registry, its address, or a dict of its configuration.
         value_schema: Schema of the value column: "latest" (the default), the number of a version, or a schema; see
             docs/registry.md.
-        key_schema: Schema of the key column, in the same forms.
+        key_schema: Schema of the key column. It accepts the values of `value_schema`.
         flatten: Make a column of each field of a struct.
-        on_error: What happens with a record that cannot be decoded: "raise", "null", or "column", which adds the columns
-            `value_error` and `value_raw`.
-        on_new_fields: What happens with fields of newer writers that the column does not have: "drop", or "raise", which treats
-            the record as one that cannot be decoded.
-        subject_name_strategy: How the subject of the latest version is named, as for the deserializers.
-        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+        on_error: What happens with a record that cannot be decoded. "raise" raises a `DeserializationError`, and "null"
+            makes the value null. "column" also adds the columns `value_error` and `value_raw`.
+        on_new_fields: What happens if the writer's schema is newer and has fields that the column does not have. "drop"
+            ignores these fields. "raise" treats the record as one that cannot be decoded.
+        subject_name_strategy: Strategy for the name of the subject, as for the deserializers.
+        id_bytes: Length of a schema ID in bytes: 4 (the default), or 8 if Apicurio Registry is configured to use 8.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
     Returns:
@@ -92,7 +93,7 @@ def read_table(
         table = klamm.read_table("localhost:9092", "greetings", columns=["key", "value"])
     """
     pyarrow = _pyarrow()
-    # Checked without a terminal too, so that a program fails where it is tested.
+    # This is checked even if there is no terminal, so that tests without a terminal find the missing package.
     if progress and not find_spec("rich"):
         raise ConfigError("progress=True needs rich", hint="pip install 'klamm[cli]'")
     typed: ValueFormat = {
@@ -109,8 +110,8 @@ def read_table(
     }
     is_typed = any(option is not None for option in (value_format, key_format, value_schema, key_schema))
     wanted = batches_of(columns, typed if is_typed else {})
-    # "earliest": records that expire before they are read are skipped, instead of moving to the end of the partition.
-    # No automatic creation: a misspelt name is an error, not a new topic.
+    # With "earliest", the consumer skips records that expire before it reads them. "latest" would skip to the end.
+    # No automatic creation of topics: a misspelt name is an error, not a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
     with wanted, Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
         topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(list_of_str("topics", topic)))
@@ -141,7 +142,7 @@ def read_table(
 
 
 def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Position) -> list[TopicPartition]:
-    """Return the partitions with records to read, with their first and end offsets."""
+    """Return the partitions that have records to read, with their `offset` and `end_offset`."""
     existing = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
     first, last = _by_partition(start, existing, "start"), _by_partition(end, existing, "end")
     # Partitions that are not read need no leader, so their offsets are not requested.
@@ -182,7 +183,7 @@ def _resolve(
 
 
 def _by_partition(position: Any, existing: list[TopicPartition], argument: str) -> dict[TopicPartition, int] | None:
-    """Return the offsets of a position that is a dict, or None."""
+    """Return the offsets of a position that is a dict. Return None for a position of another type."""
     if not hasattr(position, "items"):
         return None
     named = {}
@@ -212,7 +213,7 @@ def _bar(title: str, total: int, *, show: bool) -> Iterator[Callable[[int], None
         yield lambda rows: bar.advance(task, rows)
 
 
-# Rows of a batch, as in Spark: fewer rows are slower, and more are not faster.
+# Rows in a batch, as in Spark. Smaller batches are slower, and larger batches are not faster.
 BATCH_ROWS = 65_536
 
 # Seconds without a record after which the read fails.

@@ -1,7 +1,7 @@
-"""Telemetry (KIP-714, KIP-1076): the ID that brokers give a client, and metrics of the application that the client pushes.
+"""Telemetry: the ID that brokers give a client (KIP-714), and metrics of the application (KIP-1076).
 
-The Rust core pushes metrics to brokers whose operators ask for them. The core's I/O thread never runs Python, so a
-thread of this module calls the application's functions.
+The Rust core pushes metrics to brokers that subscribe to metrics. The core's I/O thread never runs Python, so a thread
+of this module calls the application's functions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Registered:
         self.functions: dict[str, tuple[Callable[[], float], bool, list[tuple[str, str]]]] = {}
         self.changed = threading.Event()
         self._failed: set[str] = set()
-        # The thread must not keep the client.
+        # The thread must not keep the client alive.
         threading.Thread(target=self._run, args=(weakref.ref(client),), name="klamm-telemetry", daemon=True).start()
 
     def _run(self, client: weakref.ref[ClientCore]) -> None:
@@ -53,7 +53,7 @@ class _Registered:
         for name, (function, total, attributes) in list(self.functions.items()):
             try:
                 found.append((name, total, attributes, float(function())))
-            except Exception:  # noqa: BLE001 - it is logged, and the other metrics have values
+            except Exception:  # noqa: BLE001 - the error is logged, and the other metrics have values
                 if name not in self._failed:
                     _log.exception("the metric %s has no value; later failures are not logged", name)
                 self._failed.add(name)
@@ -61,7 +61,7 @@ class _Registered:
 
 
 class Telemetry:
-    """The part of a client's telemetry that does not wait."""
+    """Telemetry methods that are the same in blocking and asyncio clients."""
 
     _registered: _Registered | None = None
 
@@ -73,14 +73,14 @@ class Telemetry:
         total: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Push a metric of the application to brokers that ask for it, with the metrics of the client (KIP-1076).
+        """Push a metric of the application, with the client's metrics, to brokers that subscribe to it (KIP-1076).
 
-        It is also in `metrics().values`. A metric of the same name is replaced.
+        `metrics().values` also has the metric. An earlier metric with the same name is replaced.
 
         Args:
             name: Name, such as `myapp.queue.depth`.
             function: Function that returns the value. A thread of the client calls the function every second.
-            total: Whether the value only grows.
+            total: Whether the value never decreases.
             attributes: Labels of the metric.
 
         Raises:
@@ -108,7 +108,7 @@ class Telemetry:
 
 
 class BlockingTelemetry(Telemetry):
-    """The telemetry of a client that blocks."""
+    """Telemetry methods of a blocking client."""
 
     def client_instance_id(self: Any, timeout: float | None = None) -> str:
         """Return the ID under which brokers know the metrics of this client (KIP-714).
@@ -127,7 +127,7 @@ class BlockingTelemetry(Telemetry):
 
 
 class AsyncTelemetry(Telemetry):
-    """The telemetry of a client on an event loop."""
+    """Telemetry methods of an asyncio client."""
 
     async def client_instance_id(self: Any, timeout: float | None = None) -> str:
         found: str = await self._instance_id().within(timeout)

@@ -3,9 +3,9 @@
     def test_orders(klamm_broker):
         with klamm.Producer(klamm_broker.bootstrap_servers) as producer: ...
 
-pytest finds the fixtures `klamm_broker` (one node for each test) and `klamm_session_broker` (three nodes for all tests) by itself.
-`DevBroker` starts the same cluster by hand. Any Kafka client can connect to it. The cluster does not replicate records and is not
-for production.
+pytest finds two fixtures by itself. `klamm_broker` is a new cluster of one node for each test. `klamm_session_broker`
+is one cluster of three nodes for all tests. Without pytest, `DevBroker` starts such a cluster. Any Kafka client can
+connect to the cluster. The cluster does not replicate records and is not for production.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HOSTS = ["localhost", "127.0.0.1", "::1"]
 
 @dataclass(frozen=True)
 class Request:
-    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of them.
+    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of these objects.
 
     Attributes:
         node: Number of the node that received the request.
@@ -74,9 +74,9 @@ class PushedMetric:
 
     Attributes:
         name: Name, such as `org.apache.kafka.producer.record.send.total`.
-        type: `gauge`, `sum`, or `delta` for the difference from the push before.
+        type: `gauge`, `sum`, or `delta`, which is the change since the previous push.
         attributes: Labels of the metric, such as `topic`.
-        value: Value.
+        value: Value of the metric.
     """
 
     name: str
@@ -87,14 +87,14 @@ class PushedMetric:
 
 @dataclass(frozen=True)
 class TelemetryPush:
-    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of them.
+    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of these objects.
 
     Attributes:
         client_instance_id: ID that the cluster gave the client.
-        terminating: Whether it is the last push of the client.
+        terminating: Whether this is the last push of the client.
         compression: Name of the codec.
         labels: Labels that the client sent about itself, such as `group_id`.
-        metrics: Metrics.
+        metrics: The metrics that the client pushed.
     """
 
     client_instance_id: str
@@ -108,7 +108,8 @@ class TelemetryPush:
 class DevBroker(DevBrokerCore, metaclass=ClientType):
     """A small Kafka cluster in this process, for tests and development.
 
-    The cluster runs inside the `with` block, or from `start()` to `stop()`. Records are kept in memory unless `data_dir` is set.
+    The cluster runs inside the `with` block, or from `start()` to `stop()`. Records are kept in memory unless
+    `data_dir` is set.
 
     Args:
         brokers: Number of nodes. Default 1.
@@ -117,39 +118,43 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         port: Port of the first node. Default 0, which takes a free port.
         transaction_version: Version of the transaction protocol: 2 (the default) as in Kafka 4.0 (KIP-890), or 1 as in
             older releases.
-        racks: Racks of the nodes, assigned in turn. A consumer with `client_rack` then fetches from a replica in its own rack, as
-            with Kafka's `RackAwareReplicaSelector` (KIP-392). Default: no racks.
-        as_version: Kafka release to emulate, "0.8.0" to "4.4": the cluster serves the APIs, versions and message formats of that
-            release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate those brokers, where each node is a broker of its own
-            (docs/legacy.md). Default: the newest release.
+        racks: Racks of the nodes, assigned in turn. A consumer with `client_rack` then fetches from a replica in its
+            own rack, as with Kafka's `RackAwareReplicaSelector` (KIP-392). Default: no racks.
+        as_version: Kafka release to emulate, "0.8.0" to "4.4": the cluster serves the APIs, versions and message
+            formats of that release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate old releases, in which each node is a
+            separate broker (docs/legacy.md). Default: the newest release.
         config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
             The defaults of topics and groups, `num.partitions`, `default.replication.factor` and
-            `auto.create.topics.enable` have an effect. The cluster lists the other properties, but they have no effect.
-            For 0.6 and 0.7, properties of those brokers, such as `{"log.file.size": 1000}`.
+            `auto.create.topics.enable` have an effect. The cluster returns all other properties, but ignores them.
+            For 0.6 and 0.7, pass properties of these old brokers, such as `{"log.file.size": 1000}`.
         zookeeper: ZooKeeper `host:port` where 0.7 nodes register themselves and their topics. Needs `klamm[zookeeper]`.
-        max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with KAFKA_STORAGE_ERROR.
-        data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions, so that they survive
-            a restart and `kill -9`. An open transaction continues. Group members join again, and share groups start from the beginning.
-            The file only grows. Default: memory only.
+        max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with
+            KAFKA_STORAGE_ERROR.
+        data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions, so
+            that they survive a restart and `kill -9`. An open transaction continues. Group members join again, and
+            share groups start from the beginning. The file only grows. Default: memory only.
         fsync: Sync the file to disk before each response, so that the data survives a power failure too. Default False.
-        sasl: Users and passwords for each SASL mechanism: `{"PLAIN": {"alice": "secret"}}`. OAUTHBEARER accepts unsecured tokens (JWT
-            with `alg` none) and takes `None` instead of users. Default: clients do not authenticate.
+        sasl: Users and passwords for each SASL mechanism: `{"PLAIN": {"alice": "secret"}}`. OAUTHBEARER accepts
+            unsecured tokens (JWT with `alg` none) and takes `None` instead of users. Default: clients do not
+            authenticate.
         sasl_session: Seconds after which a connection must authenticate again (KIP-368). Default: never.
-        super_users: Users that may do everything. Passing a list enables authorization: other users may do what access control lists
-            (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin"; clients without either are
-            "ANONYMOUS". An empty list means no super users. Default: no authorization.
+        super_users: Users that may do everything. Passing a list enables authorization: other users may do what access
+            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin". A client
+            without either name is "ANONYMOUS". An empty list means no super users. Default: no authorization.
         allow_everyone_if_no_acl_found: Allow all users to use resources that have no ACL. Default False.
-        tls: Encrypt connections. True creates a certificate for localhost, signed by a temporary authority. Pass a
-            `CertificateAuthority` to share one among clusters, or a pair of PEM strings (certificate, key) to use your own. Default False.
-        client_auth: Require a client certificate; needs `tls`. Default False.
+        tls: Encrypt connections. True creates a certificate for localhost, signed by a temporary CA. Pass a
+            `CertificateAuthority` to share one CA among clusters, or a pair of PEM strings (certificate, key) to use
+            your own certificate. Default False.
+        client_auth: Require a client certificate. This needs `tls`. Default False.
         schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. The
             registry keeps its schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`.
             Default False.
-        first_node: ID of the first node. The others follow. Default 1.
-        telemetry: Whether clients can push their metrics (KIP-714), as with a receiver in Kafka's brokers. Default False.
+        first_node: ID of the first node. The IDs of the other nodes follow. Default 1.
+        telemetry: Accept metrics that clients push (KIP-714), as Kafka's brokers do with a metrics receiver. Default
+            False.
 
     Raises:
-        ConfigError: An argument has an invalid value, or does not fit another one.
+        ConfigError: An argument has an invalid value, or contradicts another argument.
 
     Example:
         with DevBroker(brokers=3) as broker:
@@ -262,20 +267,21 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def replay(cls, path: str | PathLike[str], **options: Any) -> Self:
         """Create a cluster that replays a dump of a client's flight recorder: it responds as the client's brokers did.
 
-        The cluster has the recorded topics and as many nodes, and serves no newer version of an API than the client used. For
-        each API, the first request gets the first recorded result, and so on. The last result repeats. A result is one of these:
+        The cluster has the recorded topics and the recorded number of nodes. It serves no version of an API that is
+        newer than the version that the client used. For each API, the first request gets the first recorded result, the
+        second request gets the second result, and so on. The last result repeats. A result is one of these:
 
         * A response without an error: the cluster handles the request as usual.
-        * An error code: the cluster rejects the whole request with it, even if only one partition had the error.
-        * No response: the cluster closes the connection, or keeps silent if the request timed out.
+        * An error code: the cluster rejects the whole request with this code, even if only one partition had the error.
+        * No response: the cluster closes the connection. If the request timed out, the cluster does not respond.
 
-        Records are only in the dump if the client had `flight_recorder_values=True`. The records have their recorded
-        offsets.
+        The dump has records only if the client had `flight_recorder_values=True`. The cluster stores these records at
+        their recorded offsets.
 
-        A dump does not have response times, ACLs, committed offsets, configurations, other members of a group, attempts
-        to connect that failed, or what happened before the oldest entry. The error codes of fetches larger than 4 KiB
-        and of other responses larger than 64 KiB are missing, unless the client recorded values. A test can set up
-        missing state with `options` and the other methods.
+        A dump does not have response times, ACLs, committed offsets, configurations or other members of a group. It
+        also lacks attempts to connect that failed, and everything that happened before the oldest entry. If the client
+        did not record values, the error codes of fetch responses larger than 4 KiB, and of other responses larger than
+        64 KiB, are missing. A test can set up missing state with `options` and the other methods.
 
         Args:
             path: File that `dump_flight()` wrote.
@@ -300,7 +306,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def schema_registry(self) -> DevRegistry:
-        """Return the schema registry. The registry's address is `url`, and it has its own `fault` method.
+        """Return the schema registry. Its address is `url`, and its method `fault` injects faults.
 
         Raises:
             ConfigError: The cluster has no schema registry.
@@ -311,7 +317,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def authority(self) -> CertificateAuthority:
-        """Return the authority that signs certificates for this cluster and its clients.
+        """Return the certificate authority (CA) that signs certificates for this cluster and its clients.
 
         Raises:
             ConfigError: The cluster has no TLS.
@@ -322,7 +328,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def ca_location(self) -> str:
-        """Return the path of the authority's certificate (PEM), for clients to trust. The file is deleted with this object."""
+        """Return the path of the CA certificate (PEM) for clients to trust. The file is deleted with this object."""
         return self._file("ca.pem", self.authority.pem)
 
     def client_certificate(self, name: str = "client") -> tuple[str, str]:
@@ -343,11 +349,12 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def client_config(self, user: str | None = None, mechanism: Mechanism | None = None) -> dict[str, Any]:
         """Return the configuration that a client needs to connect, as a dict of Kafka's dotted keys.
 
-        klamm and librdkafka clients accept it as it is.
+        Clients of klamm and librdkafka accept the dict unchanged.
 
         Args:
             user: SASL user. The configuration contains the password of this user.
-            mechanism: SASL mechanism. Default: the first mechanism that has this user. With OAUTHBEARER, add your own token.
+            mechanism: SASL mechanism. Default: the first mechanism that has this user. With OAUTHBEARER, add your own
+                token.
 
         Raises:
             ConfigError: No mechanism has this user.
@@ -383,9 +390,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return the addresses of all nodes, as `host:port,host:port`; empty while the cluster does not run.
+        """Return the addresses of all nodes, as `host:port,host:port`.
 
-        A killed node keeps its address.
+        The string is empty while the cluster does not run. A killed node keeps its address.
         """
         return ",".join(self._addresses())
 
@@ -393,7 +400,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         """Start the cluster, or restart one node after `kill`, and return the cluster.
 
         Args:
-            node: Number of the node to restart on its former port. Default: the whole cluster. If it already runs, nothing happens.
+            node: Number of the node to restart on its former port. Default: the whole cluster. If it already runs,
+                nothing happens.
         """
         if node is None:
             is_running = bool(self.bootstrap_servers)
@@ -437,14 +445,17 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             self._registration.remove(node)
 
     def add_node(self) -> int:
-        """Start one more node and return its number. New topics use it; existing partitions do not move."""
+        """Start one more node and return its number. New topics use the node. Existing partitions do not move."""
         node = self._add_node()
         if self._registration is not None:
             self._registration.add(node)
         return node
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another node the leader of a partition. If the node has no replica, it replaces the former leader's replica."""
+        """Make another node the leader of a partition.
+
+        If the node has no replica of the partition, its new replica replaces the replica of the former leader.
+        """
         self._move_leader(topic, partition, node)
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
@@ -478,7 +489,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def fail_next(
         self, api: str, *, error: str, times: int | None = 1, node: int | None = None, topic: str | None = None
     ) -> None:
-        """Answer the next requests of an API with an error instead of handling them.
+        """Respond to the next requests of an API with an error, without handling the requests.
 
         A request with more than one partition fails for all partitions.
 
@@ -542,13 +553,13 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         Args:
             api: Kafka's name of the API, or None for every API.
             action: One of the actions above.
-            seconds: Duration in seconds, by the cluster's clock; for `delay`, `throttle` and `drip`.
-            error: Kafka's name of the error; for `error`.
+            seconds: Duration in seconds, by the cluster's clock. Only for `delay`, `throttle` and `drip`.
+            error: Kafka's name of the error. Only for `error`.
             times: Number of requests to affect. Default 1; None means all, until `clear_faults`.
             node: Only requests to this node. Default: all nodes.
             topic: Only requests that contain this topic. Default: all topics.
             probability: Probability that a matching request is affected, 0 to 1. Default 1.
-            seed: Seed of the random choice; the same seed affects the same requests. Default 0.
+            seed: Seed of the random choice. Equal seeds affect the same requests. Default 0.
 
         Raises:
             ConfigError: The action, the API or the error is unknown, or an argument is missing or not allowed.
@@ -570,7 +581,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         self._clear_faults()
 
     def requests(self, api: str | None = None) -> list[Request]:
-        """Return the requests that the cluster received, oldest first. It remembers the last 10,000.
+        """Return the requests that the cluster received, oldest first. The cluster keeps the last 10,000 requests.
 
         Args:
             api: Only requests of this API. Default: all APIs.
@@ -578,7 +589,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return [request for request in self._requests() if api in (None, request.api)]
 
     def advance(self, seconds: float) -> None:
-        """Advance the cluster's clock. When this method returns, everything that is due by then has happened.
+        """Advance the cluster's clock. When this method returns, everything that is due by the new time has happened.
 
         Args:
             seconds: Seconds to add.
@@ -616,7 +627,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         )
 
 
-# When pytest loads this module as a plugin, it is already imported. A program that only needs a broker does not need pytest.
+# If pytest loads this module as a plugin, `pytest` is already imported. Other programs can use a broker without pytest.
 if "pytest" in sys.modules:
     import pytest
 

@@ -1,7 +1,7 @@
 """Threads that klamm starts in Python, for work that waits in native code.
 
-gevent and eventlet replace the threads of a program by greenlets. A native wait in a greenlet would stop the whole program,
-so klamm's own threads are always threads of the operating system.
+gevent and eventlet replace the threads of a program with greenlets. A native wait in a greenlet would stop the whole
+program, so klamm's own threads are always threads of the operating system.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def start_daemon(name: str, function: Callable[..., object], *args: Any) -> threading.Thread | None:
-    """Start a daemon thread that calls a function. Return the thread, or None if it has no object in `threading`."""
+    """Start a daemon thread that calls a function.
+
+    Return the thread. If gevent or eventlet has patched `threading`, return None, because there is no Thread object.
+    """
     start = _unpatched()
     if start is None:
         thread = threading.Thread(target=function, args=args, name=name, daemon=True)
@@ -27,9 +30,9 @@ def start_daemon(name: str, function: Callable[..., object], *args: Any) -> thre
 
 
 def sleep(seconds: float) -> None:
-    """Wait.
+    """Sleep for a number of seconds.
 
-    If the caller is a greenlet of gevent, the other greenlets run meanwhile, even if gevent has not patched the
+    If the caller is a greenlet of gevent, other greenlets run during the sleep, even if gevent has not patched the
     program.
     """
     hubs = sys.modules.get("gevent._hub_local")
@@ -41,7 +44,7 @@ def sleep(seconds: float) -> None:
 
 
 def _unpatched() -> Callable[[Callable[..., object], tuple[Any, ...]], object] | None:
-    """Return the function that starts a thread of the operating system, or None if no library has replaced it."""
+    """Return Python's function for starting a thread if gevent or eventlet has replaced it. Otherwise, return None."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
         return monkey.get_original("_thread", "start_new_thread")  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
 """Connects to an OpenID Connect token endpoint. The errors of this module say what to check.
 
-The endpoint has its own certificate authorities. An authority of the endpoint must not sign for brokers, and an
-authority of the brokers must not sign for the endpoint. `oauth` builds the requests and reads the tokens.
+The endpoint has its own CA certificates. A client must not trust the endpoint's CA certificates for brokers, and must
+not trust the brokers' CA certificates for the endpoint. `oauth` builds the requests and reads the tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["check_authorities", "opener", "rejection", "unreachable"]
 
 
 def check_authorities(settings: Mapping[str, str]) -> None:
-    """Raise `ConfigError` if the authorities for the endpoint cannot be read."""
+    """Raise `ConfigError` if the CA certificates for the endpoint cannot be read."""
     if "ca.location" in settings and "ca.pem" in settings:
         raise ConfigError(
             "sasl.oauthbearer.ca.location and sasl.oauthbearer.ca.pem are both set", hint="set only one of them"
@@ -42,12 +42,15 @@ def check_authorities(settings: Mapping[str, str]) -> None:
 
 
 def opener(settings: Mapping[str, str]) -> urllib.request.OpenerDirector:
-    """Return an opener for the endpoint. Files are read again each time, because certificates are renewed."""
+    """Return a `urllib` opener for the endpoint.
+
+    Each call reads the certificate files again, because the files change when certificates are renewed.
+    """
     return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=_context(settings)))
 
 
 def rejection(shown: str, status: int, text: str) -> AuthenticationError:
-    """Return the error for an endpoint that answered with an HTTP status other than success."""
+    """Return the error for a response of the endpoint whose HTTP status is not success."""
     match status:
         case 401 | 403:
             hint = "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and the permissions of the client"
@@ -93,7 +96,7 @@ def _hint(reason: object) -> str:
 
 
 def _proxy(url: str) -> str | None:
-    """Return host and port of the proxy for an address, without its password."""
+    """Return host and port of the proxy for an address, without user and password. None if there is no proxy."""
     parts = urllib.parse.urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if not proxy or urllib.request.proxy_bypass(parts.netloc):
@@ -102,9 +105,9 @@ def _proxy(url: str) -> str | None:
 
 
 def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return the TLS settings for the endpoint's own authorities, or None to use Python's default authorities."""
+    """Return a TLS context with the endpoint's own CA certificates, or None to use Python's default certificates."""
     path, text = settings.get("ca.location"), settings.get("ca.pem")
-    if path == "probe":  # librdkafka's word for the default
+    if path == "probe":  # in librdkafka, "probe" selects the default
         path = None
     if path is None and text is None:
         return None
@@ -124,7 +127,7 @@ def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
 def _certificates(text: str) -> bytes:
     r"""Return the certificates of PEM text. As in Java, the text may have spaces or `\n` in place of line ends."""
     blocks = [body.replace("\\n", "") for body in _CERTIFICATE.findall(text)]
-    if not blocks:  # for which Python would trust its defaults
+    if not blocks:  # with an empty text, Python would trust its default certificates
         raise ValueError("no certificates")
     return b"".join(base64.b64decode("".join(body.split()), validate=True) for body in blocks)
 

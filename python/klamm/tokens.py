@@ -1,6 +1,6 @@
 """The OAuth token that providers return.
 
-`klamm.oauth` uses and exports it, and `klamm.aws` creates it, so it has a module of its own.
+`klamm.oauth` and `klamm.aws` both use the class, so it is in a separate module.
 """
 
 from __future__ import annotations
@@ -31,4 +31,4 @@ class Token:
 
 
 TokenProvider: TypeAlias = "Callable[[], Token | tuple[str, float]]"
-"""Function that returns a Token, or `(token, expires_at)`. Providers for confluent-kafka are accepted as well."""
+"""Function that returns a Token, or `(token, expires_at)`. Providers for confluent-kafka also work."""

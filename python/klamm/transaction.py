@@ -1,4 +1,4 @@
-"""Transactions: records of any number of topics, and a consumer's offsets.
+"""Transactions for records of any number of topics, and for a consumer's offsets.
 
 Either all records and offsets are committed, or all are discarded.
 
@@ -7,9 +7,9 @@ Either all records and offsets are committed, or all are discarded.
             tx.send("invoices", b"...")
             tx.commit_offsets(consumer)
 
-The block commits at its end, and aborts on an exception. A consumer with `isolation_level="read_committed"` reads committed
-records only. KIP-98 describes the protocol. Brokers from Kafka 4.0 on add partitions automatically and raise the producer epoch
-with every transaction (KIP-890). The state of a transaction is kept in the core.
+The block commits at its end, and aborts on an exception. A consumer with `isolation_level="read_committed"` reads
+committed records only. KIP-98 describes the protocol. Brokers from Kafka 4.0 on add partitions automatically and raise
+the producer epoch with every transaction (KIP-890). The state of a transaction is kept in the core.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """The identity of a consumer in its group. A transaction needs it to commit the consumer's offsets (KIP-447).
+    """The membership of a consumer in its group, which a transaction needs to commit the consumer's offsets (KIP-447).
 
     Args:
         group_id: Name of the group.
@@ -58,12 +58,12 @@ class GroupMetadata:
 
 
 class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
-    """The part of a producer that its transactions use."""
+    """The base class of producers, with the methods that transactions use."""
 
     _last_start: Pending[None] | None = None
-    """The last call of `_init_transactions`."""
+    """Result of the last call of `_init_transactions`."""
     _last_end: Pending[None] | None = None
-    """The last commit or abort."""
+    """Result of the last commit or abort."""
 
     def _start_transactions(self) -> Pending[None]:
         # A call after a timeout or an interrupt continues to wait for the same start.
@@ -83,18 +83,18 @@ class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
 
 
 class _Transaction(Waiting, Generic[K_contra, V_contra]):
-    """The part that both transactions share."""
+    """The base class of `Transaction` and `AsyncTransaction`."""
 
     def __init__(self, producer: TransactionalProducer[K_contra, V_contra]) -> None:
         self._producer = producer
         self._is_open = False
-        # The commit or abort that is in flight, and whether it is a commit.
+        # The result of a commit or abort in flight, and whether it is a commit.
         self._ending: tuple[Pending[None], bool] | None = None
 
     async def _begin(self) -> None:
         earlier = self._producer._last_end
         if earlier is not None and not earlier.done():
-            with suppress(KafkaError):  # its caller was interrupted, and does not wait for this error any more
+            with suppress(KafkaError):  # the caller of that commit or abort was interrupted
                 await self._wait(earlier)
         await self._wait(self._producer._start_transactions())
         self._producer._begin_transaction()
@@ -116,9 +116,9 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
 
     def _start_end(self, *, commit: bool) -> Pending[None]:
         if self._ending is not None and self._ending[1] == commit:
-            return self._ending[0]  # an earlier call timed out, and this one continues to wait
+            return self._ending[0]  # an earlier call timed out, and this call continues to wait
         if not self._is_open and self._ending is None:
-            # The producer may have opened another transaction since.
+            # The producer may have another open transaction now.
             raise ConfigError(
                 "this transaction is not open", hint="use `with producer.transaction()` for each transaction"
             )
@@ -142,7 +142,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
             self._producer._failures(True)
 
     async def _exit(self, kind: type[BaseException] | None) -> None:
-        # A commit that timed out still has to be waited for. Nothing is left to do after another end.
+        # After a commit that timed out, wait for its result. After any other commit or abort, nothing is left to do.
         if not self._is_open and (self._ending is None or not self._ending[1]):
             return
         if kind is None:
@@ -193,9 +193,9 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
 
 @explained(TRANSACTION)
 class Transaction(Blocking, _Transaction[K_contra, V_contra]):
-    """A transaction of a `Producer`. `producer.transaction()` creates it, and `with` begins and ends it.
+    """A transaction of a `Producer`. `producer.transaction()` creates a transaction, and `with` begins and ends it.
 
-    A transaction has the `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
+    A transaction has the methods `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
 
     Example:
         with producer.transaction() as tx:
@@ -220,8 +220,8 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
 
         Args:
             consumer: A consumer with a group and `enable_auto_commit=False`, or its `group_metadata()`.
-            offsets: For each partition, the offset of the next record to read. By default, the offsets after the last
-                records that the consumer delivered.
+            offsets: For each partition, the offset of the next record to read. The default is the offset after the last
+                record that the consumer returned, for each partition.
             timeout: Seconds to wait. `None` waits without limit.
 
         Raises:
@@ -304,7 +304,7 @@ class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
 
 
 def group_metadata(consumer: _Consumer[Any, Any]) -> GroupMetadata:
-    """Return the identity of a consumer in its group."""
+    """Return the GroupMetadata of a consumer. Raise ConfigError if the consumer has no group."""
     metadata = consumer._group_metadata()
     if metadata is None:
         raise ConfigError("this consumer has no group", hint="pass a group_id to the consumer")

@@ -1,9 +1,9 @@
 """Waits for results: in the calling thread, or on the event loop.
 
 Logic that a blocking class and its asyncio counterpart share is written once, as a coroutine that waits with
-`self._wait`. The asyncio class awaits that coroutine. The blocking class passes it to `run`: there, `_wait` blocks the
-thread and never suspends, so the coroutine finishes in one step. Calls for single records do not use this, because it
-would create a coroutine for each call.
+`self._wait`. The asyncio class awaits the coroutine. The blocking class passes the coroutine to `run`: there, `_wait`
+blocks the thread and never suspends, so the coroutine finishes in one step. Methods for single records do not use
+`run`, because each call would create a coroutine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def error_in_flight() -> BaseException | None:
 
 
 def call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:
-    """Return a callback for any thread that makes the running event loop call a function."""
+    """Return a callback that makes the running event loop call a function. Any thread may call the callback."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ def call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:
 def documented_by(blocking: type) -> Callable[[C], C]:
     """Return a class decorator that copies missing docstrings of methods from the blocking class.
 
-    `help()` is complete for both classes this way, and the text exists once.
+    This way, `help()` is complete for both classes, and each docstring is written once.
     """
 
     def document(cls: C) -> C:
@@ -90,13 +90,13 @@ class Waiting(metaclass=ClientType):
 
         @property
         def _log_target(self) -> LogTarget:
-            """Where the client writes its log lines and its flight recorder."""
+            """The object to which the client writes its log lines and its flight recorder."""
 
     def dump_flight(self, path: str | PathLike[str]) -> None:
         """Write the last requests, responses and changes of state of this client to a file.
 
-        The file has sizes, checksums and error codes, and with `flight_recorder_values` keys and values, but no credentials.
-        `klamm decode --flight FILE` prints it, and `DevBroker.replay` makes it a test.
+        The file has sizes, checksums and error codes, but no credentials. With `flight_recorder_values`, it also has
+        keys and values. `klamm decode --flight FILE` prints the file, and `DevBroker.replay` replays it in a test.
 
         Args:
             path: File to write.
@@ -113,7 +113,7 @@ class Waiting(metaclass=ClientType):
         Path(path).write_text(dump, encoding="utf-8")
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
-        """Return the result of a call of the core. Without a timeout in seconds, wait without limit."""
+        """Wait for the result of a call of the core, and return it. `timeout` is in seconds. None means no limit."""
         raise NotImplementedError
 
     async def _sleep(self, seconds: float) -> None:
@@ -128,7 +128,7 @@ class Waiting(metaclass=ClientType):
         raise NotImplementedError
 
     async def _exit(self, kind: type[BaseException] | None) -> None:
-        # After a normal end the last record was processed, too. An exception may be about any record.
+        # If the block ended normally, the last record was processed, too. An exception may be about any record.
         if kind is None:
             await self._end(None, True)
         else:
@@ -160,7 +160,7 @@ class Asyncio(Waiting):
     if TYPE_CHECKING:
 
         def _hurry(self, seconds: float) -> None:
-            """End a close that is running in another thread after this many seconds."""
+            """Let a close that is running in another thread continue for at most this many seconds."""
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)
@@ -179,10 +179,10 @@ class Asyncio(Waiting):
         await self._exit(kind)
 
     async def _close_in_thread(self, close: Callable[..., None], timeout: float | None, *more: object) -> None:
-        """Call a method that closes the client in a thread, because it waits for brokers.
+        """Call a method that closes the client in a separate thread, because the method waits for brokers.
 
-        A close that is cancelled continues in its thread for at most `close_timeout`. If the close already had this
-        time limit, it ends at once.
+        If this coroutine is cancelled while `timeout` is at most `close_timeout`, the close ends at once. With a longer
+        timeout, the close continues in its thread for at most `close_timeout`.
         """
         import asyncio
 
@@ -193,5 +193,5 @@ class Asyncio(Waiting):
             raise
 
     def _time_after_cancel(self, timeout: float | None) -> float:
-        """Return the seconds that a close with this timeout may still take after it was cancelled."""
+        """Return how many seconds a close with this timeout may continue after it was cancelled."""
         return 0 if timeout is not None and timeout <= self._close_timeout else self._close_timeout

@@ -1,7 +1,7 @@
 """`Admin` and `AsyncAdmin`, and the types of their arguments and results.
 
-`client.py` has the two classes. Each other file has the calls about one subject, for both classes. Each name is
-imported when it is first used, because all files together take 70 ms of CPU time to import.
+`client.py` has the two classes. Each other file has the methods for one subject, such as topics, for both classes. Each
+name is imported when it is first used, because all files together take 70 ms of CPU time to import.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ _HOMES = {
 }
 
 
-# With this function in sight, a type checker would accept any name.
+# A type checker that sees this function would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

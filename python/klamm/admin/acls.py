@@ -1,4 +1,4 @@
-"""Access rules (ACLs): create, list and delete them (KIP-140, KIP-290)."""
+"""Creates, lists and deletes access rules (ACLs, KIP-140, KIP-290)."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ class AclFilter:
 
     Args:
         resource: Type of the resource.
-        name: Name of the resource. None is any.
-        principal: User of the rule. None is any.
+        name: Name of the resource. None means any name.
+        principal: User of the rule. None means any user.
         operation: Operation of the rule.
         permission: Permission of the rule.
-        host: Host of the rule. None is any.
+        host: Host of the rule. None means any host.
         pattern: Type of the rule's pattern.
     """
 
@@ -119,7 +119,7 @@ class AclFilter:
 
 
 class AclCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _create_rules(self, rules: Iterable[AclBinding], timeout: float | None) -> None:
         wanted = instances("rules", rules, AclBinding)
@@ -153,7 +153,11 @@ class AclCalls(Calls):
         timeout: float | None,
         route: Route,
     ) -> dict[str, Any]:
-        """Send filters. Brokers before Kafka 2.0 have only literal names, so ANY and LITERAL select the same rules."""
+        """Send a request with filters.
+
+        Brokers before Kafka 2.0 know only literal names. If a broker does not accept ANY, send LITERAL instead, which
+        selects the same rules.
+        """
         try:
             return await self._ask(*request([_filter_fields(each) for each in filters]), timeout, route)
         except UnsupportedVersionError:
@@ -164,7 +168,7 @@ class AclCalls(Calls):
 
 
 class Acls(AclCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for access rules."""
 
     def create_acls(self, rules: Iterable[AclBinding], timeout: float | None = None) -> None:
         """Create access rules. If a rule exists already, nothing changes.
@@ -210,7 +214,7 @@ class Acls(AclCalls):
 
 @documented_by(Acls)
 class AsyncAcls(AclCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for access rules."""
 
     async def create_acls(self, rules: Iterable[AclBinding], timeout: float | None = None) -> None:
         await self._create_rules(rules, timeout)
@@ -249,7 +253,7 @@ def _filter_fields(each: AclFilter | AclBinding) -> dict[str, Any]:
 
 
 def _pattern(field: str, pattern: AclPatternType) -> dict[str, int]:
-    """Return the field of a pattern type. Brokers before Kafka 2.0 know only literal names (KIP-290)."""
+    """Return the field for a pattern type. LITERAL needs no field: it is the only type before Kafka 2.0 (KIP-290)."""
     return {} if pattern is AclPatternType.LITERAL else {field: pattern}
 
 

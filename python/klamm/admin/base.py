@@ -1,6 +1,6 @@
 """The base class of the admin clients: configuration, statistics, metrics and closing.
 
-It depends on `calls.py` only, so that a client with a few calls does not import the files of all calls.
+This file depends only on `calls.py`, so that a client with a few methods does not import the files of all methods.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class _Admin(Calls):
         return self
 
     def metrics(self) -> AdminMetrics:
-        """Return the metrics of the client, under the names of Java's metrics.
+        """Return a snapshot of the client's metrics, with the names of the Java client.
 
-        After `close`, this returns the last values.
+        A closed client returns its last values.
         """
         from klamm.metrics import AdminMetrics
 

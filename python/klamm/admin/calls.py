@@ -1,7 +1,7 @@
-"""Sends requests by the name of their API, and has the common code of calls on several items.
+"""Sends requests by the name of their API, and has the common code of methods that handle several items.
 
-The core finds the broker for each request, and retries if another broker has become responsible. The calls of `Admin`
-and `AsyncAdmin` are written once, as coroutines that wait with `_ask`.
+The core finds the broker for each request, and retries if another broker has become responsible. The code that `Admin`
+and `AsyncAdmin` share is written once, as coroutines that wait with `_ask`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 
 class Code(IntEnum):
-    """A number that the protocol uses for a name.
+    """An enum for numbers of the protocol that stand for names.
 
-    Numbers that only newer brokers use become `UNKNOWN`, which each subclass has.
+    A number that is not in the enum becomes `UNKNOWN`, which each subclass has. Newer brokers can send such numbers.
     """
 
     @classmethod
@@ -59,7 +59,7 @@ TRANSACTION = 1
 SHARE = 2
 ANY_VERSION = (0, 32767)
 CHANGE_MS = 30_000
-"""Time that the controller may take for a change."""
+"""Time that the controller may take for a change, in milliseconds."""
 UNKNOWN_TOPIC_GRACE = 0.7
 """Seconds to wait for a topic that brokers do not know. All brokers know a new topic well within a second."""
 LEADER_TIMEOUT = 10.0
@@ -80,7 +80,7 @@ class Deadline:
 
 
 class Calls(Waiting, AdminCore):
-    """Sends requests by name."""
+    """The base class of all classes with admin methods. It sends requests by the name of their API."""
 
     def _deadline(self, timeout: float | None) -> Deadline:
         length = seconds(timeout)
@@ -96,7 +96,8 @@ class Calls(Waiting, AdminCore):
     ) -> Fields:
         """Send a request and return the fields of the response, with Kafka's names.
 
-        The field `repeated` says whether an earlier attempt had no response, and `broker` which broker responded.
+        Two fields are added: `repeated` says whether an earlier attempt had no response, and `broker` is the ID of the
+        broker that responded.
         """
         return await self._wait(self._call(api, dict(fields), route, timeout, versions))
 
@@ -107,7 +108,7 @@ class Calls(Waiting, AdminCore):
         timeout: float | None,
         versions: tuple[int, int] = ANY_VERSION,
     ) -> dict[K, Fields | KafkaError]:
-        """Send requests at once. Return each response, or the error if there is none."""
+        """Send all requests at the same time. Return the response to each request, or the error if there is none."""
         pending = {
             key: self._call(api, dict(fields), route, timeout, versions) for key, (fields, route) in requests.items()
         }
@@ -167,7 +168,7 @@ class Calls(Waiting, AdminCore):
     async def _metadata(
         self, topics: Collection[str] | None, timeout: float | None, route: Route = None
     ) -> dict[str, Fields]:
-        """Return the metadata of topics, or of all, without creating them."""
+        """Return the metadata of topics by name, without creating topics. None means all topics."""
         if topics is not None and not topics:
             return {}
         named = None if topics is None else [{"name": name} for name in sorted(topics)]
@@ -175,7 +176,7 @@ class Calls(Waiting, AdminCore):
             request = {"topics": named, "allowAutoTopicCreation": False}
             response = await self._ask("Metadata", request, timeout, route)
         except UnsupportedVersionError:
-            # Brokers before Kafka 0.11 create each topic that a request names, so that all topics are requested there.
+            # Brokers before Kafka 0.11 create each topic that a request names. From these brokers, request all topics.
             try:
                 response = await self._ask("Metadata", {"topics": None}, timeout, route, (1, 3))
             except UnsupportedVersionError:
@@ -190,9 +191,9 @@ class Calls(Waiting, AdminCore):
         *,
         wait_for_leaders: bool = False,
     ) -> dict[K, V | KafkaError]:
-        """Retry items until each has a result or a permanent error, or the time is up.
+        """Retry items until each item has a result or a permanent error, or the timeout has passed.
 
-        With `wait_for_leaders`, it also waits for topics that brokers do not know yet, and for new leaders.
+        With `wait_for_leaders`, also wait for topics that brokers do not know yet, and for new leaders.
         """
         deadline, grace = self._deadline(timeout), Deadline(UNKNOWN_TOPIC_GRACE)
         results: dict[K, V | KafkaError] = {}
@@ -214,7 +215,7 @@ class Calls(Waiting, AdminCore):
         return {item: results[item] for item in order if item in results}
 
     async def _until(self, is_done: Callable[[float], Awaitable[bool]], deadline: Deadline, what: str) -> None:
-        """Wait until a condition holds."""
+        """Call `is_done` until it returns True. Raise KafkaTimeoutError at the deadline."""
         pause = FIRST_PAUSE
         while not await is_done(deadline.left()):
             if deadline.left() <= pause:
@@ -239,7 +240,7 @@ def _leader(topic: Mapping[str, Any] | None, tp: TopicPartition) -> int | KafkaE
         return failed
     part = next((part for part in topic["partitions"] if part["partitionIndex"] == tp.partition), unknown)
     leader: int = part.get("leaderId", -1)
-    # A broker also reports replicas that are offline as an error of the partition.
+    # If replicas are offline, a broker reports an error for the partition even if the partition has a leader.
     if leader >= 0:
         return leader
     code = part["errorCode"] or LeaderNotAvailableError.code
@@ -281,9 +282,9 @@ def check(part: Mapping[str, Any], tried: str) -> None:
 def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
     """Return the results of items, or raise their errors.
 
-    Every item is tried. If one item failed, its error is raised. If several failed, a `CombinedError` has the error of
-    each item. If all items failed with the same error, or all timed out, that error is raised instead. The attribute
-    `results` of the error has the results of the items that succeeded.
+    If one item failed, raise the error of the item. If several items failed, raise a `CombinedError` with the error of
+    each item. If all items failed with the same error, or all timed out, raise only that error. The attribute `results`
+    of the error has the results of the items that succeeded.
     """
     done: dict[K, V] = {}
     failed: dict[K, KafkaError] = {}
@@ -306,12 +307,12 @@ def _timed_out(*errors: KafkaError) -> bool:
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> Iterator[tuple[str, Fields]]:
-    """Return each partition in a list of topics, with its topic."""
+    """Iterate over the partitions in a list of topics, as pairs of topic name and fields of the partition."""
     return ((topic[name], part) for topic in topics for part in topic[partitions])
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
-    """Return partitions by topic, sorted."""
+    """Group partitions by topic. The topics, and the partitions of each topic, are sorted."""
     topics: dict[str, list[TopicPartition]] = defaultdict(list)
     for tp in sorted(partitions):
         topics[tp.topic].append(tp)
@@ -324,12 +325,12 @@ def numbers(partitions: Iterable[TopicPartition]) -> list[int]:
 
 
 def plain(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return checked partitions, without offsets."""
+    """Check partitions, and return copies without offsets."""
     return [TopicPartition(*checked_partition(tp)) for tp in list_of("partitions", partitions)]
 
 
 def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> list[T]:
-    """Return items as a list, if they are of these classes."""
+    """Convert items to a list. Raise ArgumentError if an item is not an instance of these classes."""
     given = list_of(name, items)
     for each in given:
         if not isinstance(each, kinds):
@@ -339,7 +340,7 @@ def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> 
 
 
 def choice(name: str, value: str, allowed: Mapping[str, T]) -> T:
-    """Return the value of an argument that has a fixed set of names."""
+    """Return the value that `allowed` has for a name. Raise ArgumentError if the name is not in `allowed`."""
     if value not in allowed:
         raise ArgumentError(f"{name} cannot be {value!r}", hint=f"allowed: {', '.join(allowed)}")
     return allowed[value]

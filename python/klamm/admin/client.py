@@ -1,4 +1,4 @@
-"""`Admin` and `AsyncAdmin`, which combine the calls of the other files in this package."""
+"""`Admin` and `AsyncAdmin`, which combine the methods of the other files in this package."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ class Admin(
     Transactions,
     Users,
 ):
-    """Administer a cluster: its topics, groups, settings, users and brokers. Any number of threads can share one client.
+    """Administer a cluster: its topics, groups, settings, users and brokers. Threads can share one client.
 
-    Each `timeout` is in seconds. The default is `default_api_timeout_ms`. A call on several items tries every item. If
-    one item failed, the call raises its error. If several failed, it raises a `CombinedError`. `error.results` has the
-    results of the items that succeeded.
+    Each `timeout` is in seconds. The default is `default_api_timeout_ms`. A method for several items tries every item.
+    If one item failed, the method raises the error of the item. If several items failed, it raises a `CombinedError`.
+    `error.results` has the results of the items that succeeded.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys. With
             `bootstrap_controllers`, the client talks to the controllers of a KRaft cluster instead (Kafka 3.7).
         stats_cb: As for `klamm.Producer`.
-        on_error: Function that is called with the error when the client has a problem that it keeps retrying: no broker
-            is reachable, or a broker refuses the credentials. The client calls the function in a separate thread:
-            immediately, and then at growing intervals while the problem lasts.
+        on_error: Function that is called with an error while the client keeps retrying, because no broker is reachable
+            or a broker refuses the credentials. A separate thread calls the function at once, and then at growing
+            intervals while the problem lasts.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
     Raises:
@@ -76,13 +76,15 @@ class Admin(
     def offsets_before(
         self, times: Mapping[TopicPartition, int | datetime], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
-        """Return the first offsets of log segments that contain older records, and the end of the log, newest first.
+        """Return the first offsets of log segments that contain records from before a time.
 
-        Brokers before Kafka 0.10.1 know only the times of segment files (ListOffsets v0). From 0.10.1 on,
-        `Consumer.offsets_for_times` is exact.
+        The list for a partition also has the end of the log, and begins with the newest offset. Brokers before Kafka
+        0.10.1 know only the times of segment files (ListOffsets v0). From 0.10.1 on, `Consumer.offsets_for_times` is
+        exact.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970, or a datetime. -1 is now, and -2 is the start of the log.
+            times: For each partition, a time in milliseconds since 1970, or a datetime. -1 is now, and -2 is the start
+                of the log.
             limit: Maximum number of offsets for each partition.
             timeout: Seconds to wait.
 

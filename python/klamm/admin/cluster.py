@@ -52,12 +52,12 @@ class Node:
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster.
+    """Description of a cluster.
 
     Attributes:
         cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
         controller: ID of the controller, or -1 if it is unknown.
-        brokers: All brokers that are alive, and the fenced ones if they were requested. If the client talks to
+        brokers: All brokers that are alive, and fenced brokers if they were requested. If the client talks to
             controllers, `brokers` has the controllers.
         authorized_operations: Operations that the user may perform on the cluster, if they were requested.
     """
@@ -160,7 +160,7 @@ class MetadataQuorum:
 
 
 class ClusterCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _cluster(self, fenced: bool, operations: bool, timeout: float | None) -> ClusterDescription:
         request: Fields = {}
@@ -204,7 +204,7 @@ class ClusterCalls(Calls):
     async def _coordinators(self, keys: Iterable[str], kind: CoordinatorType, timeout: float | None) -> dict[str, Node]:
         wanted = list_of_str("keys", keys)
         number = choice("kind", kind, COORDINATORS)
-        # Version 0 has only groups.
+        # Version 0 only finds the coordinators of groups.
         typed = {} if number == GROUP else {"keyType": number}
         newest = 6 if number == SHARE else 3
 
@@ -235,7 +235,7 @@ class ClusterCalls(Calls):
     async def _features(self, timeout: float | None) -> Features:
         response = await self._ask("ApiVersions", _SOFTWARE, timeout)
         check(response, "describe features")
-        # Brokers leave out what they do not have.
+        # Brokers leave out fields for which they have no value.
         epoch = response.get("finalizedFeaturesEpoch", -1)
         return Features(
             {
@@ -278,12 +278,12 @@ class ClusterCalls(Calls):
         )
 
     async def _change(self, api: str, request: Fields, tried: str, timeout: float | None) -> None:
-        """Send a request to the controller. Its response contains only an error code."""
+        """Send a request to the controller, and raise the error in its response. The response has no other content."""
         check(await self._ask(api, request, timeout, "controller"), tried)
 
 
 class Clusters(ClusterCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for the cluster."""
 
     def describe_cluster(
         self, timeout: float | None = None, *, fenced: bool = False, authorized_operations: bool = False
@@ -319,11 +319,14 @@ class Clusters(ClusterCalls):
     def api_versions(
         self, brokers: Iterable[int] | None = None, timeout: float | None = None
     ) -> dict[int, dict[str, VersionRange]]:
-        """Return the versions of each API that brokers support, by broker ID and name of the API (Kafka 0.10).
+        """Return the versions of APIs that brokers support (Kafka 0.10).
 
         Args:
             brokers: IDs of brokers, or of controllers if the client talks to controllers. None means all nodes.
             timeout: Seconds to wait.
+
+        Returns:
+            For each broker ID, a dict from the name of an API to its versions.
 
         Raises:
             CombinedError: Some brokers failed; `results` has the other results.
@@ -331,7 +334,7 @@ class Clusters(ClusterCalls):
         return run(self._versions(brokers, timeout))
 
     def describe_features(self, timeout: float | None = None) -> Features:
-        """Return the versions of features that the cluster uses, and those that a broker supports (Kafka 2.7)."""
+        """Return the feature versions that the cluster uses, and the versions that a broker supports (Kafka 2.7)."""
         return run(self._features(timeout))
 
     def update_features(
@@ -418,7 +421,7 @@ class Clusters(ClusterCalls):
 
 @documented_by(Clusters)
 class AsyncClusters(ClusterCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for the cluster."""
 
     async def describe_cluster(
         self, timeout: float | None = None, *, fenced: bool = False, authorized_operations: bool = False

@@ -65,7 +65,7 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, order=True)
 class ConfigResource:
-    """What has settings.
+    """An object that has settings, such as a topic or a broker.
 
     Args:
         kind: Type: `topic`, `broker`, `broker-logger`, `client-metrics` or `group`.
@@ -83,7 +83,7 @@ class ConfigChange:
     Args:
         name: Name of the setting.
         value: The new value, or the items to append or to subtract, separated by commas. Unused for DELETE.
-        operation: How to change the setting. DELETE resets it to its default.
+        operation: How to change the setting. DELETE resets the setting to its default.
     """
 
     name: str
@@ -93,9 +93,9 @@ class ConfigChange:
 
 @dataclass(frozen=True)
 class ConfigSynonym:
-    """A setting that applies if the settings before it in the list are not set.
+    """A setting that determines the value of another setting, if the synonyms before it in the list are not set.
 
-    A synonym can have another name than the setting.
+    The name of a synonym can differ from the name of the setting.
     """
 
     name: str
@@ -127,7 +127,7 @@ class ConfigEntry:
 
 
 class ConfigCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _read_configs(
         self,
@@ -223,7 +223,7 @@ class ConfigCalls(Calls):
         return sorted(each for each in known if not wanted or KINDS[each.kind] in wanted)
 
     def _changer(self, resource: ConfigResource) -> Route:
-        """Return the node that changes a resource. Only the log levels of a node are not stored by the controllers."""
+        """Return the node that changes a resource. Controllers store all settings except the log levels of a node."""
         route = _broker(resource, "controller")
         return "controller" if self._uses_controllers and resource.kind != "broker-logger" else route
 
@@ -235,7 +235,7 @@ class ConfigCalls(Calls):
 
 
 class Configs(ConfigCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for settings."""
 
     def describe_configs(self, kind: ConfigKind, name: str, timeout: float | None = None) -> dict[str, ConfigEntry]:
         """Return all settings of a topic, broker or group.
@@ -246,7 +246,7 @@ class Configs(ConfigCalls):
             timeout: Seconds to wait.
 
         Returns:
-            For each name of a setting, its value and source.
+            For the name of each setting, a ConfigEntry with its value and source.
         """
         return run(self._read_config(ConfigResource(kind, name), timeout))
 
@@ -264,7 +264,7 @@ class Configs(ConfigCalls):
         Args:
             resources: The resources.
             timeout: Seconds to wait.
-            names: Names of settings. None is all.
+            names: Names of settings. None means all settings.
             synonyms: Also return the settings that can determine each value (Kafka 1.1).
             documentation: Also return the description of each setting (Kafka 2.6).
 
@@ -360,7 +360,7 @@ class Configs(ConfigCalls):
 
 @documented_by(Configs)
 class AsyncConfigs(ConfigCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for settings."""
 
     async def describe_configs(
         self, kind: ConfigKind, name: str, timeout: float | None = None
@@ -433,7 +433,7 @@ def _checked(resources: Iterable[ConfigResource]) -> list[ConfigResource]:
 
 
 def _broker(resource: ConfigResource, otherwise: Route) -> Route:
-    """Return the only broker that has the settings of a resource, or another route."""
+    """Return the ID of the only broker that has the settings of a resource. If there is none, return `otherwise`."""
     if resource.kind not in ("broker", "broker-logger") or not resource.name:
         return otherwise
     if resource.name.isdecimal() and int(resource.name) <= INT32:
@@ -478,7 +478,7 @@ def _of_resources(
     tried: str,
     read: Callable[[Fields], V],
 ) -> dict[ConfigResource, V | KafkaError]:
-    """Return the result of each resource in responses of brokers."""
+    """Return a dict from each resource to its result in the responses of brokers, or to its error."""
     results: dict[ConfigResource, V | KafkaError] = {}
     for resource in resources:
         response = responses[route(resource)]

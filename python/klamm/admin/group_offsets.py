@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShareGroupOffset:
-    """Where the unfinished records of a share group start in a partition.
+    """The start offset and the lag of a share group in a partition.
 
     Attributes:
         offset: Offset of the first record that is not acknowledged.
@@ -39,7 +39,7 @@ class ShareGroupOffset:
 
 
 class GroupOffsetCalls(OffsetCalls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _fetch_offsets(
         self, groups: Iterable[str] | Mapping[str, Partitions], stable: bool, timeout: float | None
@@ -176,7 +176,7 @@ class GroupOffsetCalls(OffsetCalls):
 
 
 class GroupOffsets(GroupOffsetCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for the offsets of groups."""
 
     def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return the offset that a group has committed for each partition: the offset of the next record to read."""
@@ -192,7 +192,7 @@ class GroupOffsets(GroupOffsetCalls):
         """Return the committed offsets of consumer or streams groups, with metadata and leader epochs.
 
         Args:
-            groups: Names of groups, or for each name the partitions, where None is all partitions.
+            groups: Names of groups, or a dict from each name to its partitions. None means all partitions.
             timeout: Seconds to wait.
             require_stable: Wait for open transactions that commit offsets (Kafka 2.5).
 
@@ -246,7 +246,7 @@ class GroupOffsets(GroupOffsetCalls):
         """Return the start offsets and the lag of share groups (Kafka 4.1).
 
         Args:
-            groups: Names of groups, or for each name the partitions, where None is all partitions.
+            groups: Names of groups, or a dict from each name to its partitions. None means all partitions.
             timeout: Seconds to wait.
 
         Raises:
@@ -279,7 +279,7 @@ class GroupOffsets(GroupOffsetCalls):
 
 @documented_by(GroupOffsets)
 class AsyncGroupOffsets(GroupOffsetCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for the offsets of groups."""
 
     async def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
         return await self._offsets_only(group, timeout)

@@ -1,4 +1,4 @@
-"""Groups of all types: list, describe and delete them, and remove their members."""
+"""Lists, describes and deletes groups of all types, and removes members from groups."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class GroupMember:
         assigned: Partitions that the member reads. Members of a share group read the same partitions.
         target: Partitions that the member will read once other members have released them (KIP-848 groups only).
         epoch: Epoch of the member, or None in classic groups.
-        is_classic: Whether the member uses the classic protocol in a newer group (Kafka 4.0). None is unknown.
+        is_classic: Whether the member uses the classic protocol in a newer group (Kafka 4.0). None means unknown.
         process_id: Process of the member (streams groups only).
         tasks: Tasks of the member (streams groups only).
         target_tasks: Tasks that the member will have (streams groups only).
@@ -144,7 +144,7 @@ class RemovedMember:
 
 
 class GroupCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _list(
         self, states: Iterable[str], types: Iterable[str], protocol_types: Iterable[str], timeout: float | None
@@ -214,7 +214,7 @@ class GroupCalls(Calls):
 
 
 class Groups(GroupCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for groups."""
 
     def list_groups(
         self,
@@ -224,7 +224,7 @@ class Groups(GroupCalls):
         *,
         protocol_types: Iterable[str] = (),
     ) -> list[GroupListing]:
-        """Return all groups, or those with certain states or types.
+        """Return all groups, or only the groups with certain states or types.
 
         Args:
             states: States such as `Stable` or `Empty`. The default is all.
@@ -290,7 +290,7 @@ class Groups(GroupCalls):
 
 @documented_by(Groups)
 class AsyncGroups(GroupCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for groups."""
 
     async def list_groups(
         self,
@@ -331,7 +331,10 @@ def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
 
 
 def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
-    """Return the group in a response. If a broker does not support this type, the group does not exist."""
+    """Return the group in a response, or an error.
+
+    If the broker does not support this type of group, the error says that the group does not exist.
+    """
     tried = f"describe group {group!r}"
     missing = {"errorCode": GroupIdNotFoundError.code}
     if isinstance(response, UnsupportedVersionError) and not first:
@@ -339,7 +342,7 @@ def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields 
     if isinstance(response, KafkaError):
         return response
     found: Fields = next((each for each in response["groups"] if each["groupId"] == group), missing)
-    # Before version 6, a group that does not exist or is not classic is dead.
+    # Before version 6, a group that does not exist or is not classic has the state "Dead".
     if found.get("groupState") == "Dead" and first:
         found = missing
     return refusal(found, tried) or {**found, "broker": response["broker"]}
@@ -349,7 +352,7 @@ def _deleted(group: str, response: Fields | KafkaError) -> KafkaError | None:
     if isinstance(response, KafkaError):
         return response
     failed = next((refusal(each, f"delete group {group!r}") for each in response["results"]), None)
-    # An earlier attempt has deleted the group.
+    # If an earlier attempt had no response, that attempt has deleted the group.
     return None if response["repeated"] and isinstance(failed, GroupIdNotFoundError) else failed
 
 
@@ -490,13 +493,13 @@ _DESCRIPTIONS = {
     "ShareGroupDescribe": ("groupIds", _of_share),
     "StreamsGroupDescribe": ("groupIds", _of_streams),
 }
-"""Each type of group has its own API. The table has the field with the names, and the function that reads a group."""
+"""For the API of each type of group: the field with the group names, and the function that reads a group."""
 
 
 def _decoded(name: str, data: bytes) -> Fields:
-    """Return data that members send each other.
+    """Decode data that the members of a group send each other.
 
-    Malformed data counts as empty, and so does data that is missing during a rebalance.
+    Malformed data counts as empty. Data that is missing during a rebalance also counts as empty.
     """
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < OLDEST_CONSUMER_PROTOCOL:

@@ -1,4 +1,4 @@
-"""Offsets of partitions: look them up, find the ends of leader epochs, and delete all records below an offset."""
+"""Looks up offsets of partitions, finds the ends of leader epochs, and deletes all records below an offset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetSpec(IntEnum):
-    """An offset of a partition to look up, if it is not given by a time."""
+    """A special offset of a partition to look up, such as the end of the log."""
 
     LATEST = -1
     """The end of the log: the offset of the next record."""
@@ -31,7 +31,7 @@ class OffsetSpec(IntEnum):
     MAX_TIMESTAMP = -3
     """The offset of the record with the latest timestamp (Kafka 3.0)."""
     EARLIEST_LOCAL = -4
-    """The first offset on the disks of the leader, with tiered storage (Kafka 3.4)."""
+    """With tiered storage, the first offset on the disks of the leader (Kafka 3.4)."""
     LATEST_TIERED = -5
     """The last offset in remote storage (Kafka 3.9)."""
     EARLIEST_PENDING_UPLOAD = -6
@@ -46,7 +46,7 @@ OLDEST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Older brokers treat the number as a time."""
+"""Oldest version of ListOffsets that knows each special offset. Older versions treat the number as a time."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class EpochEnd:
     """The end of a leader epoch.
 
     Attributes:
-        leader_epoch: The largest leader epoch up to the requested one, or None if there is none.
+        leader_epoch: The requested leader epoch, or the largest epoch below it. None if there is no such epoch.
         end_offset: Offset after the last record of this epoch, or None.
     """
 
@@ -78,7 +78,7 @@ class EpochEnd:
 
 
 class OffsetCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec | int | datetime], isolation_level: str, timeout: float | None
@@ -154,7 +154,7 @@ class OffsetCalls(Calls):
 
 
 class Offsets(OffsetCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for the offsets of partitions."""
 
     def list_offsets(
         self,
@@ -173,7 +173,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            UnsupportedVersionError: The brokers are too old for a spec.
+            UnsupportedVersionError: The brokers are too old for an OffsetSpec.
             CombinedError: The lookup failed for some partitions; `results` has the other results.
         """
         return run(self._list_offsets(specs, isolation_level, timeout))
@@ -214,7 +214,7 @@ class Offsets(OffsetCalls):
 
 @documented_by(Offsets)
 class AsyncOffsets(OffsetCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for the offsets of partitions."""
 
     async def list_offsets(
         self,

@@ -111,7 +111,7 @@ class ReplicaLogDirs:
 
 
 class PartitionCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _elect(
         self, partitions: Iterable[TopicPartition] | None, election: Election, timeout: float | None, wait: bool
@@ -271,7 +271,7 @@ class PartitionCalls(Calls):
 
 
 class Partitions(PartitionCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for replicas of partitions."""
 
     def elect_leaders(
         self,
@@ -284,7 +284,7 @@ class Partitions(PartitionCalls):
         """Elect leaders of partitions (Kafka 2.2, unclean elections 2.4).
 
         Args:
-            partitions: The partitions. None is all.
+            partitions: The partitions. None means all partitions.
             election: `preferred` elects the first replica. `unclean` elects a replica that is not in sync if no in-sync
                 replica is online. This loses records.
             timeout: Seconds to wait.
@@ -311,7 +311,8 @@ class Partitions(PartitionCalls):
         """Move partitions to other brokers, or cancel moves (Kafka 2.4).
 
         Args:
-            replicas: For each partition, the broker IDs of its replicas, the preferred leader first. None cancels.
+            replicas: For each partition, the broker IDs of its replicas, the preferred leader first. None cancels the
+                move of the partition.
             timeout: Seconds to wait.
             wait: Wait until the moves are finished.
             keep_replication_factor: Reject moves that change the number of replicas (Kafka 4.1).
@@ -327,7 +328,7 @@ class Partitions(PartitionCalls):
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Return the unfinished moves of these partitions, or of all partitions (Kafka 2.4)."""
+        """Return the unfinished moves of partitions (Kafka 2.4). The default is all partitions that move."""
         return run(self._reassignments(partitions, timeout))
 
     def describe_log_dirs(
@@ -339,8 +340,8 @@ class Partitions(PartitionCalls):
         """Return the log directories of brokers, with the size of each replica (Kafka 1.0).
 
         Args:
-            brokers: Broker IDs. None is all brokers.
-            partitions: Return only replicas of these partitions. None is all.
+            brokers: Broker IDs. None means all brokers.
+            partitions: Return only replicas of these partitions. None means all partitions.
             timeout: Seconds to wait.
 
         Returns:
@@ -376,7 +377,7 @@ class Partitions(PartitionCalls):
 
 @documented_by(Partitions)
 class AsyncPartitions(PartitionCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for replicas of partitions."""
 
     async def elect_leaders(
         self,

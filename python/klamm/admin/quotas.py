@@ -46,7 +46,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 
 
 class QuotaCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _find_quotas(
         self, entity: QuotaEntity, strict: bool, timeout: float | None
@@ -75,7 +75,7 @@ class QuotaCalls(Calls):
 
 
 class Quotas(QuotaCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for quotas."""
 
     def describe_client_quotas(
         self, entity: QuotaEntity = QuotaEntity(), timeout: float | None = None, *, strict: bool = False
@@ -85,7 +85,7 @@ class Quotas(QuotaCalls):
         Args:
             entity: Return the quotas of entities that have these parts. The default is all quotas.
             timeout: Seconds to wait.
-            strict: Leave out entities that also have other parts.
+            strict: Return only entities that have no other parts.
 
         Returns:
             For each entity, its quotas by name, such as `producer_byte_rate`.
@@ -108,7 +108,7 @@ class Quotas(QuotaCalls):
         """Change quotas (Kafka 2.6). Other quotas of an entity keep their values.
 
         Args:
-            quotas: For each entity, its quotas by name. None removes one.
+            quotas: For each entity, its quotas by name. None removes a quota.
             timeout: Seconds to wait.
             validate_only: Only check whether the quotas can be changed.
 
@@ -124,7 +124,7 @@ class Quotas(QuotaCalls):
 
 @documented_by(Quotas)
 class AsyncQuotas(QuotaCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for quotas."""
 
     async def describe_client_quotas(
         self, entity: QuotaEntity = QuotaEntity(), timeout: float | None = None, *, strict: bool = False

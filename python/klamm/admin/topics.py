@@ -1,4 +1,4 @@
-"""Topics: create, list, describe and delete them, and add partitions."""
+"""Creates, lists, describes and deletes topics, and adds partitions to topics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class NewPartitions:
 
     Args:
         count: The new total number of partitions.
-        assignments: For each new partition, the broker IDs of its replicas. The brokers assign them by default.
+        assignments: For each new partition, the broker IDs of its replicas. By default, the brokers assign the
+            replicas.
     """
 
     count: int
@@ -113,7 +114,7 @@ class TopicDescription:
 
 
 class TopicCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _create(
         self, topics: Mapping[str, NewTopic], timeout: float | None, validate_only: bool, wait: bool
@@ -177,7 +178,7 @@ class TopicCalls(Calls):
         brokers = await self._brokers(deadline.left()) if wait and gone else [None]
 
         def is_there(topic: Fields) -> bool:
-            # A topic with another ID has been created since, for example for a consumer that still reads it.
+            # A topic with another ID was created later, for example for a consumer that still reads the topic.
             deleted, found = deleted_ids.get(topic["name"]), _topic_id(topic)
             return bool(topic["partitions"]) and (deleted == found or None in (deleted, found))
 
@@ -204,7 +205,7 @@ class TopicCalls(Calls):
     async def _usable(
         self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
     ) -> None:
-        """Wait until one broker, or every broker, knows the leaders of all partitions of topics."""
+        """Wait until one broker knows the leaders of the topics' partitions. With `on_all`, wait for all brokers."""
         if not names:
             return
         brokers = await self._brokers(deadline.left()) if boolean("wait", on_all) else [None]
@@ -254,7 +255,7 @@ class TopicCalls(Calls):
         return {n: described.get(n) or refusal(unknown, f"describe topic {n!r}", n) for n in names}  # type: ignore[misc]
 
     async def _describe_pages(self, names: list[str], deadline: Deadline) -> list[Fields]:
-        """Return topics from DescribeTopicPartitions (KIP-966), which splits many partitions into pages."""
+        """Request all pages of DescribeTopicPartitions (KIP-966), and return the topics."""
         topics: dict[str, Fields] = {}
         cursor: Fields | None = None
         while True:
@@ -271,7 +272,7 @@ class TopicCalls(Calls):
 
 
 class Topics(TopicCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for topics."""
 
     def create_topics(
         self,
@@ -290,7 +291,7 @@ class Topics(TopicCalls):
             wait: Wait until all brokers know the topics.
 
         Returns:
-            For each name, the ID and the numbers that the brokers chose.
+            For each name, the ID of the topic, and the numbers of partitions and replicas that the brokers chose.
 
         Raises:
             TopicAlreadyExistsError: A topic with this name exists.
@@ -369,7 +370,7 @@ class Topics(TopicCalls):
 
 @documented_by(Topics)
 class AsyncTopics(TopicCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for topics."""
 
     async def create_topics(
         self,
@@ -411,7 +412,7 @@ class AsyncTopics(TopicCalls):
 
 
 def operations_in(bits: int) -> frozenset[AclOperation] | None:
-    """Return the operations in a bit field, or None if a broker did not return them."""
+    """Return the operations in a bit field, or None if the broker did not return any operations."""
     if bits == NO_OPERATIONS:
         return None
     return frozenset(operation for operation in AclOperation if bits >> operation & 1)
@@ -465,7 +466,7 @@ def _replicas(name: str, assignments: Sequence[Sequence[int]]) -> list[list[int]
 
 
 def settings(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str, str | None]]:
-    """Return settings as strings."""
+    """Return pairs of the name and the value of each setting, with the values as strings."""
     return [(string("the name of a setting", name), setting(value)) for name, value in items_of("settings", changes)]
 
 
@@ -494,7 +495,7 @@ def _topic_id(topic: Fields) -> str | None:
 
 def _deleted(result: Fields, part: str, doubtful: bool) -> KafkaError | None:
     failed = refusal(result, f"delete topic {result[part]!r}", result["name"])
-    # An earlier attempt has deleted the topic.
+    # If an earlier attempt had no response, that attempt has deleted the topic.
     return None if doubtful and isinstance(failed, UnknownTopicOrPartitionError) else failed
 
 

@@ -1,4 +1,4 @@
-"""Producers and transactions: describe and list them, and abort hanging transactions (KIP-664)."""
+"""Describes producers, describes and lists transactions, and aborts hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FENCING_TIMEOUT_MS = 60_000
 
 @dataclass(frozen=True)
 class ProducerState:
-    """A producer that a partition knows.
+    """The state of a producer in a partition.
 
     Attributes:
         producer_id: Producer ID.
@@ -52,7 +52,7 @@ class ProducerState:
 
 @dataclass(frozen=True)
 class TransactionListing:
-    """A transactional producer in a list.
+    """A transactional producer, as `list_transactions` returns it.
 
     Attributes:
         transactional_id: The transactional ID.
@@ -69,7 +69,7 @@ class TransactionListing:
 
 @dataclass(frozen=True)
 class TransactionDescription:
-    """A transactional producer and its transaction.
+    """The state of a transactional producer and its transaction.
 
     Attributes:
         state: State such as `Ongoing` or `CompleteCommit`.
@@ -90,14 +90,14 @@ class TransactionDescription:
 
 @dataclass(frozen=True)
 class FencedProducer:
-    """The producer ID and the new epoch, which fences older producers."""
+    """Result of `fence_producers`: the producer ID, and the new epoch that fences older producers."""
 
     producer_id: int
     producer_epoch: int
 
 
 class TransactionCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _producers(
         self, partitions: Iterable[TopicPartition], broker: int | None, timeout: float | None
@@ -185,12 +185,12 @@ class TransactionCalls(Calls):
 
 
 class Transactions(TransactionCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for producers and transactions."""
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None, *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """Return the producers that partitions know (Kafka 2.8).
+        """Return the producers whose state the partitions keep (Kafka 2.8).
 
         Args:
             partitions: The partitions.
@@ -233,7 +233,7 @@ class Transactions(TransactionCalls):
             pattern: Regular expression that the whole transactional ID has to match (Kafka 4.1).
 
         Raises:
-            CombinedError: Some brokers failed; `results` has the lists of the others by broker ID.
+            CombinedError: Some brokers failed; `results` has the lists of the other brokers by broker ID.
         """
         return run(self._list_ids(_filters(states, producer_ids, min_duration_ms, pattern), timeout))
 
@@ -245,7 +245,7 @@ class Transactions(TransactionCalls):
         coordinator_epoch: int,
         timeout: float | None = None,
     ) -> None:
-        """Abort a transaction that hangs in a partition, because its coordinator does not know it (Kafka 3.0).
+        """Abort a transaction that hangs in a partition because the coordinator does not know it (Kafka 3.0).
 
         `describe_producers` returns the three numbers. If the coordinator knows the transaction, use `fence_producers`
         instead.
@@ -254,7 +254,7 @@ class Transactions(TransactionCalls):
             partition: The partition.
             producer_id: Producer ID.
             producer_epoch: Epoch of the producer.
-            coordinator_epoch: Epoch of the coordinator, or 0 if the partition does not know one.
+            coordinator_epoch: Epoch of the coordinator, or 0 if `describe_producers` returns None.
             timeout: Seconds to wait.
 
         Raises:
@@ -276,7 +276,7 @@ class Transactions(TransactionCalls):
     ) -> None:
         """Write the markers that end a transaction without asking its coordinator.
 
-        Use it only for repairs, because the transaction may no longer be atomic.
+        Use this method only for repairs, because the transaction may no longer be atomic.
 
         Args:
             partitions: The partitions.
@@ -284,7 +284,7 @@ class Transactions(TransactionCalls):
             producer_epoch: Epoch of the producer.
             coordinator_epoch: Epoch of the coordinator.
             timeout: Seconds to wait.
-            commit: Commit the records, or abort them.
+            commit: True commits the records. False aborts them.
             force: Must be True.
 
         Raises:
@@ -315,7 +315,7 @@ class Transactions(TransactionCalls):
 
 @documented_by(Transactions)
 class AsyncTransactions(TransactionCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for producers and transactions."""
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None, *, broker: int | None = None

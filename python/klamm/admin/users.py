@@ -34,7 +34,7 @@ HASHES = {ScramMechanism.SHA_256: "sha256", ScramMechanism.SHA_512: "sha512"}
 
 @dataclass(frozen=True)
 class ScramCredential:
-    """A password as a broker describes it: its mechanism and the number of hash iterations."""
+    """Description of a SCRAM credential by a broker: the mechanism and the number of hash iterations."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -69,7 +69,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True)
 class DelegationToken:
-    """A delegation token. A client logs in with its ID and HMAC, by SCRAM with `tokenauth=true`.
+    """A delegation token. A client logs in with the ID and HMAC of the token, by SCRAM with `tokenauth=true`.
 
     Attributes:
         token_id: ID of the token.
@@ -93,7 +93,7 @@ class DelegationToken:
 
 
 class UserCalls(Calls):
-    """The shared part."""
+    """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _credentials(
         self, users: Iterable[str] | None, timeout: float | None
@@ -156,7 +156,7 @@ class UserCalls(Calls):
 
 
 class Users(UserCalls):
-    """The calls of `Admin`."""
+    """Methods of `Admin` for SCRAM credentials and delegation tokens."""
 
     def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, timeout: float | None = None
@@ -164,7 +164,7 @@ class Users(UserCalls):
         """Return the SCRAM credentials of users, without secrets (Kafka 2.7).
 
         Args:
-            users: Names of users. None is all users with a credential.
+            users: Names of users. None means all users with a credential.
             timeout: Seconds to wait.
 
         Raises:
@@ -238,7 +238,7 @@ class Users(UserCalls):
         Args:
             hmac: HMAC of the token.
             timeout: Seconds to wait.
-            expiry_period_ms: Milliseconds from now until the token expires. -1 revokes it now.
+            expiry_period_ms: Milliseconds from now until the token expires. -1 revokes the token now.
 
         Returns:
             The time when the token expires, in milliseconds since 1970.
@@ -254,7 +254,7 @@ class Users(UserCalls):
         """Return the delegation tokens that the user may see (Kafka 1.1).
 
         Args:
-            owners: Return only tokens of these principals. None is all.
+            owners: Return only tokens of these principals. None means the tokens of all principals.
             timeout: Seconds to wait.
 
         Raises:
@@ -265,7 +265,7 @@ class Users(UserCalls):
 
 @documented_by(Users)
 class AsyncUsers(UserCalls):
-    """The calls of `AsyncAdmin`."""
+    """Methods of `AsyncAdmin` for SCRAM credentials and delegation tokens."""
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, timeout: float | None = None

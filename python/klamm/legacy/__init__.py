@@ -15,16 +15,17 @@ The codec functions work on bytes alone:
     for message in klamm.legacy.decode_messages(response["message_set"], offset=0):
         print(message.offset, message.payload)
 
-A frame includes its length prefix. A response does not name its type, so decoding one needs the type of its request: `fetch` gives a
-`FetchResponse`, `multifetch` a `MultiFetchResponse`, `offsets` an `OffsetsResponse`. Brokers never respond to `produce` and
-`multiproduce`. Error codes are 0 none, 1 offset out of range, 2 invalid message, 3 wrong partition, 4 invalid fetch size, and -1 any
-other error.
+A frame includes its length prefix. A response does not contain its type. To decode a response, pass the type of its
+request: `fetch` returns a `FetchResponse`, `multifetch` a `MultiFetchResponse`, and `offsets` an `OffsetsResponse`.
+Brokers never respond to `produce` and `multiproduce`. Error codes are 0 none, 1 offset out of range, 2 invalid message,
+3 wrong partition, 4 invalid fetch size, and -1 any other error.
 
-Offsets count bytes: the next message begins where this one ends. Messages that were compressed together have the same
-`offset` and `next_offset`, and different values of `index`.
+Offsets count bytes: the `next_offset` of a message is the offset at which the next message begins. Messages that were
+compressed together have the same `offset` and `next_offset`, and different values of `index`.
 
-Decoding raises `DecodeError` with the field path and the byte offset. Encoding raises `ConfigError` for an invalid value and
-`ArgumentError` for a wrong type. The wire format is that of brokers 0.6.1 and 0.7.0 to 0.7.2; docs/legacy.md describes it.
+Decoding raises `DecodeError` with the field path and the byte offset. Encoding raises `ConfigError` for an invalid
+value and `ArgumentError` for a wrong type. docs/legacy.md describes the wire format, which is that of brokers 0.6.1 and
+0.7.0 to 0.7.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Connections to brokers of Kafka 0.6 and 0.7, which respond in the order of the requests; and checks of addresses and timeouts."""
+"""Connections to brokers of Kafka 0.6 and 0.7, and checks of addresses and timeouts.
+
+These brokers respond in the order of the requests.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _HEADERS_SIZE = 1 << 20  # room for the headers of a response's parts, and for t
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return host and port of `host[:port]`; the port is 9092 by default."""
+    """Parse `host[:port]`, and return host and port. The default port is 9092."""
     if "://" in text:
         # The message does not show the address, because it can contain a password.
         raise ConfigError(
@@ -33,7 +36,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def addresses(brokers: str | Iterable[str]) -> list[tuple[str, int]]:
-    """Return host and port of each broker in a list or a comma-separated string."""
+    """Parse addresses in a list or a comma-separated string, and return host and port of each broker."""
     texts = [text for text in (brokers.split(",") if isinstance(brokers, str) else brokers) if text.strip()]
     if not texts:
         raise ConfigError("the list of brokers is empty", hint="write host:port,host:port")
@@ -68,9 +71,9 @@ class Closing:
 
 
 class Connection:
-    """A connection to one broker, opened at first use. Threads take turns.
+    """A connection to one broker. The first request opens it, and only one thread at a time uses it.
 
-    A response may hold at most `max_response` bytes of messages.
+    A response may have at most `max_response` bytes of messages.
     """
 
     def __init__(self, host: str, port: int, timeout: float | None, max_response: int = 0) -> None:

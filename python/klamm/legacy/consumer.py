@@ -1,6 +1,6 @@
 """`Consumer07`: reads the partitions of one broker of Kafka 0.6 or 0.7.
 
-Groups, which need ZooKeeper, are in `group`. Message sets are decoded in Rust.
+`group` has the consumers of groups, which need ZooKeeper. Message sets are decoded in Rust.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HINTS = {
 def source_headers(message: Message07, broker: str, partition: int) -> list[tuple[str, bytes]]:
     """Return headers with the origin of a copied message: source.broker, source.partition and source.offset.
 
-    A message that was compressed with others also has source.index.
+    A message that was compressed together with other messages also has source.index.
     """
     headers = [
         ("source.broker", broker.encode()),
@@ -49,7 +49,7 @@ def source_headers(message: Message07, broker: str, partition: int) -> list[tupl
 
 
 def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
-    """Return the broker's partitions of a topic; raise if no partition has ever had a message."""
+    """Return the broker's partitions of a topic. Raise an error if no partition has ever had a message."""
     found = consumer.partitions(topic)
     if not any(consumer.latest(topic, number) for number in found):
         raise UnknownTopicOrPartitionError(
@@ -84,13 +84,15 @@ class _LazyFetched(NamedTuple):
 class Consumer07(Closing):
     """Reads one broker of Kafka 0.6 or 0.7.
 
-    The broker does not store positions. A position is a byte offset; a message's `next_offset` is the position after it.
+    The broker does not store positions. A position is a byte offset. The `next_offset` of a message is the position
+    after the message.
 
     Args:
         broker: Address of the broker, `host:port`.
         fetch_size: Size of one fetch, in bytes. Default 1 MiB. A fetch grows if a single message is larger.
         max_fetch_size: Largest size that a fetch grows to, in bytes. Default 128 MiB.
-        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. With 0, any other format raises `DecodeError`.
+        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. With 0, any other format raises
+            `DecodeError`.
         timeout: Seconds for each request. Default 10. None waits forever.
 
     Raises:
@@ -130,16 +132,16 @@ class Consumer07(Closing):
     def offsets(
         self, topic: str, partition: int, before: float | dt.datetime = LATEST, max_number: int = 1
     ) -> list[int]:
-        """Return the offsets at which segments begin, newest first, and the end of the log if `before` includes it.
+        """Return the offsets at which segments begin, newest first.
 
-        A broker closes the connection if it does not have the partition.
+        The end of the log counts as written now, so the list does not have it if `before` is in the past. A broker
+        closes the connection if it does not have the partition.
 
         Args:
             topic: Name of the topic.
             partition: Number of the partition on this broker.
             before: Return only segments that were last written before this time: milliseconds since 1970 or a
-                `datetime` with a time zone. -1 (the default) returns all, -2 only the earliest. The end of the log
-                counts as written now.
+                `datetime` with a time zone. -1 (the default) returns all offsets, and -2 only the earliest offset.
             max_number: Maximum number of offsets. Default 1.
 
         Raises:
@@ -159,7 +161,7 @@ class Consumer07(Closing):
         return response["offsets"]
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the numbers of the broker's partitions of a topic, including empty ones.
+        """Return the numbers of the broker's partitions of a topic, including empty partitions.
 
         Brokers have no request that lists partitions. This method fetches from partition 0, 1 and so on, until the
         broker rejects a number. For an unknown topic, a broker accepts as many partitions as it creates by default.
@@ -177,7 +179,7 @@ class Consumer07(Closing):
         return self._one(topic, partition, EARLIEST)
 
     def latest(self, topic: str, partition: int) -> int:
-        """Return the end of the flushed part of the log."""
+        """Return the offset at which the flushed part of the log ends."""
         return self._one(topic, partition, LATEST)
 
     def _one(self, topic: str, partition: int, which: int) -> int:
@@ -200,7 +202,7 @@ class Consumer07(Closing):
     def multi_fetch(self, positions: Sequence[tuple[str, int, int]]) -> list[Fetched]:
         """Fetch from more than one partition with one request.
 
-        If the responses would exceed `max_fetch_size`, send more than one request.
+        If the responses would exceed `max_fetch_size`, the consumer sends more than one request.
 
         Args:
             positions: Topic, partition and byte offset of each fetch.
@@ -209,7 +211,7 @@ class Consumer07(Closing):
             One result for each position, in the same order.
 
         Raises:
-            KafkaError: As `fetch`.
+            KafkaError: As for `fetch`.
         """
         size = self._fetch_size
         most = self._max_fetch_size // size
@@ -238,21 +240,21 @@ class Consumer07(Closing):
     ) -> Iterator[Message07]:
         """Iterate over the messages from an offset on, up to the end of the log.
 
-        To resume after a message `m` that was compressed with others, pass `m.offset` and `m.index + 1`, or `m.next_offset` if `m`
-        was the last of them.
+        To resume after a message `m`, pass `m.next_offset`. If more messages follow `m` in the same compressed message,
+        pass `m.offset` and `m.index + 1` instead.
 
         Args:
             topic: Name of the topic.
             partition: Number of the partition on this broker.
             offset: Byte offset at which a message begins.
             index: Number of messages to skip in the compressed message at `offset`. Default 0.
-            end: Byte offset at which to stop. Default: the end of the log when it is reached.
+            end: Byte offset at which to stop. Default: stop when the log has no more messages.
             follow: Wait for new messages at the end of the log. Default False.
             interval: Seconds between requests at the end of the log. Default 1.
 
         Raises:
             DecodeError: A message is damaged.
-            KafkaError: As `fetch`.
+            KafkaError: As for `fetch`.
         """
         is_boundary = False
         while end is None or offset < end:
@@ -299,7 +301,7 @@ class Consumer07(Closing):
         *,
         is_boundary: bool,
     ) -> _LazyFetched | None:
-        """Return the messages of a response; None if the first message needs a larger fetch."""
+        """Return the messages of a response, or None if the first message needs a larger fetch."""
         topic, partition, offset = position
         messages, rest, damage = response.messages, response.left, response.damage
         self._check(response.error, topic, partition, f"fetch from offset {offset}")
@@ -314,7 +316,7 @@ class Consumer07(Closing):
             self._raise_damaged(position, str(damage), is_boundary=is_boundary, cause=damage)
         if rest == 0:
             return _LazyFetched([], offset)
-        # A broker cuts a response only at the requested size. A shorter one ends with the log, or with a segment of it.
+        # A broker cuts a response only at the requested size. A shorter response ends where the log or a segment ends.
         if rest < size:
             self._raise_damaged(position, f"the log ends {rest} bytes after it", is_boundary=is_boundary, cause=None)
         return None
@@ -348,7 +350,7 @@ class Consumer07(Closing):
         self._connection.close()
 
     def abort(self) -> None:
-        """Close the connection without waiting for a request of another thread, which fails."""
+        """Close the connection at once. A request in flight of another thread fails."""
         self._connection.abort()
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """`GroupConsumer07`: a member of a Kafka 0.7 consumer group, which is coordinated through ZooKeeper.
 
-The state machine of the membership is in Rust (`ZooKeeperMember`). A thread here executes its ZooKeeper operations through kazoo.
-Fetching is in `readers`, white- and blacklists in `topic_filter`.
+The state machine of the membership is in Rust (`ZooKeeperMember`). A thread of this module executes the ZooKeeper
+operations of the state machine through kazoo. `readers` fetches messages, and `topic_filter` has white- and blacklists.
 """
 
 from __future__ import annotations
@@ -50,46 +50,47 @@ if TYPE_CHECKING:
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _CLAIM_BACKOFF = 0.2  # seconds between attempts to claim a partition whose former owner has not released it yet
 _MAX_WAIT = 0.5  # longest wait of the thread, in seconds
-_CLOSE_SECONDS = 2.0  # longest wait for the commit after an exception, and for the thread
-_PROBLEM_SECONDS = 10.0  # between two reports of the same problem, if `timeout` is None
-_DUPLICATE_AFTER = 1.5  # session timeouts after which a member with the same ID counts as alive
+_CLOSE_SECONDS = 2.0  # longest wait for the commit after an exception, and longest wait for the thread
+_PROBLEM_SECONDS = 10.0  # seconds between two reports of the same problem, if `timeout` is None
+_DUPLICATE_AFTER = 1.5  # number of session timeouts after which a member with the same ID counts as alive
 
 
 class GroupConsumer07(Closing):
     """A member of a Kafka 0.7 consumer group. The other members may be Java consumers.
 
-    A background thread maintains the membership: it registers the member, follows changes of the group, and releases and claims
-    partitions. If the ZooKeeper session expires, the member gives up its partitions at once.
+    A background thread maintains the membership: it registers the member, follows changes of the group, and releases
+    and claims partitions. If the ZooKeeper session expires, the member gives up its partitions at once.
 
-    **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for the next
-    one; messages that were compressed together are finished together. The consumer commits offsets of finished messages
-    periodically, when a partition moves to another member, and on close. After a crash, messages since the last commit are
-    delivered again.
+    **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for
+    the next message. Messages that were compressed together are finished together. The consumer commits offsets of
+    finished messages periodically, when a partition moves to another member, and on close. After a crash, messages
+    since the last commit are delivered again.
 
     Args:
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`.
         group: Group id.
-        topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass one of `topics`, `whitelist` and
-            `blacklist`.
-        whitelist: Regular expression; reads the topics whose whole name matches. As in Java, `,` means `|`, and blanks and outer
-            quotes are removed. Syntax that Java or Python cannot read raises `ConfigError`.
-        blacklist: Regular expression, as `whitelist`; reads the topics whose whole name does not match.
-        streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with more
-            streams gets more partitions.
-        consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time. If another
-            member has the same id, `poll` raises `KafkaError`.
+        topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass one of `topics`,
+            `whitelist` and `blacklist`.
+        whitelist: Regular expression. The member reads the topics whose whole name matches. As in Java, `,` means `|`,
+            and blanks and outer quotes are removed. Syntax that Java or Python cannot read raises `ConfigError`.
+        blacklist: Regular expression, as for `whitelist`. The member reads the topics whose whole name does not match.
+        streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with
+            more streams gets more partitions.
+        consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time.
+            If another member has the same id, `poll` raises `KafkaError`.
         auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has that offset:
             "earliest" (the default) or "latest".
-        auto_commit_interval: Seconds between commits. Default 10. None commits only in `commit`, on reassignment and on close.
+        auto_commit_interval: Seconds between commits. Default 10. None commits only in `commit`, on reassignment and on
+            close.
         fetch_size: As for `Consumer07`, in bytes.
         max_fetch_size: As for `Consumer07`, in bytes.
         magic: As for `Consumer07`.
         timeout: Seconds for connecting to ZooKeeper and for each request to a broker. Default 10. None waits forever.
-        session_timeout: Session timeout of ZooKeeper in seconds. Default 6, as Kafka.
+        session_timeout: Session timeout of ZooKeeper in seconds. Default 6, as in Kafka.
 
     Raises:
-        ConfigError: An argument has an invalid value, the chroot of `zookeeper` does not exist, or kazoo is not installed (`pip
-            install 'klamm[zookeeper]'`).
+        ConfigError: An argument has an invalid value, the chroot of `zookeeper` does not exist, or kazoo is not
+            installed (`pip install 'klamm[zookeeper]'`).
         NetworkError: ZooKeeper cannot be reached in time.
 
     Example:
@@ -127,7 +128,7 @@ class GroupConsumer07(Closing):
             raise ConfigError(f"invalid streams {streams}", hint="use 1 or more")
         pattern = next((rewrite(p) for p in (whitelist, blacklist) if p is not None), None)
         if pattern is not None:
-            compile_filter(pattern)  # raises for an invalid one
+            compile_filter(pattern)  # raises for an invalid expression
         counts: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
         for topic, count in counts.items():
             _check_topic(topic, count)
@@ -172,7 +173,7 @@ class GroupConsumer07(Closing):
     # The membership thread.
 
     def _session_changed(self, state: Any) -> None:
-        """Queue a change of the ZooKeeper session. kazoo calls this on its own thread."""
+        """Queue a change of the ZooKeeper session. kazoo calls this method in its own thread."""
         self._inputs.put(lambda now: self._apply_session(str(state), now))
 
     def _apply_session(self, state: str, now: float) -> None:
@@ -200,7 +201,7 @@ class GroupConsumer07(Closing):
             self._disconnect()  # releases the member's partitions
 
     def _disconnect(self) -> None:
-        """End the session, once: a failed membership and `close` may do so at the same time."""
+        """End the session. If a failed membership and `close` both call this method, it ends the session only once."""
         with self._lock:
             was_disconnected, self._is_disconnected = self._is_disconnected, True
         if not was_disconnected:
@@ -235,7 +236,7 @@ class GroupConsumer07(Closing):
     def _process_inputs(self) -> None:
         """Apply the events that have arrived. The caller holds the lock.
 
-        Both threads call this, because an operation of ZooKeeper may block the membership thread.
+        The application's thread also calls this method, because a ZooKeeper operation may block the membership thread.
         """
         now = time.monotonic()
         while True:
@@ -251,7 +252,7 @@ class GroupConsumer07(Closing):
         if self._commit_interval is not None and now >= self._commit_at:
             self._commit_at = now + self._commit_interval
             if self._client.connected:
-                self._not_stored.clear()  # the program does not commit, so it does not need to know
+                self._not_stored.clear()  # with automatic commits, the program does not need to know about lost offsets
             self._note(now, self._finished())
 
     def _apply_event(self, now: float, kind: str, partitions: list[tuple[Partition, int, int | None]]) -> None:
@@ -271,7 +272,7 @@ class GroupConsumer07(Closing):
                     if offset is not None and offsets_left.get(partition, offset + 1) <= offset:
                         del offsets_left[partition]
         else:
-            self._readers.finish_last()  # what `poll` has returned is lost, too; nothing of it is committed any more
+            self._readers.finish_last()  # the offsets of the messages that `poll` has returned are lost, too
             lost = self._readers.stop(list(self._readers.assigned))
             stored = {reader.partition: reader.stored for reader in lost}
             self._not_stored.update(item for item in self._noted.items() if stored.get(item[0]) != item[1])
@@ -283,7 +284,7 @@ class GroupConsumer07(Closing):
             self._noted.clear()
 
     def _note(self, now: float, offsets: Iterable[tuple[Partition, int]]) -> None:
-        """Have offsets committed."""
+        """Request a commit of offsets."""
         offsets = list(offsets)
         self._noted.update(offsets)
         self._member.commit(now, offsets)
@@ -349,17 +350,17 @@ class GroupConsumer07(Closing):
         return Consumer07(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **self._reader_options)
 
     def _note_reset(self, reader: Reader, offset: int) -> None:
-        """Commit a new offset if the committed one is missing or no longer in the log. The caller holds the lock."""
+        """Commit a new offset if the committed offset is missing or no longer in the log. The caller holds the lock."""
         self._process_inputs()
         if self._readers.assigned.get(reader.partition) is reader:
-            reader.stored = offset  # no message is lost with this commit: a reader without it resets again
+            reader.stored = offset  # the commit loses no message: without it, the next reader resets the offset again
             self._member.commit(time.monotonic(), [(reader.partition, offset)])
             self._inputs.put(None)
 
     # The application's thread.
 
     def poll(self, timeout: float | None = 1.0, max_messages: int = 10_000) -> list[GroupMessage]:
-        """Return the next messages. The messages of the previous call are then finished.
+        """Return the next messages. This call finishes the messages of the previous call.
 
         Args:
             timeout: Seconds to wait if there is no message. Default 1. None waits forever.
@@ -450,7 +451,7 @@ class GroupConsumer07(Closing):
             )
 
     def assignment(self) -> dict[Partition, int]:
-        """Return the assigned partitions as `(topic, broker, partition)`, each with the number of its stream."""
+        """Return a dict from each assigned partition, `(topic, broker, partition)`, to the number of its stream."""
         self._check()
         with self._lock:
             self._process_inputs()
@@ -505,18 +506,18 @@ class GroupConsumer07(Closing):
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
         """Commit the offsets and leave the group, which releases the partitions at once. A second close does nothing.
 
-        All messages of a `poll` count as finished, unless an exception that was raised after that poll is still being
-        handled. This is the case in a `finally` or `except` block, and in the exit of `contextlib.closing` and
-        `ExitStack`. If a loop was left early, its last message does not count as finished. A `with` statement always
-        knows whether the block raised.
+        All messages of a `poll` count as finished, except while the program handles an exception that was raised after
+        that poll. A program handles an exception in a `finally` or `except` block, and in the exit of
+        `contextlib.closing` and `ExitStack`. If the program left the loop early, the last message of the loop does not
+        count as finished. A `with` statement always knows whether the block raised.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.
-            commit: False commits no offsets. True also commits the last poll while an exception is being handled. The default
-                decides as described above.
+            commit: False commits no offsets. True also commits the last poll while an exception is being handled. The
+                default decides as described above.
 
         Raises:
-            KafkaError: As `commit`. The consumer is closed in any case.
+            KafkaError: As for `commit`. The consumer is closed in any case.
         """
         error = sys.exc_info()[1]
         if error is None and not threading.main_thread().is_alive():
@@ -544,7 +545,7 @@ class GroupConsumer07(Closing):
                     if finish:
                         self._readers.finish_last()
                     self._commit(timeout)
-                    # A partition that this member reads again is delivered again, which is nothing to report now.
+                    # Partitions that this member reads again are delivered again, so their lost offsets are no error.
                     for partition in self._readers.assigned:
                         self._not_stored.pop(partition, None)
                     if self._not_stored:

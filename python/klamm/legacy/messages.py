@@ -1,4 +1,4 @@
-"""Types of the requests and responses of Kafka 0.6 and 0.7, as the codec functions of `klamm.legacy` take and return them."""
+"""Types of the requests and responses of Kafka 0.6 and 0.7. The codec functions of `klamm.legacy` use these types."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class _Partition(TypedDict):
 class Part(_Partition, total=False):
     """The part of a request for one partition.
 
-    `produce` and `multiproduce` requests have `message_set`, and partition -1 lets the broker choose. `fetch` and `multifetch` requests
-    have `offset` and `max_size`, both in bytes. `offsets` requests have `time` (-1 latest, -2 earliest) and `max_number`.
+    `produce` and `multiproduce` requests have `message_set`, and partition -1 lets the broker choose. `fetch` and
+    `multifetch` requests have `offset` and `max_size`, both in bytes. `offsets` requests have `time` (-1 latest, -2
+    earliest) and `max_number`.
     """
 
     message_set: bytes
@@ -32,7 +33,7 @@ class Request(TypedDict):
 
 
 class FetchResponse(TypedDict):
-    """Messages of one partition. The broker cuts them at the requested size, even in the middle of a message."""
+    """Messages of one partition. The broker cuts the data at the requested size, even in the middle of a message."""
 
     error: int
     message_set: bytes

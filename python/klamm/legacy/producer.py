@@ -52,7 +52,7 @@ def default_partitioner(key: Any, count: int) -> int:
 
 
 def _raise(failures: list[KafkaError]) -> None:
-    """Raise one error if more than one broker has failed."""
+    """Raise the error of the broker that failed. If several brokers failed, raise one error with all messages."""
     if len(failures) > 1:
         first = failures[0]
         raise type(first)("; ".join(failure.message for failure in failures), hint=first.hint) from first
@@ -64,10 +64,10 @@ class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
     **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when it is written to
-    the socket: when `send` returns, or with `batch_messages` above 1 when `flush` returns. A broker rejects a message
-    by closing the connection. Later messages on that connection that the broker has not read are lost too. The producer
-    can notice this at the next write at the earliest. It then raises `NetworkError` with the number of messages that
-    may be lost. klamm does not send these messages again, so there are no duplicates.
+    the socket. This is when `send` returns or, with `batch_messages` above 1, when `flush` returns. A broker rejects a
+    message by closing the connection. Later messages on that connection that the broker has not read are also lost. The
+    producer notices this at the next write at the earliest. It then raises `NetworkError` with the number of messages
+    that may be lost. klamm does not send these messages again, so there are no duplicates.
 
     `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
     all messages and rejected none. There is one exception: 0.7.2 silently drops a message set with a message above its
@@ -75,13 +75,13 @@ class Producer07(Closing):
 
     Args:
         brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
-            brokers, which chooses the partition. Pass either this or `zookeeper`.
-        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The partitions of all brokers are read from
-            there. A new topic has partition 0 on every live broker.
-        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy needs 0.7.1.
+            brokers, which chooses the partition. Pass either `brokers` or `zookeeper`.
+        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The producer reads the partitions of all
+            brokers from ZooKeeper. A new topic has partition 0 on every live broker.
+        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.
         magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
-        partitioner: Function `(key, count)` that returns an index below `count`; used with `zookeeper`. Default: as the
-            Java producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
+        partitioner: Function `(key, count)` that returns an index below `count`, for use with `zookeeper`. Default: the
+            partitioner of the Java producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
         batch_messages: Number of messages to collect before a write. Default 1.
         unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot
             fetch such topics: a Java member of a group with a whitelist such as `.*` then reads nothing.
@@ -112,7 +112,7 @@ class Producer07(Closing):
             raise ConfigError("brokers and zookeeper are alternatives", hint="pass exactly one of them")
         if batch_messages < 1:
             raise ConfigError(f"invalid batch_messages {batch_messages}", hint="use 1 or more")
-        encode_messages([b""], magic=magic, compression=compression)  # raises if the two do not fit together
+        encode_messages([b""], magic=magic, compression=compression)  # raises if the format lacks the compression
         self._compression, self._magic = compression, magic
         self._partitioner, self._batch_messages = partitioner, batch_messages
         self._unicode_topics = unicode_topics
@@ -136,12 +136,12 @@ class Producer07(Closing):
         Args:
             topic: Topic name.
             payload: Bytes of the message.
-            key: Key for the partitioner; not stored.
-            partition: Number of a partition, if `brokers` has a single broker. With `zookeeper`, an index into the partitions
-                of all brokers. Default: chosen by the broker or the partitioner.
+            key: Key for the partitioner. The broker does not store keys.
+            partition: Number of a partition, if `brokers` has a single broker. With `zookeeper`, an index into the
+                partitions of all brokers. By default, the broker or the partitioner chooses a partition.
 
         Raises:
-            NetworkError: A connection broke; the error says how many messages may be lost.
+            NetworkError: A connection broke. The error says how many messages may be lost.
             KafkaTimeoutError: The write did not complete in time.
             ConfigError: The partition does not exist, `brokers` has more than one broker, or the topic's name is not
                 ASCII.
@@ -161,7 +161,7 @@ class Producer07(Closing):
             partition: As for `send`.
 
         Raises:
-            KafkaError: As `send`.
+            KafkaError: As for `send`.
         """
         payloads = list(payloads)
         if not (self._unicode_topics or topic.isascii()):
@@ -171,7 +171,7 @@ class Producer07(Closing):
             )
         with self._lock:
             self._check_open()
-        broker, chosen = self._choose(topic, key, partition)  # may wait for ZooKeeper, so without the lock
+        broker, chosen = self._choose(topic, key, partition)  # may wait for ZooKeeper, so the lock is not held
         with self._lock:
             self._check_open()
             self._batch.setdefault((broker, topic, chosen), []).extend(payloads)
@@ -184,7 +184,7 @@ class Producer07(Closing):
             raise ClosedError("this producer is closed", hint="create a new producer")
 
     def _choose(self, topic: str, key: Any, partition: int | None) -> tuple[Address | None, int]:
-        """Return the broker and partition for a message. If every broker is suitable, return no broker."""
+        """Return the broker and partition for a message. The broker is None if every broker is suitable."""
         if self._registry is None:
             if partition is not None and len(self._brokers or ()) != 1:
                 raise ConfigError(
@@ -266,7 +266,7 @@ class Producer07(Closing):
             confirm: Also wait until the brokers have read all messages and rejected none. Default False.
 
         Raises:
-            NetworkError: A connection broke; the error says how many messages may be lost.
+            NetworkError: A connection broke. The error says how many messages may be lost.
             KafkaTimeoutError: A broker did not respond in time.
         """
         with self._lock:
@@ -276,7 +276,7 @@ class Producer07(Closing):
             self._confirm()
 
     def _confirm(self) -> None:
-        """Send requests to all brokers at once, so that a broker that does not respond does not delay the others."""
+        """Send requests to all brokers at once, so that a broker that does not respond does not delay other brokers."""
         failures: list[KafkaError] = []
         waiting: list[Address] = []
         try:
@@ -301,7 +301,7 @@ class Producer07(Closing):
 
     @contextmanager
     def _counting_lost(self, to: Address, failures: list[KafkaError]) -> Iterator[None]:
-        """Add an error with the number of messages that may be lost."""
+        """If the block raises, add an error to `failures` with the number of messages that may be lost."""
         try:
             yield
         except (NetworkError, KafkaTimeoutError) as error:
@@ -312,7 +312,7 @@ class Producer07(Closing):
         """Write the batch and close the connections.
 
         Raises:
-            KafkaError: As `send`. The producer is closed in any case.
+            KafkaError: As for `send`. The producer is closed in any case.
         """
         with self._lock:
             if self._closed:

@@ -1,7 +1,7 @@
 """The assigned partitions of a Kafka 0.7 group member: positions, fetched messages, and a thread for each broker.
 
-Each broker has its own thread, so that a broker that does not respond does not delay the others. A thread fetches again
-once all messages of its last fetch are delivered. The membership is in `group`.
+Each broker has its own thread, so that a broker that does not respond does not delay other brokers. A thread fetches
+again once all messages of its last fetch are delivered. The membership is in `group`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Reader:
 
 
 class Readers:
-    """The readers of the assigned partitions. Callers of its methods hold the lock, except for `close`."""
+    """The readers of the assigned partitions. Callers of all methods except `close` hold the lock."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Readers:
         self._is_closed = False
 
     def start(self, partitions: Iterable[tuple[Partition, int, int | None]]) -> None:
-        """Start to read partitions, each with its stream and committed offset."""
+        """Start to read partitions. Each item has a partition, the number of its stream, and its committed offset."""
         for partition, stream, offset in partitions:
             self.assigned[partition] = Reader(partition, stream, offset, offset, offset)
             number = partition[1]
@@ -92,7 +92,7 @@ class Readers:
         self.changed.notify_all()
 
     def stop(self, partitions: Iterable[Partition]) -> list[Reader]:
-        """Stop to read partitions, drop their messages, and return their readers."""
+        """Stop reading partitions, drop their buffered messages, and return their readers."""
         stopped = [self.assigned.pop(partition) for partition in partitions if partition in self.assigned]
         self._buffer = deque(item for item in self._buffer if self._is_current(item[0]))
         self._buffered = Counter(reader.partition[1] for reader, _ in self._buffer)
@@ -102,7 +102,7 @@ class Readers:
         return stopped
 
     def take(self, count: int) -> list[GroupMessage]:
-        """Return the next messages. The next call of `finish_last` finishes these messages."""
+        """Return the next messages. They count as finished after the next call of `finish_last`."""
         messages: list[GroupMessage] = []
         while self._buffer and len(messages) < count:
             reader, message = self._buffer.popleft()
@@ -123,7 +123,7 @@ class Readers:
         self._last = []
 
     def raise_error(self) -> None:
-        """Raise an error that has occurred since the last call."""
+        """Raise an error that has occurred since the last call, if there is one."""
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
 
@@ -166,7 +166,7 @@ class Readers:
         self._drop(number)
 
     def _next(self, number: int) -> list[Reader]:
-        """Wait until the messages of the broker are delivered. Return its readers, or none if the thread has to end."""
+        """Wait until the broker's messages are delivered. Return its readers, or no readers if the thread must end."""
         with self._lock:
             while self._buffered[number] > 0 and not self._is_closed:
                 self.changed.wait()
@@ -213,7 +213,7 @@ class Readers:
         try:
             fetched = broker.multi_fetch(positions)
         except OffsetOutOfRangeError:
-            # Find the partitions that it concerns. The next call fetches from the others.
+            # Find the partitions whose offset is out of range. The next call fetches from all partitions.
             for reader, position in zip(readers, positions, strict=True):
                 try:
                     broker.fetch(*position)

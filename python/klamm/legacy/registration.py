@@ -1,6 +1,6 @@
 """Registers the nodes and topics of a Kafka 0.7 dev broker in ZooKeeper, as brokers of 0.7 do.
 
-Only `klamm.testing.DevBroker` uses this. The layout of ZooKeeper's nodes is in `zookeeper`.
+Only `klamm.testing.DevBroker` uses this module. `zookeeper` describes the layout of ZooKeeper's nodes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from klamm.legacy.zookeeper import connect, create, disconnect, wait_for
 if TYPE_CHECKING:
     from klamm._klamm import DevBrokerCore
 
-_POLL_SECONDS = 0.05  # between checks for new topics; real brokers also register them with a short delay
+_POLL_SECONDS = 0.05  # seconds between checks for new topics; real brokers also register topics with a delay
 
-_TIMEOUT = 2.0  # of each call to ZooKeeper
+_TIMEOUT = 2.0  # seconds for each call to ZooKeeper
 
 
 class Registration:
@@ -82,7 +82,7 @@ class Registration:
     def _register(self) -> None:
         """Register the nodes and topics that are not registered.
 
-        If ZooKeeper is unreachable, the next check registers them.
+        If ZooKeeper is unreachable, the next check repeats the registration.
         """
         from kazoo.exceptions import NodeExistsError
 
@@ -106,5 +106,5 @@ class Registration:
                     create(self._client, path, data, ephemeral=True, timeout=_TIMEOUT)
                 except NodeExistsError:
                     if path.startswith("/brokers/ids"):
-                        continue  # another broker's, or from an earlier session of ours that has not expired yet
+                        continue  # the node of another broker, or of an earlier session that still exists
                 self._registered[path] = data

@@ -1,7 +1,7 @@
-"""White- and blacklists of Kafka 0.7: rewrites an expression as the Java consumer does, and reads it as Java does.
+"""Rewrites and compiles the regular expressions of white- and blacklists, as the Java consumer of Kafka 0.7 does.
 
 All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into
-Python's. `compile_filter` rejects syntax that one of the two engines cannot read, or that they read differently.
+Python's. It rejects syntax that one of the two engines cannot read, or that the two engines read differently.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ANY = r"[\s\S]"
 
 
 def rewrite(expression: str) -> str:
-    """Return an expression as the Java consumer rewrites and registers it.
+    """Return an expression in the form in which the Java consumer registers it.
 
     `,` becomes `|`, and blanks and outer quotes are removed.
     """
@@ -44,7 +44,7 @@ def rewrite(expression: str) -> str:
 
 
 def compile_filter(expression: str) -> re.Pattern[str]:
-    """Compile an expression, after `rewrite`, so that Python matches what Java matches.
+    """Compile an expression that `rewrite` returned, so that Python matches the same names as Java.
 
     Raises:
         ConfigError: Java or this client cannot read the expression.
@@ -176,7 +176,10 @@ class _Translation:
         return (f"[{text}]" if is_set else text), True
 
     def _character(self) -> tuple[bool, str]:
-        """Translate an escape that both forms of items share. Return whether it is a set, and its text in brackets."""
+        """Translate an escape that is valid inside and outside of brackets.
+
+        Return whether the escape is a set of characters, and its text for use inside of brackets.
+        """
         char = self._text[self._at : self._at + 1]
         self._at += 1
         if char in _CONTROLS:
@@ -209,7 +212,7 @@ class _Translation:
         self._at += is_negated
         if self._text[self._at : self._at + 1] in ("]", "&"):
             raise _UnreadableError(f"{self._text[start : self._at + 1]!r} at position {start} is ambiguous")
-        operands: list[list[str]] = [[]]  # of &&, each with the members of a union
+        operands: list[list[str]] = [[]]  # the operands of `&&`, each a list of the members of a union
         items = ""
         while (char := self._text[self._at : self._at + 1]) != "]":
             if not char:

@@ -8,7 +8,7 @@
 | /consumers/G/owners/T/N-P | ephemeral | stream that reads partition P of topic T on broker N |
 | /consumers/G/offsets/T/N-P | persistent | offset to read next |
 
-Parents are persistent and have no data. Kafka 0.8 has the same paths for offsets, with the partition number alone.
+Parents are persistent and have no data. Kafka 0.8 has the same paths for offsets, but with P in place of N-P.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def wait_for(result: Any, timeout: float | None, action: str) -> Any:
     Raises:
         KafkaTimeoutError: ZooKeeper did not answer in time.
         NetworkError: The connection or the session broke.
-        NoNodeError, NodeExistsError: As kazoo.
+        NoNodeError, NodeExistsError: As in kazoo.
     """
     from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError
@@ -132,7 +132,7 @@ def check_name(what: str, name: str) -> None:
 
 
 def parse_broker(data: bytes) -> tuple[str, int]:
-    """Return host and port of a broker's registration, `creator:host:port`.
+    """Parse a broker's registration, `creator:host:port`, and return host and port.
 
     The creator is an address and a time, `address-milliseconds`. Addresses of IPv6 contain colons.
     """
@@ -154,19 +154,19 @@ class Registry:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
-        self._new_topics: dict[str, set[int]] = {}  # brokers that a topic began on and that may not have registered it
+        self._new_topics: dict[str, set[int]] = {}  # for each new topic, the brokers that may not have registered it
         self._client = connect(hosts, timeout)
         self._client.add_listener(self._session_changed)
 
     def broker(self, number: int) -> tuple[str, int]:
-        """Return host and port of a broker."""
+        """Return host and port of a broker. Raise NetworkError if the broker is not registered."""
         data = self._value(f"/brokers/ids/{number}", is_list=False)
         if data is None:
             raise NetworkError(f"broker {number} is no longer registered in ZooKeeper")
         return parse_broker(data)
 
     def partitions(self, topic: str) -> list[tuple[int, int]]:
-        """Return the partitions of a topic, (broker, partition), in order.
+        """Return the partitions of a topic as sorted pairs of broker and partition number.
 
         A new topic has partition 0 on every live broker. The partitions that brokers register are added to this list.
         """
@@ -213,7 +213,7 @@ class Registry:
         return node.value
 
     def _session_changed(self, state: Any) -> None:
-        """Read everything again after a new connection, because kazoo drops the watches of a broken one."""
+        """Read all nodes again after a new connection, because kazoo drops the watches of a broken connection."""
         if state == "CONNECTED":
             with self._lock:
                 nodes = list(self._nodes.values())
@@ -221,12 +221,12 @@ class Registry:
                 self._refresh(node)
 
     def _refresh(self, node: _Node) -> None:
-        """Start to read a node and to watch it. This does not wait."""
+        """Start to read and to watch a node, without waiting for the result."""
         read = self._client.get_children_async if node.is_list else self._client.get_async
         read(node.path, watch=lambda event: self._changed(node, event)).rawlink(lambda result: self._read(node, result))
 
     def _changed(self, node: _Node, event: Any) -> None:
-        if event.type != "NONE":  # the connection broke; the next one refreshes the node
+        if event.type != "NONE":  # the connection broke; the next connection refreshes the node
             self._refresh(node)
 
     def _read(self, node: _Node, result: Any) -> None:
@@ -249,7 +249,7 @@ class Registry:
             self._refresh(node)  # created in the meantime
 
     def _fail(self, node: _Node, error: Exception) -> None:
-        """Handle a failed read. After a broken connection, the next one repeats the read."""
+        """Handle a failed read. If the connection broke, the next connection repeats the read."""
         from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
         if isinstance(error, (ConnectionClosedError, ConnectionLoss, SessionExpiredError)) or node.is_known.is_set():
@@ -265,7 +265,7 @@ class Registry:
 
 
 class _Node:
-    """The last known children or data of a node; None if the node does not exist."""
+    """The last known children or data of a node. They are None if the node does not exist."""
 
     def __init__(self, path: str, *, is_list: bool) -> None:
         self.path, self.is_list = path, is_list
@@ -336,7 +336,7 @@ class ZooKeeperOffsets(Closing):
         """Set committed offsets. Running members of the group overwrite these offsets with their own.
 
         Args:
-            offsets: The next offset to read of each partition.
+            offsets: For each partition, the next offset to read.
 
         Raises:
             KafkaTimeoutError: ZooKeeper did not answer in time. Some of the offsets may have been written.
