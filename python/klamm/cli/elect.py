@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--unclean",
         action="store_true",
-        help="elect a replica that is not in sync if no other is online, which loses records",
+        help="if no in-sync replica is online, elect a replica that is not in sync, which loses records",
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait until all brokers know the new leaders")
     add_confirmation(parser)

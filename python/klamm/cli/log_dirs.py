@@ -41,10 +41,10 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "move",
         help="move replicas to another directory",
-        description="Move the replicas of partitions on a broker to another of its directories.",
+        description="Move replicas of partitions from one log directory of a broker to another log directory of this broker.",
     )
     part.add_argument("broker", metavar="BROKER", type=natural, help="ID of the broker")
-    part.add_argument("path", metavar="PATH", help="path of the directory")
+    part.add_argument("path", metavar="PATH", help="path of the directory to move to")
     add_partitions(part, "partitions to move")
     add_confirmation(part)
     add_common(part, move, "print one JSON object, with the moved replicas")
