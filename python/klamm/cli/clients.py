@@ -68,7 +68,7 @@ def side_config(args: argparse.Namespace) -> dict[str, str]:
 
 @contextmanager
 def closing(client: C) -> Iterator[C]:
-    """Close a client at the end. After an error, close it quickly and ignore further errors."""
+    """Close a client at the end. After an error, close the client quickly and ignore further errors."""
     try:
         yield client
     except BaseException:

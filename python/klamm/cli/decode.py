@@ -1,4 +1,4 @@
-"""`klamm decode`: decodes Kafka's requests, responses and record batches, and prints them as JSON.
+"""`klamm decode`: decodes Kafka's requests, responses and record batches, and prints the content as JSON.
 
 The first half of this file reads input as raw bytes, hex or base64. The second half decodes. A request names its API
 and version, but a response does not. In a stream of frames, the correlation ID of a response identifies its request,
@@ -97,7 +97,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace, _: Output) -> int:
-    """Print the decoded input; return 1 if a part of it cannot be decoded."""
+    """Print the decoded input. Return 1 if a part of the input cannot be decoded, otherwise 0."""
     if args.value_format is not None:
         with open_input(args.input, args.form) as stream:
             whole = stream.read()
@@ -303,7 +303,7 @@ class Decoder:
         return value
 
     def batches(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Decode record batches, up to the first damaged one."""
+        """Decode record batches, up to the first damaged batch."""
         at, broken = 0, None
         try:
             found = protocol.decode_records(data)

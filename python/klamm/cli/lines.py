@@ -66,7 +66,7 @@ def split_lines(chunks: Iterable[bytes], limit: int = LINE_LIMIT, *, delimiter: 
 
 
 def total_size(paths: Iterable[str | Path]) -> int | None:
-    """Return the total size of the files, or None if one is not a regular file, such as a pipe."""
+    """Return the total size of the files in bytes, or None if any of them is not a regular file, such as a pipe."""
     total = 0
     for path in paths:
         status = os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()

@@ -1,4 +1,4 @@
-"""`klamm log-dirs`: shows the log directories of brokers, and moves replicas between them, as kafka-log-dirs does."""
+"""`klamm log-dirs`: shows the log directories of brokers, and moves replicas to another directory, as kafka-log-dirs does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def add(commands: Commands) -> None:
     """Declare the command and its actions."""
     parser = commands.add_parser(
         "log-dirs",
-        help="show log directories, and move replicas between them",
-        description="Show the log directories of brokers (Kafka 1.0), and move replicas between them (Kafka 1.1).",
+        help="show log directories, and move replicas to another directory",
+        description="Show the log directories of brokers (Kafka 1.0), and move replicas to another directory (Kafka 1.1).",
     )
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 

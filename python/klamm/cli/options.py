@@ -25,7 +25,7 @@ class Commands(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that accepts an option before the command or action that it belongs to."""
+    """A parser that accepts the options of a command or action also before the name of the command or action."""
 
     parts: Mapping[str, Parser] = {}
     """Parsers of the commands or actions by name."""

@@ -1,4 +1,4 @@
-"""Parses positions in a topic, and turns them into offsets.
+"""Parses positions in a topic, and looks up the offset of a position in each partition.
 
 `--from` and `--to` take positions such as `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`.
 A position is resolved for each partition separately, and limited to existing offsets. If the offset was deleted, the

@@ -1,6 +1,6 @@
 """`klamm reassign`: plans, executes, verifies, throttles and cancels moves of partitions to other brokers.
 
-The files have the format of kafka-reassign-partitions, so that each command can read the files of the other command.
+The files have the format of kafka-reassign-partitions, so that both commands can read each other's files.
 """
 
 from __future__ import annotations

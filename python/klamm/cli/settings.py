@@ -121,7 +121,7 @@ def known_names() -> dict[str, str]:
 
 
 def unknown(setting: Setting) -> None:
-    """Print a warning about an option that klamm does not have; raise an error if it is about security."""
+    """Print a warning about an option that klamm does not have. Raise an error if the option is about security."""
     hint = next((each.hint for each in rejected_options() if setting.name in each.names), None)
     close = get_close_matches(setting.name, list(known_names()), 1)
     hint = hint or (f"did you mean {close[0]}?" if close else None)

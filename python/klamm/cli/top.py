@@ -100,8 +100,8 @@ class Look:
 def look(admin: klamm.Admin, consumer: klamm.Consumer) -> Look:
     """Read the state of the cluster from the brokers.
 
-    Partitions without a leader are left out. If the offsets of a group cannot be read, because it was just deleted, the
-    group has no offsets.
+    Partitions without a leader are left out. A group has no offsets if they cannot be read, for example because the group
+    was just deleted.
     """
     cluster = admin.describe_cluster()
     topics = admin.describe_topics(admin.list_topics(internal=True))

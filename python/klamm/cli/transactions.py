@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIFTEEN_MINUTES = 900_000
 """Default of the brokers' `transaction.max.timeout.ms`."""
 LEASE_MS = 300_000
-"""A coordinator ends a transaction that timed out within this time."""
+"""After a transaction has timed out, the coordinator ends the transaction within this time."""
 
 
 def add(commands: Commands) -> None:
@@ -263,7 +263,7 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
 def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_ms: int) -> list[Hanging]:
     """Return the open transactions that no coordinator will end.
 
-    Their last record is older than `timeout_ms`, and no coordinator knows that they are open in the partition.
+    The last record of such a transaction is older than `timeout_ms`, and no coordinator knows that the transaction is open.
     """
     latest = time.time() * 1000 - timeout_ms
     found = admin.describe_producers(partitions) if partitions else {}
@@ -281,7 +281,7 @@ def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_
 
 
 def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState, transactional_id: str | None) -> bool:
-    """Return whether the coordinator knows that a transaction is open in a partition. It will then end the transaction."""
+    """Return whether the coordinator knows that a transaction is open in a partition. If so, it will end the transaction."""
     if transactional_id is None:
         return False
     try:

@@ -280,7 +280,7 @@ def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR091
 
 
 def _from_branches(branches: list[Any], named: Any, value: Any) -> Any:
-    """Convert a value to the first branch of a union that accepts it. If no branch does, return the value unchanged."""
+    """Convert a value to the first branch of a union that accepts the value. If no branch does, return it unchanged."""
     from fastavro.validation import validate
 
     for branch in branches:

@@ -101,7 +101,7 @@ def _schema(schema: Schema | str | None) -> Schema | None:
 
 
 class AvroSerializer(BaseSerializer[T]):
-    """Serialize values with an Avro schema. Pass it to a producer as `key_serializer` or `value_serializer`.
+    """Serialize values with an Avro schema. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     A value has the type that fastavro expects: a dict for a record. Dataclasses, pydantic models and enums are
     converted.
@@ -201,7 +201,7 @@ def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
 
 
 class AvroDeserializer(BaseDeserializer[T_co]):
-    """Deserialize values of Avro schemas. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+    """Deserialize values of Avro schemas. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
     The deserializer reads the schema of the writer from the registry. A record becomes a dict, or the type that `to`
     specifies.
@@ -216,7 +216,7 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         schemas: Schemas for values in Avro's single-object encoding, which contains a fingerprint instead of an ID.
 
     Raises:
-        ConfigError: Arguments exclude each other.
+        ConfigError: Two arguments exclude each other.
         SchemaError: A schema is invalid.
 
     Example:

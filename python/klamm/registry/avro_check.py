@@ -240,7 +240,7 @@ class _Compiler:
         return check
 
     def _least(self, schema: Any, path: tuple[str, ...]) -> int:  # noqa: PLR0911 - one for each kind of schema
-        """Return the minimum number of bytes of a value. If it is 0, a value can be encoded in zero bytes."""
+        """Return the minimum number of bytes of a value. If this number is 0, a value can have zero bytes."""
         if isinstance(schema, list):
             return 1
         if isinstance(schema, str):

@@ -97,7 +97,9 @@ def _innermost(error: Any) -> Any:
 
 
 class JsonSerializer(BaseSerializer[T]):
-    """Serialize values as JSON with a JSON Schema. Pass it to a producer as `key_serializer` or `value_serializer`.
+    """Serialize values as JSON with a JSON Schema.
+
+    Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     A value has a type that `json.dumps` accepts. Dataclasses, pydantic models and enums are converted.
 
@@ -168,7 +170,7 @@ class JsonSerializer(BaseSerializer[T]):
 
 
 class JsonDeserializer(BaseDeserializer[T_co]):
-    """Deserialize JSON with a JSON Schema. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+    """Deserialize JSON with a JSON Schema. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
     An object becomes a dict, or the type that `to` specifies.
 

@@ -118,7 +118,7 @@ def _indexes(message: Any) -> tuple[int, ...]:
 
 
 def _text(file: Any) -> str:
-    """Return a file as the text of a schema. If the text of a .proto file cannot represent it, return base64."""
+    """Return the text of a .proto file, or its serialized descriptor in base64 if text cannot represent the file."""
     original = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     text = to_text(original)
     try:
@@ -151,7 +151,7 @@ def _plain(file: Any) -> Any:
 
 
 class ProtobufSerializer(BaseSerializer[T]):
-    """Serialize Protobuf messages. Pass it to a producer as `key_serializer` or `value_serializer`.
+    """Serialize Protobuf messages. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     The serializer takes the schema from the class of the message. With `message_type`, it also accepts dicts, dataclasses
     and pydantic models.
@@ -272,7 +272,7 @@ def _message_class(given: Any) -> Any:
 
 
 class ProtobufDeserializer(BaseDeserializer[T_co]):
-    """Deserialize Protobuf messages. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+    """Deserialize Protobuf messages. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
     Args:
         registry: Client of the registry.

@@ -67,8 +67,8 @@ class Lookup:
         """Return the partitions to read that exist now, sorted by topic and number.
 
         Args:
-            running: Whether the query is already running. Then a missing topic is left out. Otherwise it is an error (the
-                default).
+            running: Whether the query is already running. If so, a missing topic is left out. Otherwise, a missing topic is
+                an error. Default False.
         """
         if self._options.assigned:
             return list(self._options.assigned)
@@ -205,7 +205,7 @@ class Lookup:
     def _matching(self) -> list[Partition]:
         """Return the partitions of all topics that match the pattern.
 
-        A broker may list a topic before it can describe it. In this case, retry, and then raise the error.
+        A broker may list a topic before the broker can describe the topic. In this case, retry, and then raise the error.
         """
         for _ in range(self._options.retries - 1):
             partitions, error = self._existing(self._names())

@@ -181,7 +181,7 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted. If it does not, wait before the next attempt.
+    """Return whether a missing partition counts as deleted. If not, wait before the next attempt.
 
     Raise an error if `failOnDataLoss` is true.
     """

@@ -1,4 +1,4 @@
-"""Finds the lines that the demo produces, and counts them.
+"""Finds and counts the lines that the demo produces.
 
 By default, the demo produces the source lines of Python's standard library. Every machine has these hundreds of thousands of lines
 of real text. This module counts lines and bytes in the chunks from disk, not in the split lines, so that the final comparison also

@@ -1,4 +1,4 @@
-"""Runs the demo's Spark pipeline in a process of its own: `python -m klamm.cli.demo.driver` with four arguments.
+"""Runs the demo's Spark pipeline in a separate process: `python -m klamm.cli.demo.driver` with four arguments.
 
 The process leads its own session. The demo can therefore kill the process, its JVM and Spark's Python workers at any moment, even
 while the JVM starts. The process writes events to standard output, one JSON object on each line: `{"started": version}`,

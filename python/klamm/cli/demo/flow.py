@@ -155,7 +155,7 @@ def produce(topics: Topics, corpus: Corpus, output: Output) -> Stage:
 
 
 def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage:
-    """Stage 3: run the Spark pipeline in a process of its own."""
+    """Stage 3: run the Spark pipeline in a separate process."""
     output.say("3/4 pipeline: starting Spark's JVM, which takes some seconds")
     result: dict[str, float] = {}
     with (
