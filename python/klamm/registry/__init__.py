@@ -78,7 +78,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # Only these two classes need the package protobuf.
+        # Import these two classes only on demand, because they need the package protobuf.
         if name not in ("ProtobufDeserializer", "ProtobufSerializer"):
             raise AttributeError(f"module 'klamm.registry' has no attribute {name!r}")
         try:
