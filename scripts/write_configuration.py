@@ -33,7 +33,7 @@ use instead:
 
 
 def section(option: Option) -> str:
-    """Return the description of one key."""
+    """Return the section for one configuration key: description, default, allowed values and aliases."""
     facts = [f"default `{option.default}`" if option.default else "no default", f"allowed: {option.allowed}"]
     if option.aliases:
         facts.append("aliases: " + ", ".join(f"`{alias}`" for alias in option.aliases))

@@ -188,7 +188,7 @@ class Schedule:
 
 
 class Trips:
-    """A latency worker that runs through all turns."""
+    """A worker process for a case that sends one record at a time. The process runs through all turns."""
 
     def __init__(self, job: Job) -> None:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at exit

@@ -174,7 +174,7 @@ def build_parser() -> Parser:
 
 
 def installed_version() -> str:
-    """Return the version of the installed package."""
+    """Return the version of the installed package klamm, as text."""
     from importlib.metadata import version
 
     return version("klamm")

@@ -147,7 +147,7 @@ def list_rules(args: argparse.Namespace, output: Output) -> int:
 
 
 def sort_key(rule: AclBinding) -> tuple[Any, ...]:
-    """Return the key for sorting rules."""
+    """Return the fields of a rule by which rules are sorted."""
     return rule.resource.name, rule.name, rule.principal, rule.operation.name, rule.host, rule.permission.name
 
 

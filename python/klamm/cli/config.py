@@ -132,7 +132,7 @@ def try_address(address: str, done: Any) -> bool:
 
 
 def try_cluster(admin: klamm.Admin, config: dict[str, str], done: Any) -> KafkaError | None:
-    """Read the metadata from a bootstrap server, and contact each broker in the metadata. Return the last error."""
+    """Read the metadata from a bootstrap server, and connect to each broker in the metadata. Return the last error."""
     protocol = config.get("security.protocol", "PLAINTEXT")
     login = f"{protocol} {config.get('sasl.mechanism', '')}".strip()
     try:

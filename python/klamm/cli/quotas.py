@@ -83,7 +83,7 @@ def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
 
 
 def number(text: str) -> tuple[str, float]:
-    """Parse `name=number`."""
+    """Parse `name=number` into a name and a float."""
     name, value = pair(text)
     try:
         return name, float(value)

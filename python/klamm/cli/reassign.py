@@ -117,7 +117,7 @@ def add(commands: Commands) -> None:
 
 
 class PlanFile:
-    """A plan, and the directories that it names."""
+    """A plan, and the directories that the plan names for replicas."""
 
     def __init__(self, replicas: Plan, paths: dict[Replica, str]) -> None:
         self.replicas = replicas

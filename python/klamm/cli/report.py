@@ -92,7 +92,7 @@ class Batch:
 def read(path: Path) -> list[Batch]:
     """Read a progress file.
 
-    If a batch occurs more than once, its last line counts. An incomplete last line is ignored: the program was killed.
+    If a batch occurs more than once, its last line counts. An incomplete last line is ignored, because the program may have been killed.
     """
     found: dict[tuple[str, int], Batch] = {}
     lines = path.read_text(encoding="utf-8").split("\n")
@@ -182,7 +182,7 @@ def series(batches: list[Batch]) -> dict[str, Series]:
 
 
 def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
-    """Return the HTML page."""
+    """Return the HTML page with the charts and the table of totals."""
     names = queries(batches)
     legend = "".join(f'<span class="q{at % COLOURS}">● {escape(name)}</span> ' for at, name in enumerate(names))
     found = series(batches)

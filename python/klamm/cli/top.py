@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def seconds(text: str) -> float:
-    """Parse an interval."""
+    """Parse an interval in seconds, from 0.1 to 3600."""
     value = float(text)
     if not 0.1 <= value <= 3600:  # noqa: PLR2004
         raise ValueError(text)

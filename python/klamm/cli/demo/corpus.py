@@ -103,7 +103,7 @@ def find_corpus(source: str | None) -> Corpus:
 
 
 def standard_library(root: Path) -> list[Source]:
-    """Return the modules of the standard library."""
+    """Return the `.py` files of the standard library."""
     return [source for source in folder(root) if source.path.endswith(".py")]
 
 

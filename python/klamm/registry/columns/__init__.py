@@ -552,7 +552,7 @@ class _Column:
         return await self._registry._resolve(registered.schema)  # noqa: SLF001
 
     async def _plan(self, prefix: bytes) -> list[Any]:
-        """Return the plan for a writer's schema."""
+        """Look up the schema that a framing names, and create the plan for this schema."""
         registered = await self._registered(prefix)
         try:
             plan, new = await self._plan_and_new_field(registered, prefix)
