@@ -33,7 +33,7 @@ BAD = (
 """Exceptions that an invalid line of a dump can cause."""
 
 NO_RESPONSE = {"lost": "the connection ended before the response", "timed_out": "no response in time"}
-"""Type of an entry about a request without a response, and the text to print."""
+"""The text to print for each type of entry about a request that got no response."""
 
 
 def story(lines: Iterable[str], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> Iterator[str]:

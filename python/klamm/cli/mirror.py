@@ -67,7 +67,7 @@ class Copied:
     offsets: dict[int, int]
     """Next byte offset to fetch from each old partition."""
     ends: Mapping[int, int]
-    """End of each old partition when the copy started."""
+    """End offset of each old partition when the copy started."""
     records: int = 0
     bytes: int = 0
     is_away: bool = False

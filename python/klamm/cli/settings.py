@@ -1,8 +1,8 @@
 """Client options from outside the command line: profiles, environment variables and files.
 
-A later layer overrides an earlier one: the default profile, the environment, the profile of `--profile`, files of `-F`,
-`--bootstrap`, and `-X`. All layers except `-X` apply to all clients, so each client takes only the options that it
-knows.
+The layers are, in this order: the default profile, the environment, the profile of `--profile`, files of `-F`,
+`--bootstrap`, and `-X`. A later layer overrides an earlier layer. All layers except `-X` apply to all clients, so each
+client takes only the options that it supports.
 """
 
 from __future__ import annotations

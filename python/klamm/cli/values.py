@@ -27,7 +27,7 @@ Specs = list[tuple[str, "list[int] | None"]]
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value for JSON: dataclasses become dicts, enum members their names in lower case, and bytes base64."""
+    """Convert a value for JSON: dataclasses become dicts, bytes become base64, and enum members become lower-case names."""
     if isinstance(value, klamm.TopicPartition):
         return {"topic": value.topic, "partition": value.partition}
     if dataclasses.is_dataclass(value):

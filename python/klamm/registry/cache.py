@@ -47,7 +47,7 @@ class Cache:
                 self._entries.popitem(last=False)
 
     def clear(self, subject: str | None = None) -> None:
-        """Remove all entries, or only the entries of a subject: the keys of these entries contain the subject's name."""
+        """Remove all entries, or only the entries whose keys contain the name of a subject."""
         with self._lock:
             for key in [key for key in self._entries if subject is None or subject in key]:
                 del self._entries[key]

@@ -324,7 +324,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             schema_id: ID of the schema.
-            subject: If the registry has more than one context, a subject in the context of the ID.
+            subject: A subject in the context of the schema. Only needed for a registry with more than one context.
 
         Raises:
             SchemaNotFoundError: The registry has no schema with this ID.

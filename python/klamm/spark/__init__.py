@@ -11,7 +11,7 @@ klamm is a Python data source. It has the option names, the schema and the offse
 only has to replace `format("kafka")` with `format("klamm")`. klamm and Spark exchange rows as Arrow batches. Spark finds
 the data source through the package `pyspark_klamm`. Where Spark does not find it, call `register`.
 
-Files, in the order of the data:
+The modules, in the order in which Spark's calls and the data pass through them:
 
 * `source` receives Spark's calls; `options`, `client_options` and `positions` parse options; `schema` checks columns
 * `lookup` and `offsets` find the offsets to read; `filters` narrows the offsets; `read` and `stream` plan and read;
