@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "show",
         help="print the options and where they come from",
-        description="Print the client options that commands use, and where each comes from. Secret values are hidden.",
+        description="Print the client options that commands use, and the source of each option. Secret values are hidden.",
     )
     add_common(part, show, "print one JSON object, with the options and the profiles", controllers=True)
 

@@ -89,7 +89,7 @@ def add(commands: Commands) -> None:
         "--schema-registry",
         metavar="PORT",
         type=natural,
-        help="start a schema registry on this port, 0 for a free port; it keeps schemas in --data-dir",
+        help="start a schema registry on this port, 0 for a free port; the registry keeps its schemas in --data-dir",
     )
     add_json(
         parser,

@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "elect",
         help="elect leaders of partitions",
-        description="Elect the preferred leaders of partitions, and wait until all brokers know them.",
+        description="Elect the preferred leaders of partitions, and wait until all brokers know the new leaders.",
     )
     add_partitions(parser, "partitions to elect leaders of", nargs="*")
     parser.add_argument("--all", action="store_true", help="elect leaders of all partitions that need an election")

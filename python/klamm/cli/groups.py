@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "describe",
         help="print members, offsets and lag",
-        description="Print the committed offset, the end offset and the lag of each partition, and the member that reads it.",
+        description="Print the committed offset, the end offset and the lag of each partition, and the member that reads the partition.",
     )
     part.add_argument(
         "groups", metavar="GROUP", nargs="*", help="groups to describe (default: all consumer and share groups)"

@@ -90,7 +90,8 @@ def add(commands: Commands) -> None:
         metavar="HOST:PORT/TOPIC",
         type=source,
         required=True,
-        help="copy from this cluster and topic; for a broker of Kafka 0.7, write 0.7://HOST:PORT/TOPIC; for Kafka 0.6, 0.6://",
+        help="copy from this cluster and topic; write 0.7://HOST:PORT/TOPIC for a broker of Kafka 0.7, and "
+        "0.6://HOST:PORT/TOPIC for Kafka 0.6",
     )
     parser.add_argument(
         "--to",

@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         metavar="WHAT",
         type=spec,
         default=OffsetSpec.LATEST,
-        help=f"one of {', '.join(SPECS)}, or @TIME for the first record at or after a time (default: latest)",
+        help=f"look up this offset: {', '.join(SPECS)}, or @TIME for the first record at or after a time (default: latest)",
     )
     parser.add_argument(
         "--committed",

@@ -64,13 +64,13 @@ def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
     for name in PARTS:
         option = name.replace("_", "-")
         group = part.add_mutually_exclusive_group()
-        group.add_argument(f"--{option}", dest=name, metavar="NAME", help=f"this {option.replace('-', ' ')}")
+        group.add_argument(f"--{option}", dest=name, metavar="NAME", help=f"quotas of this {option.replace('-', ' ')}")
         group.add_argument(
             f"--default-{option}",
             dest=name,
             action="store_const",
             const=QuotaName.DEFAULT,
-            help=f"the default of {option.replace('-', ' ')}s without quotas of their own",
+            help=f"default quotas, for every {option.replace('-', ' ')} that has no quotas",
         )
         if wildcard:
             group.add_argument(
@@ -78,7 +78,7 @@ def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
                 dest=name,
                 action="store_const",
                 const=QuotaName.ANY,
-                help=f"any {option.replace('-', ' ')}",
+                help=f"quotas of any {option.replace('-', ' ')}",
             )
 
 

@@ -57,13 +57,16 @@ def add(commands: Commands) -> None:
         "--brokers", metavar="ID,ID", type=naturals, help="spread over these brokers (default: all that are alive)"
     )
     part.add_argument(
-        "--replication-factor", metavar="N", type=positive, help="change the number of replicas to N (default: keep it)"
+        "--replication-factor",
+        metavar="N",
+        type=positive,
+        help="change the number of replicas to N (default: keep the number)",
     )
     part.add_argument("--ignore-racks", action="store_true", help="do not spread replicas over racks")
     part.add_argument(
         "--current", metavar="FILE", type=Path, help="write the current assignment to this file, to move back later"
     )
-    add_common(part, plan, "the plan is JSON in any case")
+    add_common(part, plan, "no effect: the plan is always JSON")
 
     part = parts.add_parser(
         "execute",

@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
         metavar="DURATION",
         type=duration,
         default=-1,
-        help="the token can be renewed for this time, such as 7d (default: the limit of the brokers)",
+        help="allow renewals of the token for this time, such as 7d (default: the limit of the brokers)",
     )
     add_common(part, create, "print one JSON object, with the token and its hmac")
 

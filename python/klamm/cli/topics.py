@@ -36,7 +36,12 @@ def add(commands: Commands) -> None:
 
     part = parts.add_parser("list", help="print the names of all topics", description="Print the names of all topics.")
     part.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
-    part.add_argument("--matching", metavar="REGEX", type=expression, help="print only topics whose whole name matches")
+    part.add_argument(
+        "--matching",
+        metavar="REGEX",
+        type=expression,
+        help="print only topics whose whole name matches this expression",
+    )
     add_common(part, list_topics, "print one JSON object, with the topics")
 
     part = parts.add_parser("create", help="create topics", description="Create topics with the same settings.")
