@@ -3,10 +3,10 @@
     cargo build --locked --lib --profile extension --features python
     python benches/overhead.py target/extension/libklamm.so
 
-Each loop runs in valgrind's callgrind, which counts the instructions of each source line. So the figures do not depend on the
-load of the machine. The cost of a source file includes what its lines call. The kernel's instructions are not counted, but
-they are part of the CPU time, which is measured without valgrind. The extension needs its line tables, which the extension of
-a wheel does not have. What a client needs to start is left out: the loop `start`.
+Each loop runs in valgrind's callgrind, which counts the instructions of each source line. So the counts do not depend on the
+load of the machine. The cost of a source file includes the functions that its lines call. Callgrind does not count the kernel's
+instructions, but the CPU time includes them: it is measured without valgrind. The extension needs line tables, which the
+extension in a wheel does not have. The cost of starting a client, measured by the loop `start`, is subtracted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ with {PRODUCER} as producer:
 
 
 def counted(profile: Path) -> Counter[str]:
-    """Return the instructions of each part, and of the whole program."""
+    """Return the number of instructions of each part, and of the whole program as "all"."""
     counts: Counter[str] = Counter()
     file, callee, is_call = "", "", False
 
@@ -91,7 +91,7 @@ def counted(profile: Path) -> Counter[str]:
             is_call = True
         elif line and line[0] in "0123456789+-*" and len(fields := line.split()) > 1:
             cost, here = int(fields[1]), part(file)
-            # Calls within a part are counted where they end.
+            # Do not count a call within a part here: the called lines count as lines of the same part.
             if here and (not is_call or part(callee) != here):
                 counts[here] += cost
             counts["all"] += 0 if is_call else cost

@@ -1,10 +1,10 @@
-"""Read one topic and write another, processing each record exactly once.
+"""Read records from one topic, and write results to another topic, exactly once for each record.
 
     python examples/exactly_once.py localhost:9092 lines lengths --until-end
 
-Each batch of records is one transaction, which also commits the consumer's offsets. You can kill the program at any moment and start it
-again: it continues after the last committed transaction. Readers with `isolation_level="read_committed"` do not see records of
-transactions that were not committed.
+The program processes each batch of records in one transaction, which also commits the consumer's offsets. You can kill the program at
+any moment and start it again. It then continues after the last committed transaction. Consumers with
+`isolation_level="read_committed"` do not see records of transactions that were not committed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--until-end", action="store_true", help="stop at the current end of the source topic")
     args = parser.parse_args()
 
-    # The transactional id must stay the same after a restart, so that it fences a former instance that is still running.
+    # The transactional ID must stay the same after a restart, so that the new instance fences an old instance that still runs.
     name = f"{args.source}-to-{args.target}"
     with (
         klamm.Producer(args.bootstrap_servers, transactional_id=name) as producer,
@@ -35,7 +35,7 @@ def main() -> None:
             isolation_level="read_committed",
         ) as consumer,
     ):
-        producer.init_transactions()  # completes or aborts the former instance's transaction before offsets are read
+        producer.init_transactions()  # completes or aborts the old instance's transaction before offsets are read
         partitions = [klamm.TopicPartition(args.source, number) for number in consumer.partitions_for(args.source)]
         ends = consumer.end_offsets(partitions)
         consumer.assign(partitions)

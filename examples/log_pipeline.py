@@ -1,9 +1,10 @@
-"""Produce log lines, run `klamm.pipeline` over them, and write a report as an HTML page.
+"""Produce log lines, run `klamm.pipeline` over these lines, and write a report as an HTML page.
 
     python examples/log_pipeline.py localhost:9092                      # 200,000 generated lines
     python examples/log_pipeline.py localhost:9092 --folder loghub      # the lines of *.log in a folder
 
-You can kill it while the pipeline runs and start `python -m klamm.pipeline` with the printed arguments: the counts are the same.
+You can kill this program while the pipeline runs. Then start `python -m klamm.pipeline` with the printed arguments. The counts will be
+the same as without the interruption.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Summarize a topic of source lines by package, with Spark and without a jar.
 
-The code is in `klamm.examples.source_lines`, because `klamm demo` runs it too.
+The module `klamm.examples.source_lines` has the code, because `klamm demo` runs the same code.
 
     python examples/spark_pipeline.py --bootstrap localhost:9092 --source lines --result packages --checkpoint /tmp/packages
 """

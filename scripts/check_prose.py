@@ -1,14 +1,14 @@
 """Check the English of klamm's docs, docstrings, doc comments and messages against the rules of CONTRIBUTING.md.
 
-The check lists sentences of more than 35 words and words that make a reader guess who acts. It counts both and compares
-the counts with scripts/prose_baseline.txt: a count above the baseline fails, a lower count can become the new baseline.
+The check finds sentences of more than 35 words, and words that make a reader guess who acts. It compares the number of
+findings with scripts/prose_baseline.txt. A number above the baseline fails. A lower number can become the new baseline.
 
     python3 scripts/check_prose.py                        # compare the counts with the baseline, as `make check` does
     python3 scripts/check_prose.py src/net docs/spark.md  # list what these paths contain; fails if there is anything
     python3 scripts/check_prose.py --lower                # write lower counts into the baseline
     python3 scripts/check_prose.py --sample 150 --seed 1  # print random sentences, for a count by hand
 
-The script needs the standard library of Python only. It does not judge style: a short sentence can still be hard to read.
+The script only needs Python's standard library. It does not judge style: a short sentence can still be hard to read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Text(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One finding, and the baseline count that it belongs to."""
+    """One finding, and the name of the count in the baseline that includes it."""
 
     path: str
     line: int
@@ -71,7 +71,7 @@ class Hit(NamedTuple):
     message: str
 
 
-# Markdown: paragraphs without code, tables apart.
+# Markdown: paragraphs and table cells, without code.
 
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _PROMPT = re.compile(r"^\s*(>>>|\.\.\.  |\$ )")
@@ -88,7 +88,7 @@ def _plain(text: str) -> str:
 
 
 def _without_code(lines: Iterable[tuple[int, str]], *, is_docstring: bool) -> Iterator[tuple[int, str]]:
-    """Yield the lines of Markdown, empty ones in place of code and comments."""
+    """Yield the lines of Markdown, with code and comments replaced by empty lines."""
     fence = ""
     is_comment = is_code = False
     is_after_blank = True
@@ -110,7 +110,7 @@ def _without_code(lines: Iterable[tuple[int, str]], *, is_docstring: bool) -> It
 
 
 def markdown(lines: Iterable[tuple[int, str]], path: str, kind: Kind, *, is_docstring: bool = False) -> Iterator[Text]:
-    """Yield the paragraphs, list items and table cells of Markdown, without its code."""
+    """Yield the paragraphs, list items and table cells of Markdown, but not its code."""
     block: list[str] = []
     start = 0
     for number, line in (*_without_code(lines, is_docstring=is_docstring), (0, "")):
@@ -135,7 +135,7 @@ def markdown(lines: Iterable[tuple[int, str]], path: str, kind: Kind, *, is_docs
 
 
 def python(source: str, path: str) -> Iterator[Text]:
-    """Yield the docstrings of Python source, those of attributes included, and its other string literals."""
+    """Yield the docstrings of Python source, including docstrings of attributes, and then all other string literals."""
     tree = ast.parse(source)
     docstrings: set[int] = set()
     for node in ast.walk(tree):
@@ -167,7 +167,7 @@ _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def rust(source: str, path: str) -> Iterator[Text]:
-    """Yield the doc comments of Rust source and its string literals, without those of its unit tests."""
+    """Yield the doc comments and the string literals of Rust source, without string literals of unit tests."""
     block: list[tuple[int, str]] = []
     marker = ""
     code: list[str] = []
@@ -209,12 +209,12 @@ def sentences(text: str) -> list[str]:
 
 
 def words(sentence: str) -> int:
-    """Return the number of words; inline code is one word."""
+    """Return the number of words of a sentence. Inline code counts as one word."""
     return sum(any(letter.isalnum() for letter in word) for word in sentence.split())
 
 
 def findings(text: Text) -> Iterator[Hit]:
-    """Yield the long sentences and the words to avoid of one text."""
+    """Yield a finding for each long sentence and for each word to avoid in one text."""
     owner = "user-facing" if text.path.startswith(USER_FACING) else "internal"
     if text.is_prose:
         for sentence in sentences(text.text):
@@ -227,7 +227,7 @@ def findings(text: Text) -> Iterator[Hit]:
 
 
 def files(roots: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files to read below the given places."""
+    """Yield the files to check: the given files, and all files below the given directories."""
     for root in roots:
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             name = path.relative_to(ROOT).as_posix()
@@ -236,7 +236,7 @@ def files(roots: Iterable[Path]) -> Iterator[Path]:
 
 
 def texts(roots: Iterable[Path]) -> Iterator[Text]:
-    """Yield the texts of all files below the given places."""
+    """Yield the texts of the given files, and of all files below the given directories."""
     for path in files(roots):
         source, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
         if path.suffix == ".md":
@@ -248,7 +248,7 @@ def texts(roots: Iterable[Path]) -> Iterator[Text]:
 
 
 def sample(roots: Iterable[Path], number: int, seed: int) -> list[tuple[Text, str]]:
-    """Return random sentences of at least four words, the same ones for the same seed and source."""
+    """Return random sentences of at least four words. The same seed and source give the same sentences."""
     all_of_them = [
         (text, sentence)
         for text in texts(roots)
@@ -260,7 +260,7 @@ def sample(roots: Iterable[Path], number: int, seed: int) -> list[tuple[Text, st
 
 
 def read_baseline() -> dict[str, int]:
-    """Return the counts of the baseline file, one `count: number` a line."""
+    """Return the numbers of the baseline file by name. Each line of the file has the form `name: number`."""
     lines = BASELINE.read_text(encoding="utf-8").splitlines() if BASELINE.exists() else []
     pairs = (line.rsplit(":", 1) for line in lines if line and not line.startswith("#"))
     return {count: int(number) for count, number in pairs}
@@ -275,7 +275,10 @@ def write_baseline(counts: dict[str, int]) -> None:
 
 
 def compare(counts: Counter[str], baseline: dict[str, int], *, lower: bool) -> list[str]:
-    """Compare the counts with the baseline, write lower counts if asked to, and return what exceeds the baseline."""
+    """Compare the counts with the baseline, and return a line for each count above the baseline.
+
+    With `lower`, write lower counts into the baseline file.
+    """
     names = sorted({*counts, *baseline})
     risen = [
         f"{name}: {counts[name]}, the baseline is {baseline.get(name, 0)}"
@@ -294,7 +297,7 @@ def compare(counts: Counter[str], baseline: dict[str, int], *, lower: bool) -> l
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the check and return its exit status."""
+    """Run the check and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", type=Path, help="list the findings below these files and directories")
     parser.add_argument("--lower", action="store_true", help="write lower counts into the baseline")

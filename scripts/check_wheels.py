@@ -1,7 +1,7 @@
 """Checks the sdist and the wheels in a folder: contents, size, paths of the build machine, and the rendered README.
 
-`make wheels` calls it. Programs that it runs (auditwheel, abi3audit) and packages (readme_renderer) are in the dependency
-group `wheels`.
+`make wheels` calls this script. The script runs auditwheel and abi3audit, and imports readme_renderer. All three are in
+the dependency group `wheels`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from email import message_from_bytes
 from pathlib import Path
 
 MOST_BYTES = 7_000_000
-"""Largest size of a wheel. The extension is nearly all of it."""
+"""Maximum size of a wheel. Nearly all bytes of a wheel belong to the extension module."""
 
 LICENCES = ("LICENSE", "NOTICE", "THIRD-PARTY-LICENSES.txt")
-# `cargo` is what the directory of cargo is renamed to.
+# The build replaces the path of cargo's directory by `cargo`, so such paths are allowed.
 BUILD_PATHS = re.compile(rb"(?:/home/|/root/|/Users/|/github/|C:\\Users\\|(?<!cargo)/registry/src/[a-z])[\x20-\x7e]*")
-# scripts/remap_wheels.py replaces the directory of the source tree.
+# scripts/remap_wheels.py replaces the directory of the source tree by /klamm.
 LOCAL_CRATE = re.compile(rb"path\+file://(?!/klamm#)[^\"]*")
 RELATIVE_LINK = re.compile(r"\]\((?!https?://|#)([^)]+)\)")
 
 
 def wheel_findings(path: Path) -> list[str]:
-    """Return what is wrong with a wheel."""
+    """Return a text for each problem of a wheel."""
     found = []
     if path.stat().st_size > MOST_BYTES:
         found.append(f"{path.stat().st_size:,} bytes are more than {MOST_BYTES:,}")
@@ -54,7 +54,7 @@ def wheel_findings(path: Path) -> list[str]:
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         found += readme_findings(archive.read(metadata))
     if "linux" in path.name:
-        # A musl wheel needs `libc.so`. Where glibc is installed, that is a linker script, which auditwheel cannot read.
+        # A musl wheel needs `libc.so`. On a machine with glibc, this file is a linker script, which auditwheel cannot read.
         auditwheel = [] if "musllinux" in path.name else [["auditwheel", "show"]]
         for command in (*auditwheel, ["abi3audit", "--strict"]):
             run = subprocess.run(
@@ -69,7 +69,7 @@ def wheel_findings(path: Path) -> list[str]:
 
 
 def readme_findings(metadata: bytes) -> list[str]:
-    """Return what an index page would show wrong."""
+    """Return a text for each problem that the README would have on the page of a package index."""
     from readme_renderer import markdown
 
     text = message_from_bytes(metadata).get_payload()
@@ -81,7 +81,7 @@ def readme_findings(metadata: bytes) -> list[str]:
 
 
 def sdist_findings(path: Path) -> list[str]:
-    """Return the files of the repository that are missing in an sdist."""
+    """Return a text for each file of the repository that is missing in an sdist."""
     tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False).stdout.split()
     with tarfile.open(path) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
@@ -89,7 +89,7 @@ def sdist_findings(path: Path) -> list[str]:
 
 
 def main() -> int:
-    """Check all files of a folder, print what is wrong, and return the exit code."""
+    """Check all wheels and sdists of a folder, print the problems, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder

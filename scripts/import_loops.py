@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Lists import loops: files of src/ or of python/ that import each other, directly or through others.
+"""Lists import loops: files of src/ or of python/ that import each other, directly or through other files.
 
-For each loop it prints the files, the arrows between them and the names that each arrow stands for. A name that a `mod.rs`
-or an `__init__.py` only exports again counts for the file that defines it. Tests inside Rust files and imports under
-`TYPE_CHECKING` do not count. Methods are not seen: an `impl` block elsewhere is no import.
+For each loop, the script prints the files, the imports between these files, and the imported names. If a `mod.rs` or an
+`__init__.py` re-exports a name, the import counts for the file that defines the name. Tests inside Rust files and imports
+under `TYPE_CHECKING` do not count. A call of a method does not count as an import, even if its `impl` block is in
+another file.
 
     python3 scripts/import_loops.py [--max N] [PREFIX ...]
 
-PREFIX (for example src/broker) limits the list to loops with a file below it. With `--max N` it prints the loops only
-if more than N files are part of one, and then exits with 1.
+PREFIX (for example src/broker) limits the list to loops with a file below this path. With `--max N`, the script only
+prints the loops if more than N files are part of a loop. It then exits with 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# By importing file, by imported file: the names.
+# The imported names, by importing file and then by imported file.
 Arrows = dict[str, dict[str, set[str]]]
 
 LITERALS = re.compile(
@@ -37,7 +38,7 @@ INLINE_MODULE = re.compile(r"(#\[cfg\(test\)\]\s*)?(?:pub(?:\([^)]*\))?\s+)?\bmo
 
 
 class RustFile:
-    """One Rust file as a module: its text without literals, its uses and its exports."""
+    """One Rust file as a module: its code without literals, its `use` statements and its definitions."""
 
     def __init__(self, path: Path, source: Path) -> None:
         self.name = str(path.relative_to(ROOT))
@@ -70,7 +71,7 @@ class RustFile:
 
 
 def closing_brace(code: str, at: int) -> int:
-    """Returns the position after the brace that closes the one at a position."""
+    """Returns the position after the closing brace that matches the opening brace at `at`."""
     depth = 0
     for index in range(at, len(code)):
         depth += (code[index] == "{") - (code[index] == "}")
@@ -80,7 +81,7 @@ def closing_brace(code: str, at: int) -> int:
 
 
 def use_tree(text: str) -> list[tuple[list[str], str]]:
-    """Returns the paths of a `use`, each with the name it has in the file."""
+    """Returns the paths of a `use` statement, each with its local name in the file."""
     text = text.strip()
     if "{" in text:
         head, rest = text.split("{", 1)
@@ -101,7 +102,7 @@ def use_tree(text: str) -> list[tuple[list[str], str]]:
 
 
 class Rust:
-    """All files of src/ and how their paths resolve."""
+    """All files of src/. Resolves the paths in these files to the modules that define an item."""
 
     def __init__(self, source: Path) -> None:
         files = [RustFile(path, source) for path in sorted(source.rglob("*.rs"))]
@@ -110,7 +111,7 @@ class Rust:
     def absolute(
         self, file: RustFile, names: list[str], at: int, aliases: dict[str, tuple[str, ...]]
     ) -> list[str] | None:
-        """Returns a path from the crate's root, or None if it leads outside the crate."""
+        """Returns a path from the crate's root, or None if the path leads outside the crate."""
         names = list(names)
         if names[0] == "crate":
             return names[1:]
@@ -129,7 +130,10 @@ class Rust:
     def resolve(
         self, path: list[str], seen: frozenset[tuple[str, ...]] = frozenset()
     ) -> tuple[tuple[str, ...], str | None] | None:
-        """Returns the module that defines a path's item, and the item; no item if the path is a module."""
+        """Returns the module that defines the item of a path, and the name of the item.
+
+        The name is None if the path is a module.
+        """
         if tuple(path) in seen:
             return None
         seen |= {tuple(path)}
@@ -150,7 +154,7 @@ class Rust:
         return module, rest[0]
 
     def arrows(self) -> Arrows:
-        """Returns what each file imports from each other file."""
+        """Returns the names that each file imports from each of the other files."""
         arrows: Arrows = defaultdict(lambda: defaultdict(set))
         for file in self.files.values():
             aliases: dict[str, tuple[str, ...]] = {}
@@ -176,7 +180,7 @@ class Rust:
 
 
 class PythonFile:
-    """One Python file: its imports from klamm, with where each name comes from."""
+    """One Python file as a module, with its imports: module, imported name and local name."""
 
     def __init__(self, path: Path, source: Path) -> None:
         self.name = str(path.relative_to(ROOT))
@@ -206,7 +210,7 @@ class PythonFile:
 
 
 def python_arrows(source: Path) -> Arrows:
-    """Returns what each Python file imports from each other file."""
+    """Returns the names that each Python file imports from each of the other files."""
     files = [PythonFile(path, source) for path in sorted(source.rglob("*.py"))]
     modules = {file.module: file for file in files}
 
@@ -231,7 +235,7 @@ def python_arrows(source: Path) -> Arrows:
 
 
 def loops(arrows: Arrows) -> list[list[str]]:
-    """Returns the strongly connected components of more than one file, the largest first (Tarjan)."""
+    """Returns the strongly connected components (Tarjan's algorithm) with more than one file, the largest first."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,7 +1,7 @@
 """Prepares docstrings for the reference pages of the documentation site.
 
-`zensical.toml` names this file as an extension of griffe, which reads the docstrings. The extension marks examples as code,
-and drops names that a module only imports.
+`zensical.toml` names this file as an extension of griffe, which reads the docstrings. The extension marks the examples in
+docstrings as code, and drops names that a module only imports.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ EXAMPLE = re.compile(r"^( *)Example:\n((?:\1 +\S.*\n?|[ \t]*\n)+)", re.MULTILINE
 
 
 def fenced(match: re.Match[str]) -> str:
-    """Return a section whose indented program is a block of code."""
+    """Return the section Examples with a fenced code block, for a section Example with an indented program."""
     indent = match[1] + "    "
     code = textwrap.indent(textwrap.dedent(match[2]).strip("\n"), indent)
     return f"{match[1]}Examples:\n{indent}```python\n{code}\n{indent}```\n"
 
 
 class Reference(griffe.Extension):
-    """The changes. Griffe calls the methods for each object that it has read."""
+    """The griffe extension. Griffe calls the methods for each object and each module that it has read."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Mark the example of a docstring as code."""
@@ -31,7 +31,7 @@ class Reference(griffe.Extension):
             obj.docstring.value = EXAMPLE.sub(fenced, obj.docstring.value)
 
     def on_module(self, *, mod: griffe.Module, **_: Any) -> None:
-        """Drop members that are not in `__all__`. Without `__all__`, drop what is not defined in the module."""
+        """Drop members that are not in `__all__`. In a module without `__all__`, drop imported names and attributes."""
         for name, member in list(mod.members.items()):
             if mod.exports is None:
                 dropped = member.is_alias or member.is_attribute

@@ -1,7 +1,8 @@
 """Removes the directory of the source tree from the bill of materials (SBOM) in wheels.
 
-maturin copies the ID of the crate from cargo, which is a URL of that directory, and no option changes it. Without this
-script, two builds of one commit in two directories would differ. `make wheels` and the release workflow call it.
+maturin copies the ID of the crate from cargo. This ID is a URL of the source directory, and no option changes it. Without
+this script, two builds of one commit in different directories would differ. `make wheels` and the release workflow call
+the script.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import re
 import zipfile
 from pathlib import Path
 
-# The name is part of the ID if the directory is not called klamm.
+# If the name of the directory is not klamm, the ID also contains the name of the crate.
 SOURCE = re.compile(rb'path\+file://[^"#]*#(?:klamm@)?')
 REMAPPED = b"path+file:///klamm#"
 
 
 def row(name: str, data: bytes) -> list[str]:
-    """Return the row of a file in RECORD."""
+    """Return the row for a file in RECORD: name, SHA-256 digest and size."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     return [name, f"sha256={digest}", str(len(data))]
 
 
 def remap(path: Path) -> bool:
-    """Replace the directory in a wheel, and return whether there was one."""
+    """Replace the source directory in the SBOMs of a wheel, and return whether the wheel was changed."""
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         files = {info.filename: archive.read(info) for info in infos}

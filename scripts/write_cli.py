@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 START = "<!-- The rest is written by scripts/write_cli.py. -->\n"
 EVERYWHERE = {"help", "bootstrap", "profile", "config_file", "config"}
-"""Options of every command that connects. The page describes them once."""
+"""Options that every connecting command has. The page describes these options once, not in each section."""
 
 
 def leaves(parser: Parser) -> Iterator[Parser]:
-    """Yield the parsers of commands and actions in order."""
+    """Yield the parser of each action, and of each command without actions, in order."""
     if not parser.parts:
         yield parser
     for part in parser.parts.values():
@@ -29,7 +29,7 @@ def leaves(parser: Parser) -> Iterator[Parser]:
 
 
 def reference(parser: Parser) -> str:
-    """Return the reference."""
+    """Return the text of the reference: a section for each command and action."""
     text = "\n## Reference\n"
     for name, command in parser.parts.items():
         text += f"\n### `klamm {name}`\n\n{sentence(command.description)}\n"
@@ -39,7 +39,7 @@ def reference(parser: Parser) -> str:
 
 
 def section(leaf: Parser, *, of_action: bool) -> str:
-    """Return the description of a command or an action."""
+    """Return the section of a command or an action: description, usage and table of arguments."""
     text = f"\n#### `{leaf.prog}`\n\n{sentence(leaf.description)}\n" if of_action else ""
     usage = f"{leaf.prog} {' '.join(usage_words(leaf))}".strip()
     text += f"\n```text\n{usage}\n```\n"
@@ -52,7 +52,7 @@ def section(leaf: Parser, *, of_action: bool) -> str:
 
 
 def usage_words(leaf: Parser) -> Iterator[str]:
-    """Yield what a command line must have."""
+    """Yield the words of the usage line: positional arguments, required options, and `[OPTIONS]`."""
     for action in leaf._actions:  # noqa: SLF001
         if not action.option_strings:
             name = metavar(action)
@@ -63,14 +63,14 @@ def usage_words(leaf: Parser) -> Iterator[str]:
 
 
 def metavar(action: argparse.Action) -> str:
-    """Return the name of an argument's value."""
+    """Return the placeholder for the value of an argument, such as `HOST:PORT`."""
     if action.metavar is not None:
         return str(action.metavar)
     return "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
 
 
 def row(action: argparse.Action) -> str:
-    """Return the row of an argument."""
+    """Return the table row of an argument: its names and its help text."""
     value = "" if action.nargs == 0 else f" {metavar(action)}"
     names = ", ".join(
         f"`{option}{value if option.startswith('--') or len(action.option_strings) == 1 else ''}`"
@@ -83,17 +83,17 @@ def row(action: argparse.Action) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text for a table cell."""
+    """Return a text on one line with escaped `|`, for a cell of a Markdown table."""
     return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split()))
 
 
 def sentence(text: str | None) -> str:
-    """Return a text on one line."""
+    """Return a help text on one line, with argparse's `%%` replaced by `%`."""
     return " ".join((text or "").split()).replace("%%", "%")
 
 
 def page() -> str:
-    """Return the page: what is written by hand, and the reference."""
+    """Return the whole page: the existing part that people write, and then the new reference."""
     written = PAGE.read_text(encoding="utf-8").partition(START)[0]
     return written + START + reference(build_parser())
 

@@ -33,7 +33,7 @@ says what to use instead:
 
 
 def section(option: Option) -> str:
-    """Return the description of one key."""
+    """Return the section for one configuration key: description, default, allowed values and aliases."""
     facts = [f"default `{option.default}`" if option.default else "no default", f"allowed: {option.allowed}"]
     if option.aliases:
         facts.append("aliases: " + ", ".join(f"`{alias}`" for alias in option.aliases))
@@ -41,7 +41,7 @@ def section(option: Option) -> str:
 
 
 def page() -> str:
-    """Return the page: keys that all clients have, then each client's own."""
+    """Return the page. The keys of all clients come first, then the keys of each client."""
     sections = [("All clients", [o for o in options() if len(o.clients) == len(CLIENTS)])]
     for client, title in CLIENTS.items():
         own = [o for o in options() if client in o.clients and len(o.clients) < len(CLIENTS)]

@@ -33,7 +33,7 @@ program sees the error only after the timeout. `python scripts/write_errors.py` 
 
 
 def texts() -> dict[int, tuple[str, str, str]]:
-    """Return the meaning, the cause and the fix of each code."""
+    """Return the meaning, the cause and the fix for each error code."""
     found = {}
     for line in TEXTS.read_text(encoding="utf-8").splitlines():
         code, meaning, cause, fix = (part.strip() for part in line.split(" | "))

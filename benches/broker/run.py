@@ -2,8 +2,8 @@
 
     python benches/broker/run.py [--records N] [--rounds N] [--clusters N]
 
-Both brokers are processes of their own on loopback. They run through all rounds and take turns. The client is klamm, in this process.
-The targets are in ../README.md.
+Each broker is a separate process on loopback. Both processes run through all rounds and take turns. The client is klamm, in the process
+of the benchmark. The targets are in ../README.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELD_MB = 100
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Run all measurements, and print a table."""
     parser = argparse.ArgumentParser(description="Compare the dev broker with Apache Kafka.")
     parser.add_argument("--records", type=int, default=1_000_000, help="send N records per round (default: 1,000,000)")
     parser.add_argument("--rounds", type=int, default=5)
@@ -65,7 +65,7 @@ def starts() -> tuple[str, ...]:
 
 
 def leaks(count: int) -> Iterator[tuple[str, ...]]:
-    """Measure the memory that stopped clusters leave, each of which a client wrote to and read from."""
+    """Measure what stopped clusters leave behind: descriptors, threads and memory. A client used each cluster before."""
 
     def one() -> None:
         with DevBroker(brokers=3) as broker:
@@ -77,7 +77,7 @@ def leaks(count: int) -> Iterator[tuple[str, ...]]:
                 assert [record.value for record in consumer] == [b"v"]
 
     for _ in range(count // 10):
-        one()  # memory that a process allocates only once
+        one()  # warms up: a process allocates some memory only once
     before = held()
     for _ in range(count):
         one()
@@ -152,7 +152,7 @@ def one_round(servers: str, topic: str, values: list[bytes], records: int) -> di
 
 
 def memory() -> tuple[str, ...]:
-    """Measure the memory of records that cannot be compressed, in batches as a producer makes them."""
+    """Measure the broker's memory with incompressible records, in batches of the size that a producer makes."""
     value = os.urandom(1_000)
     with dev_broker() as (servers, pid), klamm.Producer(servers) as producer:
         for _ in range(HELD_MB):
@@ -163,7 +163,7 @@ def memory() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def dev_broker() -> Iterator[tuple[str, int]]:
-    """Run `klamm dev-broker` in a process of its own."""
+    """Run `klamm dev-broker` in a separate process. Yield its address and its process ID."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", "from klamm.cli import main; main()", "dev-broker"],

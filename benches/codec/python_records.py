@@ -1,7 +1,7 @@
 """Measures decoding a batch into Python records, with `klamm.protocol` and kafka-python in turns.
 
-It reads key and value of each record, and both clients check the CRC. It prints nanoseconds per record as JSON, by shape and client,
-with one value for each round; `run.py` puts them into its table.
+The bench reads key and value of each record, and both clients check the CRC. The bench prints JSON: nanoseconds per record by shape and
+client, with one value for each round. `run.py` puts these values into its table.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ START_MS = 1_700_000_000_000
 
 
 def ours(data: bytes) -> int:
-    """Read a batch with klamm; return the bytes of keys and values."""
+    """Read a batch with klamm. Return the total number of bytes in keys and values."""
     return sum(
         len(r.key or b"") + len(r.value or b"") for batch in protocol.decode_records(data) for r in batch.records
     )
 
 
 def theirs(data: bytes) -> int:
-    """Read a batch with kafka-python; return the bytes of keys and values."""
+    """Read a batch with kafka-python. Return the total number of bytes in keys and values."""
     size, records = 0, MemoryRecords(data)
     while records.has_next():
         batch = records.next_batch()
@@ -42,7 +42,7 @@ def theirs(data: bytes) -> int:
 
 
 def seconds(read: Callable[[bytes], int], data: bytes, size: int) -> float:
-    """Read a batch once and return the duration."""
+    """Read a batch once, and return the duration in seconds."""
     began = time.perf_counter()
     if read(data) != size:
         raise ValueError(f"{read.__name__} did not read all bytes")

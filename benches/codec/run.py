@@ -4,12 +4,12 @@
     make bench-codec ARGS='--only time'       # or python, instructions, size
     make bench-codec ARGS=--markdown          # the table for benches/README.md
 
-Time is criterion's median. All codecs take turns in each round, because a machine may be half as fast a second later; so a ratio
-compares times of the same round. The table shows the median over all rounds, and for ratios also the smallest and the largest.
+Time is criterion's median. A machine may be half as fast a second later, so all codecs take turns in each round, and a ratio compares
+times of the same round. The table shows the median over all rounds. For ratios, the table also shows the smallest and the largest value.
 
-Instructions come from callgrind, through gungraun, and are the same in every run. Size is how much a stripped, optimized program grows
-if it uses every API in both directions and every record format. The build is that of klamm and its dependencies from scratch, with
-default features: without Python and the dev broker.
+Callgrind counts instructions, through gungraun, and every run gives the same counts. Size is how much a stripped, optimized program grows
+if it uses every API in both directions and every record format. The build time is for klamm and its dependencies from scratch, with
+default features, which exclude Python and the dev broker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECORDS = 10_000
 
 @dataclass
 class Row:
-    """A row of the table: the case, klamm's figure, the figures to compare it with, and the target."""
+    """A row of the table: the case, klamm's value, the values of other codecs, and the target."""
 
     what: str
     figure: str
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
-    """Run cargo and return what it printed."""
+    """Run cargo, and return the text of its standard output."""
     command = ["cargo", *arguments]
     done = subprocess.run(
         command, cwd=folder, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=False
@@ -78,13 +78,13 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
 
 
 def bench_command(*arguments: str, **variables: str) -> None:
-    """Run `cargo bench` of this folder, with results below the target folder of klamm."""
+    """Run `cargo bench` for the crate in this folder. The results go below the target folder of klamm."""
     folder = ROOT / "benches" / "codec"
     cargo("bench", "--locked", "-q", *arguments, folder=folder, CARGO_TARGET_DIR=str(TARGET), **variables)
 
 
 def measured(file: Path, part: str) -> Any:
-    """Return the results that a part of the run has written."""
+    """Return the parsed JSON file with the results of a part, such as "time". Exit if the part has not run yet."""
     if not file.exists():
         sys.exit(f"{file.relative_to(TARGET)} does not exist: run make bench-codec ARGS='--only {part}' first")
     return json.loads(file.read_text())
@@ -102,8 +102,8 @@ def run_time() -> None:
 
 
 def rounds(*path: str) -> list[float]:
-    """Return the nanoseconds of a bench in each round."""
-    # criterion replaces characters that a file name must not contain by underscores.
+    """Return the duration of a bench in nanoseconds, for each round."""
+    # In names of folders, criterion replaces special characters by underscores.
     folder = TARGET / "criterion"
     for part in path:
         folder /= re.sub(r'[?"/\\*<>:|^]', "_", part)
@@ -112,19 +112,19 @@ def rounds(*path: str) -> list[float]:
 
 
 def nanoseconds(*path: str) -> float:
-    """Return the nanoseconds of a bench, the median over the rounds."""
+    """Return the duration of a bench in nanoseconds: the median over all rounds."""
     return statistics.median(rounds(*path))
 
 
 def ratio(these: list[float], those: list[float], digits: int = 1) -> str:
-    """Return the ratio of two times, compared round by round: median, smallest and largest."""
+    """Return a text with the ratio of two times. Each round gives a ratio; show the median, the smallest and the largest."""
     found = [a / b for a, b in zip(these, those, strict=True)]
     middle, least, most = (f"{x:.{digits}f}" for x in (statistics.median(found), min(found), max(found)))
     return f"{middle} × ({least}–{most})"
 
 
 def report_time() -> list[Row]:
-    """Return rows for criterion's estimates."""
+    """Return the table rows for criterion's times."""
     rows = []
     for shape in SHAPES:
         usual = shape == "100 bytes"
@@ -170,7 +170,7 @@ def report_time() -> list[Row]:
 
 
 def run_python() -> None:
-    """Run the bench of `klamm.protocol`, in the environment with klamm and kafka-python."""
+    """Run the bench of `klamm.protocol` in the virtual environment, which has klamm and kafka-python."""
     command = [str(ROOT / ".venv/bin/python"), str(ROOT / "benches/codec/python_records.py"), str(4 * ROUNDS)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     PYTHON_TIMES.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ def run_python() -> None:
 
 
 def report_python() -> list[Row]:
-    """Return rows for the times of that bench."""
+    """Return the table rows for the bench of `klamm.protocol`."""
     rows = []
     for shape, times in measured(PYTHON_TIMES, "python").items():
         figure = f"{statistics.median(times['klamm']):,.0f} ns per record"
@@ -191,23 +191,23 @@ def report_python() -> list[Row]:
 
 
 def run_instructions() -> None:
-    """Run the benches under callgrind."""
+    """Run the benches in callgrind, which counts instructions."""
     bench_command("--bench", "instructions", GUNGRAUN_SAVE_SUMMARY="json")
 
 
 def instructions(function: str, case: str) -> float:
-    """Return the instructions of a case per record."""
+    """Return the number of instructions per record in one case of a bench function."""
     folder = TARGET / "gungraun" / PACKAGE / "instructions"
     summary = next(folder.rglob(f"{function}.{case}/summary.json"), folder / f"{function}.{case}")
     (profile,) = measured(summary, "instructions")["profiles"]
     values = profile["data"]["total"]["metrics"]["Ir"]["values"]
-    # If there was an earlier run, the summary has both values.
+    # After an earlier run, the summary contains the new and the old value.
     found = values["new"] if "new" in values else values["both"][0]
     return float(found) / RECORDS
 
 
 def report_instructions() -> list[Row]:
-    """Return rows for callgrind's counts."""
+    """Return the table rows for callgrind's instruction counts."""
     floor = f"copy and CRC {instructions('lower_bound', 'copy_and_checksum'):.0f}"
     encode, decode = instructions("encode", "klamm"), instructions("decode", "klamm")
     peer = instructions("encode_peer", "kafka_protocol") / encode
@@ -226,7 +226,7 @@ def report_instructions() -> list[Row]:
 
 
 def run_size() -> None:
-    """Build a program without and with the codec, and klamm from scratch."""
+    """Build a program without the codec and with the codec. Then build klamm from scratch."""
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="klamm-size-") as scratch:
         folder = Path(scratch)
@@ -245,7 +245,7 @@ def run_size() -> None:
 
 
 def report_size() -> list[Row]:
-    """Return rows for the sizes and the build time."""
+    """Return the table rows for the size of the code and the build time."""
     found = measured(SIZES, "size")
     added = (found["with"] - found["without"]) / 1e6
     cores = os.cpu_count()

@@ -1,9 +1,9 @@
-"""Runs ten members of a group in one process, each on a thread that polls; `rebalance.py` starts it.
+"""Runs ten members of a group in one process, each on a thread that polls. `rebalance.py` starts this process.
 
     members.py klamm|confluent
 
-It reads one command per line from standard input and writes one response per line, as `tests/support/JavaMembers.java` does: `open NAME TOPIC
-KEY=VALUE...`, `shares`, `close NAME`. Keys are Kafka's dotted ones.
+Like `tests/support/JavaMembers.java`, the process reads one command per line from standard input and writes one response per line. The
+commands are `open NAME TOPIC KEY=VALUE...`, `shares` and `close NAME`. Keys are Kafka's configuration keys, with dots.
 """
 
 import sys
@@ -14,7 +14,7 @@ POLL_S = 0.05
 
 
 class Member(threading.Thread):
-    """A consumer and the thread that polls it."""
+    """A thread that polls a consumer, which is a member of a group."""
 
     def __init__(self, consumer: object, poll: Callable[[], object]) -> None:
         super().__init__(daemon=True)

@@ -1,7 +1,7 @@
 """Measures a client inside its own process: wall time, CPU time, peak memory, and single round trips.
 
-CPU time is user plus system time of the whole process, so background threads count. Peak memory is the kernel's high-water mark of
-resident memory, which is reset when the timed section begins. Linux only.
+CPU time is user plus system time of the whole process, including background threads. Peak memory is the kernel's high-water mark of
+resident memory, which is reset when the timed section begins. This module needs Linux.
 """
 
 import gc
@@ -36,9 +36,9 @@ class Meter:
 
 
 class Turns:
-    """Measures round trips in turns: the driver sends a number, the client runs that many, and returns the samples on one line.
+    """Measures round trips in turns. The driver sends a number, and the client runs this number of round trips.
 
-    Between its turns the client stays connected and waits for the other clients.
+    Then the client returns the samples on one line. Between its turns, the client stays connected and waits for other clients.
     """
 
     def __init__(self, commands: TextIO, answers: TextIO) -> None:
@@ -51,7 +51,7 @@ class Turns:
             yield count
 
     def wait(self) -> int:
-        """Return the samples of the last turn to the driver, and wait for the next number; 0 at the end."""
+        """Send the samples of the last turn to the driver. Wait for the next number of round trips, or 0 at the end."""
         print(
             json.dumps(
                 {"ns": self.samples.tolist(), "cpu_s": cpu_seconds() - self.cpu, "peak_kb": resident_kb("VmHWM")}

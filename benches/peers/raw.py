@@ -1,8 +1,8 @@
-"""The raw socket: the fewest bytes and steps that move the same records to and from the broker.
+"""The raw socket: a client that needs the fewest bytes and steps to move the same records to and from the broker.
 
-It uses Produce v3 and Fetch v4, the oldest versions that a Kafka 4 broker serves and the last without compact encodings. Requests are
-built before the measurement. Responses are read only as far as error codes and the next offset, which is in the header of each batch.
-It has no metadata, retries or groups: the broker that it connects to must lead every partition.
+The client uses Produce v3 and Fetch v4, the oldest versions that a Kafka 4 broker supports. Requests are built before the measurement.
+Of a response, the client only reads error codes and the next offset, which is in the header of each batch. The client has no metadata,
+retries or groups, so the broker must lead every partition.
 """
 
 import socket
@@ -35,7 +35,7 @@ def crc32c(data: bytes) -> int:
 
 
 def varint(number: int) -> bytes:
-    """Encode a size or a delta, which is never negative, with zigzag and seven bits per byte."""
+    """Encode a number as a zigzag varint, with seven bits per byte. The number must not be negative."""
     number, out = number << 1, bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -87,13 +87,13 @@ def fetch_request(topic: str, offsets: dict[int, int], wait_ms: int, max_bytes: 
 
 
 class Broker:
-    """One connection, and one buffer for all responses."""
+    """One connection to the broker, with one buffer for all responses."""
 
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # With a Python timeout, MSG_WAITALL would return early. So block, and let the kernel time out.
+        # With Python's own timeout, MSG_WAITALL would return early. So use a blocking socket with a timeout of the kernel.
         self.socket.settimeout(None)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 60, 0))
         self.buffer = memoryview(bytearray(1 << 16))
@@ -102,7 +102,7 @@ class Broker:
         self.socket.sendall(frame)
 
     def response(self) -> memoryview:
-        """Read the body of the next response. It is valid until the following call."""
+        """Read the body of the next response. The view is valid until the next call."""
         size = struct.unpack(">i", self.fill(4))[0]
         if size > len(self.buffer):
             self.buffer = memoryview(bytearray(size))
@@ -131,18 +131,18 @@ class Sender:
         self.frame = produce_request(topic, {0: batch([record])})
 
     def send(self) -> int:
-        """Send the record, and return the time before, in nanoseconds."""
+        """Send the record. Return the time just before sending, in nanoseconds."""
         began = time.perf_counter_ns()
         self.broker.send(self.frame)
         return began
 
     def wait_acknowledged(self) -> None:
-        """Wait until the record is acknowledged, so that the broker is idle before the next one."""
+        """Wait until the broker acknowledges the record, so that the broker is idle before the next record."""
         self.broker.acknowledged()
 
 
 def partitions(body: memoryview, fields: struct.Struct, start: int = 0) -> Iterator[tuple[int, ...]]:
-    """Yield the fixed-size partitions of the only topic in a response."""
+    """Yield the fields of each partition in a response with one topic. The fields must have a fixed size."""
     name = struct.unpack_from(">h", body, start + 4)[0]
     at = start + 6 + name
     count = struct.unpack_from(">i", body, at)[0]
@@ -150,7 +150,7 @@ def partitions(body: memoryview, fields: struct.Struct, start: int = 0) -> Itera
 
 
 def fetched(body: memoryview, offsets: dict[int, int]) -> int:
-    """Advance `offsets` by the complete batches of a Fetch response, and return their number of records."""
+    """Advance `offsets` past the complete batches of a Fetch response. Return the number of records in these batches."""
     at = 10 + struct.unpack_from(">h", body, 8)[0]
     count, records = struct.unpack_from(">i", body, at)[0], 0
     at += 4

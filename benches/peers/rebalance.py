@@ -1,7 +1,8 @@
 """Measures how long a group of ten members takes to assign a topic of 100 partitions: klamm, confluent-kafka and Apache Kafka's client.
 
-The members of a client are threads of one process, which runs through all rounds; they join again in each. The bench asks it every
-millisecond for the assignments. The time ends when every member has partitions and every partition has exactly one owner.
+The members of a client are threads of one process. The process runs through all rounds, and the members join again in each round. Every
+millisecond, the bench asks the process for the assignments. The time ends when every member has partitions and every partition has
+exactly one owner.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PROTOCOLS: dict[str, dict[str, str]] = {
     "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky"},
     "consumer": {"group.protocol": "consumer"},
 }
-# The default is 3 s, and 5 s with the protocol of KIP-848. With these, the heartbeat interval would dominate the result.
+# The default is 3 s, or 5 s with the protocol of KIP-848. With the default, the heartbeat interval would dominate the result.
 HEARTBEAT = {"heartbeat.interval.ms": "500"}
 WAIT_S = 60
 NAMES = {"klamm": "klamm", "confluent": "confluent-kafka", "java": "Java"}
@@ -36,7 +37,7 @@ Result = dict[str, Any]
 
 
 class Members:
-    """A process with the members of one client; a context manager."""
+    """A context manager for a process with the members of one client."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -95,7 +96,7 @@ def command(client: str) -> list[str]:
 
 
 def measure(clients: list[str], bootstrap: str, rounds: int, say: Callable[[str], None]) -> Iterator[Result]:
-    """Measure every client and protocol once per round, in a rotating order, after one round that is not counted."""
+    """Measure every client and protocol once per round, in a rotating order. The first round is not counted."""
     topics = make_topic(bootstrap)
     rows = [(client, protocol) for protocol in PROTOCOLS for client in clients]
     with contextlib.ExitStack() as stack, topics as topic:

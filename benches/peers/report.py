@@ -1,7 +1,8 @@
-"""Formats the tables: medians over rounds, and ratios of time per record to a base, so that below 1 is better.
+"""Formats the tables: medians over rounds, and ratios of a client's time per record to another client's time.
 
-The bases are the raw socket in the same case, and for each figure the best row of confluent-kafka. In the bulk cases,
-confluent-kafka's loops over the same records are a base too, because its users have no bulk calls.
+A ratio below 1 means that the client is faster. Each client is compared with the raw socket in the same case, and with the
+best row of confluent-kafka for each value. In the bulk cases, this row can also be confluent-kafka's loop over the same
+records, because its users have no bulk calls for these cases.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def errors(results: list[Result]) -> list[str]:
 
 
 def tables(results: list[Result]) -> list[Table]:
-    """Return one table for each case with results, in their order."""
+    """Return one table for each case that has results, in the order of the results."""
     makers = {"latency": latency, "end-to-end": latency, "rebalance": rebalances, "import": imports}
     return [makers.get(case, throughput)(case, results) for case in dict.fromkeys(each["case"] for each in results)]
 
@@ -208,7 +209,7 @@ def imports(case: str, results: list[Result]) -> Table:
 
 
 def groups(results: list[Result], case: str) -> dict[tuple[str, str], list[Result]]:
-    """Group the successful measurements of a case by row, in the order of the first round."""
+    """Group the successful measurements of a case by client and variant, in the order of the first round."""
     found: dict[tuple[str, str], list[Result]] = {}
     for each in results:
         if each["case"] == case and "error" not in each:
@@ -217,12 +218,12 @@ def groups(results: list[Result], case: str) -> dict[tuple[str, str], list[Resul
 
 
 def base(results: list[Result], case: str, client: str) -> list[Result]:
-    """Return the results of a client's first variant, or an empty list if it was not in the run."""
+    """Return the results of a client's first variant, or an empty list if the run did not include the client."""
     return next((runs for (name, _), runs in groups(results, case).items() if name == client), [])
 
 
 def best(results: list[Result], cases: Iterable[str], client: str, key: str) -> float:
-    """Return a client's lowest figure per record in the given cases, or 0 if it was not in the run."""
+    """Return a client's lowest value per record in the given cases, or 0 if the run did not include the client."""
     rows = [row for case in dict.fromkeys(cases) for row in groups(results, case).items()]
     return min((per_record(runs, key) for (name, _), runs in rows if name == client), default=0.0)
 
@@ -232,7 +233,7 @@ def per_record(runs: list[Result], key: str) -> float:
 
 
 def percentile(runs: list[Result], rank: int) -> float:
-    """Return a percentile in microseconds, over the round trips of all turns."""
+    """Return a percentile of the round trips of all turns, in microseconds."""
     return statistics.quantiles(runs[0]["ns"], n=100, method="inclusive")[rank - 1] / 1e3 if runs else 0.0
 
 

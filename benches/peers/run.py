@@ -3,9 +3,9 @@
     python benches/peers/run.py [--quick] [--records N] [--rounds N] [--only CASE,CLIENT,...]
                                 [--bootstrap HOST:PORT] [--json FILE] [--markdown]
 
-Every measurement has a process of its own (`worker.py`). In each round the clients run one after the other, in a rotating order. The
-report shows medians. After each produce case the records in the topic are counted, and a client that lost or duplicated a record has
-no figure. ../README.md explains how to read the report.
+Every measurement runs in a separate process (`worker.py`). In each round, the clients run one after the other, in a rotating order. The
+report shows medians. After each produce case, the script counts the records in the topic. If a client lost or duplicated a record, its
+measurement fails. ../README.md explains how to read the report.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ sys.path.insert(0, str(TESTS))
 FULL = Size(records=2_000_000, rounds=5, turns=100, imports=11)
 QUICK = Size(records=200_000, rounds=2, turns=10, imports=3)
 
-# The JVM options of Kafka's own start script. The small JVM of the tests would be the bottleneck.
+# The JVM options of Kafka's own start script. The small JVM that tests use would be the bottleneck.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 
 
 def main() -> int:
-    """Run and report; return 1 if a measurement failed."""
+    """Run the measurements and print the report. Return 1 if a measurement failed, otherwise 0."""
     options = arguments()
     size = QUICK if options.quick else FULL
     size = replace(size, records=options.records or size.records, rounds=options.rounds or size.rounds)
@@ -128,7 +128,7 @@ def record_count(text: str) -> int:
 
 @contextlib.contextmanager
 def broker(bootstrap: str | None) -> Iterator[Broker]:
-    """Start a broker for the run, or use the one of `--bootstrap`."""
+    """Start a broker for the run, or use the broker that `--bootstrap` names."""
     if bootstrap:
         try:
             raw.Broker(bootstrap).close()

@@ -38,7 +38,7 @@ CASES = (
 )
 WORKER = Path(__file__).resolve().with_name("worker.py")
 WORKER_S = 300  # a measurement that takes longer has failed
-TRIPS, COLD_TRIPS = 50, 10  # round trips of a turn, and those before that warm up caches and are not counted
+TRIPS, COLD_TRIPS = 50, 10  # round trips of a turn, and uncounted round trips before it that warm up caches
 
 IMPORT = """\
 import resource, time
@@ -52,17 +52,17 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a run."""
+    """Size of a run: numbers of records, rounds, turns and imports."""
 
     records: int
     rounds: int
-    turns: int  # of single records
+    turns: int  # turns in the cases that send one record at a time
     imports: int
 
 
 @dataclass(frozen=True)
 class Broker:
-    """Addresses and name of the broker."""
+    """The broker's addresses, its name in the report, and the file with its CA certificate."""
 
     bootstrap: str
     name: str
@@ -71,11 +71,11 @@ class Broker:
 
 
 class WorkerError(Exception):
-    """A measurement failed; the message is the last line of the worker's standard error."""
+    """A measurement failed. The message is the last line of the worker's standard error."""
 
 
 class Schedule:
-    """Runs the cases one after the other, and in each case every client once per round."""
+    """Runs the cases one after the other. In each case, every client runs once per round."""
 
     def __init__(self, size: Size, peers: dict[str, Any], topics: Topics, broker: Broker, *, idempotence: bool) -> None:
         self.size = size
@@ -86,7 +86,7 @@ class Schedule:
         self.filled = ""  # the topic that consumers read
 
     def run(self, case: str) -> list[Result]:
-        """Measure every client and variant that has the case, and return one result for each measurement."""
+        """Measure a case with all clients and variants that support it. Return one result for each measurement."""
         if case == "import":
             return self.imports()
         if case == "rebalance":
@@ -98,14 +98,14 @@ class Schedule:
         return self.turns(case, rows) if case in TURNS else self.throughput(case, rows)
 
     def warm_up(self) -> None:
-        """Fill the consumers' topic and read it once, so that the broker's code is compiled and its pages are cached."""
+        """Fill the topic for consumers, and read it once. This lets the broker compile code and cache pages."""
         self.filled = self.topics.create("filled")
         for case, variant in (("produce-bulk", "ready-made batches"), ("consume-loop", "decodes nothing")):
             progress(f"warming up the broker: {case}")
             measure(self.job("raw", case, variant, self.filled, self.size.records))
 
     def throughput(self, case: str, rows: list[tuple[str, str]]) -> list[Result]:
-        """Run a produce or consume case. Each measurement has a new process, and for producers a new topic."""
+        """Run a produce or consume case. Each measurement runs in a new process. Producers also get a new topic each time."""
         results = []
         for number in range(self.size.rounds):
             for client, variant in rotated(rows, number):
@@ -126,13 +126,18 @@ class Schedule:
     def produce(self, client: str, case: str, variant: str, records: int) -> Result:
         topic = self.topics.create(case)
         result = measure(self.job(client, case, variant, topic, records))
-        if (found := self.topics.count(topic) - PARTITIONS) != records:  # the warm-up wrote one to each partition
+        if (
+            found := self.topics.count(topic) - PARTITIONS
+        ) != records:  # the warm-up wrote one record to each partition
             raise WorkerError(f"the topic contains {found:,} records instead of {records:,}")
         self.topics.delete(topic)
         return result
 
     def turns(self, case: str, rows: list[tuple[str, str]]) -> list[Result]:
-        """Run a case of single records. All clients stay connected and take short turns, each with its own topic."""
+        """Run a case that sends one record at a time. All clients stay connected and take short turns.
+
+        Each client has its own topic.
+        """
         results = []
         with contextlib.ExitStack() as stack:
             trips = []
@@ -183,7 +188,7 @@ class Schedule:
 
 
 class Trips:
-    """A latency worker that runs through all turns."""
+    """A worker process for a case that sends one record at a time. The process runs through all turns."""
 
     def __init__(self, job: Job) -> None:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at exit
@@ -208,7 +213,7 @@ class Trips:
             result["peak_kb"] = answer["peak_kb"]
 
     def ask(self, count: int) -> Result:
-        with contextlib.suppress(BrokenPipeError):  # reading the response then reports the reason
+        with contextlib.suppress(BrokenPipeError):  # self.answer() then reports why the process ended
             self.process.stdin.write(f"{count}\n")
             self.process.stdin.flush()
         return self.answer()
@@ -230,7 +235,7 @@ class Trips:
 
 
 def worker(action: str, word: str) -> Result:
-    """Run `worker.py` to its end and return its result."""
+    """Run `worker.py` until it ends, and return its parsed JSON result."""
     with tempfile.TemporaryFile("w+") as errors:
         command = [sys.executable, WORKER, action, word]
         with subprocess.Popen(
@@ -252,7 +257,7 @@ def measure(job: Job) -> Result:
 
 @contextlib.contextmanager
 def time_limit(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Kill the process if it takes too long, which ends any wait for its output."""
+    """Kill the process if the block takes too long. This ends any wait for the output of the process."""
     timer = threading.Timer(WORKER_S, process.kill)
     timer.start()
     try:
@@ -268,7 +273,7 @@ def last_line(errors: Any) -> str:
 
 
 def rotated(rows: list[Any], by: int) -> list[Any]:
-    """Rotate the order, so that no client always runs first, or always after the slowest one."""
+    """Rotate the order of the rows, so that no client always runs first or always after the slowest client."""
     by %= max(len(rows), 1)
     return rows[by:] + rows[:by]
 

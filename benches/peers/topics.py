@@ -1,4 +1,4 @@
-"""Manages the topics of a run: creates them before a client starts, counts them after it has stopped, and deletes them."""
+"""Manages the topics of a run: creates a topic before a client starts, counts its records afterwards, and deletes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workload import PARTITIONS, WAIT_S
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# A segment has room for a whole measurement. A deleted topic is removed from disk at once, because a run writes about 15 GB.
+# A segment has room for a whole measurement. The broker removes a deleted topic from disk at once: a run writes about 15 GB.
 CONFIG = {"segment.bytes": str(1 << 30), "file.delete.delay.ms": "0"}
 # Errors for a partition that its leader does not serve yet.
 NOT_YET = {
@@ -23,12 +23,12 @@ NOT_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own, if it finds no leader
+    KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own error for a missing leader
 }
 
 
 class Topics:
-    """Creates and counts topics, and deletes the remaining ones at the end: `with Topics(bootstrap) as topics:`."""
+    """Creates topics, counts their records, and deletes remaining topics at the end: `with Topics(bootstrap) as topics:`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.config = {"bootstrap.servers": bootstrap}
@@ -48,9 +48,10 @@ class Topics:
         return name
 
     def is_served(self, name: str) -> bool:
-        """Return whether the leader of each partition serves it. Metadata shows leaders a little earlier, and the raw socket does not retry.
+        """Return whether the leader of each partition accepts requests for the partition.
 
-        This uses a new client each time, because librdkafka 2.16 does not look a leader up again once a partition had none.
+        Metadata shows a leader a little earlier, but the raw socket does not retry. The method uses a new client each time. If a
+        partition had no leader once, a client of librdkafka 2.16 does not look up the leader again.
         """
         try:
             end_offsets(AdminClient({**self.config, "log_level": 0}), name)
@@ -61,7 +62,7 @@ class Topics:
         return True
 
     def count(self, name: str) -> int:
-        """Return the number of records in a topic: the sum of its end offsets, because no record expires or is aborted here."""
+        """Return the number of records in a topic: the sum of its end offsets. No record expires or is aborted here."""
         return sum(end_offsets(self.admin, name))
 
     def delete(self, name: str) -> None:
@@ -74,7 +75,9 @@ class Topics:
     def __exit__(self, *_: object) -> None:
         for name in list(self.alive):
             self.delete(name)
-        del self.admin  # closes the connections before the broker does, which librdkafka would log
+        del (
+            self.admin
+        )  # close the connections before the broker stops, because librdkafka would log the broken connections
 
 
 def end_offsets(admin: AdminClient, name: str) -> list[int]:

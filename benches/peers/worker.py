@@ -1,9 +1,9 @@
-"""Runs one measurement in a process of its own; `run.py` starts it.
+"""Runs one measurement in a separate process, which `run.py` starts.
 
-    worker.py describe CLIENT     print what the client is and which cases it has
+    worker.py describe CLIENT     print the client's name, versions and cases
     worker.py measure JOB         run the job, a `workload.Job` as a JSON object
 
-The result is JSON on standard output. What libraries print goes to standard error.
+The result is JSON on standard output. The output of libraries goes to standard error.
 """
 
 import importlib

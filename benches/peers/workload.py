@@ -1,7 +1,7 @@
 """Defines the workload of every client: the same records with the same settings.
 
-Each setting is defined here once, and each adapter translates it into its client's terms. The adapter's docstring lists and explains
-differences between clients.
+This module defines each setting once, and each adapter translates the settings for its client. The docstring of an adapter lists and
+explains how its client differs.
 """
 
 import random
@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 
 PARTITIONS = 4
 KEY_BYTES, VALUE_BYTES = 16, 100
-POOL = 10_000  # distinct records: enough to distribute keys evenly, but few enough that memory is mostly the client's
+POOL = 10_000  # distinct records: enough to distribute keys evenly, but so few that the client uses most of the memory
 
-# Producers. librdkafka's defaults for size and linger; no peer was faster with 16 or 128 KiB. Java 4 lingers 5 ms as well.
+# Producers: librdkafka's defaults for batch size and linger. No client was faster with batches of 16 or 128 KiB. Java 4 also lingers
+# 5 ms.
 BATCH_BYTES = 1_000_000
 LINGER_MS = 5
 IN_FLIGHT = 5
 UNSENT_BYTES = 64 << 20  # limit of unsent records, for producers that have such a limit
 
-# Consumers. The common defaults for a fetch; the peers were not faster with more. Polls of 500 are Java's default;
-# confluent-kafka was slower with thousands, because more messages exist at once.
+# Consumers: the common defaults for a fetch. Other clients were not faster with larger fetches. Java polls 500 records by default.
+# confluent-kafka was slower with thousands of records per poll, because more message objects exist at once.
 FETCH_MIN_BYTES = 1
 FETCH_WAIT_MS = 500
 FETCH_BYTES = 50 << 20
@@ -34,7 +35,7 @@ TLS = ("produce-tls", "consume-tls")
 
 @dataclass
 class Load:
-    """The pool of records as columns and as pairs, generated from a fixed seed."""
+    """The pool of records, as columns and as pairs of key and value. The values come from a fixed seed."""
 
     keys: list[bytes] = field(init=False)
     values: list[bytes] = field(init=False)
@@ -58,16 +59,16 @@ class Job:
     topic: str
     records: int
     idempotence: bool
-    authority: str  # file with the certificate authority if the broker uses TLS, otherwise empty
+    authority: str  # file with the CA certificate if the broker uses TLS, otherwise empty
 
     @property
     def passes(self) -> int:
-        """Return how often a producer sends the whole pool."""
+        """Return how many times a producer sends the whole pool of records."""
         return self.records // POOL
 
 
 def summary(*, idempotence: bool) -> str:
-    """Return the settings as a sentence, for the report."""
+    """Return the settings as one line of text, for the report."""
     return (
         f"{KEY_BYTES}-byte keys, {VALUE_BYTES}-byte values, {PARTITIONS} partitions, acks=all, no compression, "
         f"idempotence {'on' if idempotence else 'off'}, batches of {BATCH_BYTES:,} bytes, linger {LINGER_MS} ms (0 for latency), "

@@ -1,9 +1,10 @@
-"""Compares topics with schemas: klamm's typed columns and deserializers beside confluent-kafka and spark-avro.
+"""Compares reads and writes with a schema registry: klamm's typed columns and serializers, confluent-kafka and spark-avro.
 
     python benches/registry/run.py [read] [write] [spark] [--records N] [--dicts N] [--rounds N]
 
-Each measurement of `read` and `write` runs in a process of its own, against one dev broker with its registry in another process,
-and counts the CPU time of its own process only. `read` builds the crate `arrow_avro` first. `spark_reads.py` describes `spark`. The targets are in ../README.md.
+Each measurement of `read` and `write` runs in a separate process, and counts only the CPU time of this process. One dev broker with a
+registry runs in another process. `read` builds the crate `arrow_avro` first. `spark_reads.py` describes the part `spark`. The targets
+are in ../README.md.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ DISTINCT = 20_000
 
 
 def event(at: int) -> dict[str, Any]:
-    """Return one of the records: 85 bytes in Avro, with its framing."""
+    """Return the value of one record. In Avro, the value has 85 bytes, including the schema ID."""
     return {
         "id": 1_000_000_000 + at, "name": f"customer-{at % 1000:04d}", "count": at % 100, "score": at / 3,
         "note": None if at % 3 == 0 else "left at the door", "at": 1_700_000_000_000 + at, "ok": at % 2 == 0,
@@ -66,7 +67,7 @@ def event(at: int) -> dict[str, Any]:
 
 
 def message_class() -> Any:
-    """Return the class of the Protobuf messages."""
+    """Return a class for the Protobuf messages of the schema `PROTO`."""
     from google.protobuf import message_factory
 
     from klamm.registry import Schema
@@ -76,7 +77,7 @@ def message_class() -> Any:
 
 
 def fill(servers: str, registry: SchemaRegistry, kind: str, records: int) -> None:
-    """Fill a topic for a format."""
+    """Create and fill the topic of a format. The topic has the name of the format."""
     with klamm.Admin(servers) as admin:
         admin.create_topics({kind: klamm.NewTopic(PARTITIONS)})
     some = encoded(registry, kind, min(records, DISTINCT))
@@ -91,7 +92,7 @@ def fill(servers: str, registry: SchemaRegistry, kind: str, records: int) -> Non
 
 
 def encoded(registry: SchemaRegistry, kind: str, records: int) -> list[bytes]:
-    """Return the values of the first records."""
+    """Return the serialized values of the first records."""
     if kind == "avro":
         encode: Any = AvroSerializer(registry, AVRO)
     elif kind == "json":
@@ -102,12 +103,12 @@ def encoded(registry: SchemaRegistry, kind: str, records: int) -> list[bytes]:
 
 
 def timed(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with its time as a datetime, as Avro's serializers take it."""
+    """Return a value with its time as a `datetime`, because serializers for Avro need this type."""
     return {**value, "at": dt.datetime.fromtimestamp(value["at"] / 1000, dt.timezone.utc)}
 
 
 def table(records: int) -> Any:
-    """Return the first records as typed columns."""
+    """Return the first records as an Arrow table with typed columns."""
     import pyarrow as pa
 
     names = {"at": pa.timestamp("ms", "UTC"), "count": pa.int32()}
@@ -115,16 +116,16 @@ def table(records: int) -> Any:
     return pa.table({name: pa.array([row[name] for row in rows], names.get(name)) for name in rows[0]})
 
 
-# The measured programs
+# The programs that are measured.
 
 
 def untyped(servers: str, url: str, kind: str, records: int) -> int:
-    """Read bytes as columns."""
+    """Read keys and values as columns of bytes."""
     return klamm.read_table(servers, kind).num_rows
 
 
 def columns(servers: str, url: str, kind: str, records: int) -> int:
-    """Read typed columns."""
+    """Read typed columns with klamm."""
     return klamm.read_table(servers, kind, value_format=kind, registry=url).num_rows  # type: ignore[arg-type]
 
 
@@ -186,7 +187,7 @@ def send_columns(servers: str, url: str, kind: str, records: int) -> int:
         while done < records:
             options: Any = {"value_format": "avro", "registry": url, "value_schema": AVRO}
             done += producer.send_arrow("written", data.slice(0, min(records - done, DISTINCT)), **options)
-    global BEGAN  # noqa: PLW0603 - the time of making the table does not count
+    global BEGAN  # noqa: PLW0603 - the time for creating the table does not count
     BEGAN = began
     return done
 
@@ -228,7 +229,7 @@ def send_confluent(servers: str, url: str, kind: str, records: int) -> int:
 
 
 BEGAN = 0.0
-"""CPU time of the process at which the measured part of a program begins."""
+"""CPU time of the process when the measured part of a program began."""
 PROGRAMS: dict[str, Callable[[str, str, str, int], int]] = {
     "untyped": untyped,
     "columns": columns,
@@ -241,7 +242,7 @@ PROGRAMS: dict[str, Callable[[str, str, str, int], int]] = {
 
 
 def measured(program: str, servers: str, url: str, kind: str, records: int) -> float:
-    """Return the CPU time of a program in microseconds a record."""
+    """Run a program in a new process. Return its CPU time in microseconds per record."""
     command = [sys.executable, __file__, "--run", program, servers, url, kind, str(records)]
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     done, seconds = json.loads(found.splitlines()[-1])
@@ -259,7 +260,7 @@ def run(program: str, servers: str, url: str, kind: str, records: str) -> None:
 
 
 def serve() -> None:
-    """Serve a dev broker with a registry, until the standard input ends."""
+    """Run a dev broker with a registry until the standard input ends."""
     with DevBroker(schema_registry=True) as broker:
         print(json.dumps([broker.bootstrap_servers, broker.schema_registry.url]), flush=True)  # type: ignore[union-attr]
         sys.stdin.read()
@@ -285,7 +286,7 @@ def read(servers: str, url: str, registry: SchemaRegistry, options: argparse.Nam
 
 
 def arrow_avro(registry: SchemaRegistry, records: int) -> float:
-    """Return the CPU time of decoding Avro with the crate arrow-avro alone, in microseconds a record."""
+    """Return the CPU time for decoding Avro only with the crate arrow-avro, in microseconds per record."""
     values = encoded(registry, "avro", min(records, DISTINCT))
     schema_id = int.from_bytes(values[0][1:5], "big")
     rounds = records // len(values)
@@ -327,7 +328,7 @@ def write(servers: str, url: str, options: argparse.Namespace) -> None:
 
 
 def medians(names: tuple[str, ...], servers: str, url: str, kind: str, options: argparse.Namespace) -> dict[str, float]:
-    """Return the CPU time of programs, in microseconds a record."""
+    """Return the median CPU time of each program, in microseconds per record."""
     large = ("untyped", "columns", "send_columns")
     found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(options.rounds):
@@ -338,7 +339,7 @@ def medians(names: tuple[str, ...], servers: str, url: str, kind: str, options: 
 
 
 def main() -> None:
-    """Measure, and print tables."""
+    """Run the chosen parts, and print a table for each part."""
     parser = argparse.ArgumentParser(description="Compare topics with a schema registry.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all by default")
     parser.add_argument("--records", type=int, default=1_000_000, help="records of each topic (default: 1,000,000)")

@@ -1,7 +1,7 @@
 """Compares a typed batch read in Spark with Spark's own Kafka connector and `from_avro` of spark-avro (Maven Central).
 
-Both read the same topic with one schema, drop nothing, and aggregate all eight fields. They take turns, after a round that is not
-counted.
+Both programs read the same topic with one schema, drop no records, and aggregate all eight fields. The programs take turns. The first
+round is not counted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FIELDS = ("sum(id)", "sum(length(name))", "sum(count)", "round(sum(score))", "co
 
 
 def typed(spark: SparkSession, servers: str, url: str, topic: str) -> DataFrame:
-    """Return klamm's frame."""
+    """Return a DataFrame that reads the topic with klamm, as typed columns."""
     reader = spark.read.format("klamm").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
     reader = reader.option("value.format", "avro").option("schema.registry.url", url)
     return reader.option("flatten", "true").option("columns", "value").load()
 
 
 def from_avro(spark: SparkSession, servers: str, schema: str, topic: str) -> DataFrame:
-    """Return the connector's frame, without the five bytes of the framing."""
+    """Return a DataFrame that reads the topic with Spark's connector, and decodes the bytes after the schema ID."""
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
 
@@ -42,7 +42,7 @@ def from_avro(spark: SparkSession, servers: str, schema: str, topic: str) -> Dat
 
 
 def measure(servers: str, url: str, schema: str, topic: str, rounds: int) -> None:
-    """Measure, and print a table."""
+    """Measure both programs, and print a table."""
     jars, reason = connector_jars()
     try:
         jars = jars + spark_avro_jars()

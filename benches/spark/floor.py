@@ -1,9 +1,10 @@
-"""A Python data source that does almost nothing, to measure Spark's own interface for sources and sinks in Python.
+"""A Python data source that does almost nothing, to measure the cost of Spark's own interface for Python data sources.
 
-The source reads rows from Arrow files, one for each partition, which the operating system maps into memory. The sink drops all rows.
+The source reads rows from Arrow files, one file for each partition. The operating system maps the files into memory. The sink drops all
+rows.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-# klamm's schema.
+# The same schema as klamm's data source.
 SCHEMA = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 
 
 def save(rows: DataFrame, partitions: int, folder: Path) -> None:
-    """Write the rows of a topic into files that this source reads."""
+    """Write the rows of a topic into files that `FloorSource` reads."""
     folder.mkdir()
     for number in range(partitions):
         table = rows.where(rows.partition == number).toArrow().combine_chunks()
@@ -43,7 +44,7 @@ def save(rows: DataFrame, partitions: int, folder: Path) -> None:
 
 
 class FloorSource(DataSource):
-    """The source. Option `folder` has its files, and `maxOffsetsPerTrigger` limits a micro-batch."""
+    """The data source. Option `folder` names the folder with the files. `maxOffsetsPerTrigger` limits a micro-batch."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,10 +1,10 @@
-"""Pipelines as users write them, each through klamm and through Spark's own connector.
+"""Typical pipelines, each with klamm and with Spark's own connector.
 
-Batch pipelines are timed as a whole. Streams run in micro-batches until the end of their topic. For each of them the table has the
-time until the first micro-batch with rows has finished (start-up), and the median time of a micro-batch after ten (steady state). CPU time is that of
-Spark's JVM, and that of the Python processes below it.
+A batch pipeline is timed as a whole. Streams run in micro-batches until the end of their topic. For each stream, the table has the time
+until the first micro-batch with rows has finished (start-up). The table also has the median time of a micro-batch, without the first ten
+(steady state). CPU times are for Spark's JVM, and for the Python processes that the JVM starts.
 
-The formats take turns, after one round that is not counted.
+The formats take turns. The first round is not counted.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from local_spark import builder
 
 # The JVM options of Kafka's own start script, as in benches/peers.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
-# Keys repeat, so that aggregations and joins have groups of several rows.
+# Number of different keys. Keys repeat, so that aggregations and joins have groups of several rows.
 KEYS = 1000
-# The first micro-batches compile code and fill caches.
+# Number of first micro-batches that do not count, because they compile code and fill caches.
 WARM_UP = 10
 SMALL_PARTITIONS = 100
 DIMENSIONS = "dimensions"
-# Event time: one record a millisecond, so a run covers a few minutes.
+# Timestamp of the first record. Timestamps grow by one millisecond per record, so a run covers a few minutes.
 FIRST_TIMESTAMP = 1_700_000_000_000
 
 
 @dataclass(frozen=True)
 class Load:
-    """The topic to read, and how Spark reads it."""
+    """Size and format of the records to read, and the options with which Spark reads them."""
 
     records: int
     micro_batches: int
@@ -70,7 +70,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a pipeline took, in seconds."""
+    """The durations and CPU times of one run of a pipeline, in seconds."""
 
     total: float
     start_up: float | None
@@ -80,7 +80,7 @@ class Run:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this part."""
+    """Add the options of the part `pipelines`."""
     group = parser.add_argument_group("pipelines")
     group.add_argument(
         "--only", action="append", help="run the pipelines whose names contain this text; repeat for more"
@@ -117,7 +117,7 @@ def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
             client=client,
         )
         fill(plain, load)
-        # For floor.py: without this, Spark would send its code with each task.
+        # This lets Spark's workers import floor.py. Otherwise Spark would send its code with each task.
         os.environ["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
         )
@@ -151,7 +151,7 @@ def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
 
 @contextmanager
 def _broker(directory: Path, *, tls: bool) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Start a broker; yield its address without TLS, the address for Spark, and the options for Spark."""
+    """Start a broker. Yield its address without TLS, the address for Spark, and the client options for Spark."""
     if not tls:
         with RealKafka(jvm_options=JVM, config=SIZES) as kafka:
             yield kafka.bootstrap_servers, kafka.bootstrap_servers, {}
@@ -229,7 +229,7 @@ def _value(size: int) -> bytes:
 
 
 class Pipelines:
-    """The pipelines of one session."""
+    """The pipelines, which all run in one Spark session."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, load: Load, scratch: Path) -> None:
         self._spark = spark
@@ -239,7 +239,7 @@ class Pipelines:
         self._runs = 0
 
     def all(self) -> dict[str, Callable[[str], Run]]:
-        """Return the pipelines by name. Each takes the format to read and write with."""
+        """Return the pipelines by name. A pipeline is a function of the format, such as "klamm" or "kafka"."""
         stream = self._stream
         return {
             "batch to Parquet": self._parquet,
@@ -256,7 +256,7 @@ class Pipelines:
         }
 
     def save_floor(self) -> None:
-        """Write the topics into the files of the source that does nothing."""
+        """Write the records of the topics into the files that `floor.FloorSource` reads."""
         self._spark.dataSource.register(floor.FloorSource)
         partitions = {"events": self._load.partitions, "single": 1, "many": SMALL_PARTITIONS, DIMENSIONS: 2}
         for topic, count in partitions.items():
@@ -380,7 +380,7 @@ class Pipelines:
         full = [report for report in reports if report["numInputRows"]]
         triggers = [report["durationMs"]["triggerExecution"] / 1000 for report in full]
         steady = triggers[WARM_UP:]
-        # Spark's timestamps are the beginnings of triggers.
+        # The timestamp in Spark's report is the time when the trigger began.
         first = _seconds(full[0]["timestamp"]) - began + triggers[0]
         return Run(seconds, first, statistics.median(steady) if steady else None, jvm, python)
 
@@ -390,31 +390,31 @@ def _noop(_: str, rows: DataFrame) -> Any:
 
 
 def _seconds(text: str) -> float:
-    """Return the seconds since 1970 of a progress report's time."""
+    """Convert the time of a progress report to seconds since 1970."""
     from datetime import datetime
 
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 def _timed(work: Callable[[], None]) -> tuple[float, float, float]:
-    """Return the time of a function, and the CPU time of the JVM and of the Python processes that it starts."""
+    """Run a function. Return its duration, the CPU time of the JVM, and the CPU time of the JVM's Python processes."""
     before, began = _cpu(), time.perf_counter()
     work()
     seconds, after = time.perf_counter() - began, _cpu()
-    # Idle workers end at any time. A worker that was busy in this run is still there.
+    # An idle worker may end at any time, but a worker that was busy in this run still exists.
     python = sum(used - before[1].get(pid, 0.0) for pid, used in after[1].items())
     return seconds, after[0] - before[0], python
 
 
 def _cpu() -> tuple[float, dict[int, float]]:
-    """Return the CPU time of Spark's JVM, and of each Python process below the JVM, from Linux."""
+    """Return the CPU time of Spark's JVM, and of each process that the JVM started. The times come from Linux's /proc."""
     parents: dict[int, int] = {}
     own: dict[int, float] = {}
     jvm = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, fields = re.match(r"\d+ \((.*)\) (.*)", path.read_text(), re.DOTALL).groups()  # type: ignore[union-attr]
-        except OSError:  # ended by now
+        except OSError:  # the process has ended
             continue
         pid, values = int(path.parent.name), fields.split()
         parents[pid] = int(values[1])

@@ -2,13 +2,13 @@
 
     python benches/spark/requests.py [--tasks 4] [--slots 2] [--brokers 3] [--batches 25]
 
-A stream copies a topic with one partition for each task, in micro-batches of ten records for each partition. The dev
-broker counts what the source and the sink send. Each connection begins with one ApiVersions request. The first micro-batches start
-the workers and are not counted. The bench needs no Java beside Spark's, and its counts do not depend on the load of the
-machine. It also counts how often a worker ran the task that it ran in the micro-batch before.
+A stream copies a topic with one partition for each task. Each micro-batch has ten records for each partition. The dev broker counts the
+requests of the source and the sink. Each connection begins with one ApiVersions request. The first micro-batches start the workers and
+are not counted. The bench needs Java only for Spark, and its counts do not depend on the load of the machine. The bench also counts how
+often a worker ran the same task as in the previous micro-batch.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOG = "worker_log"
 
 
 def main() -> None:
-    """Measure, and print the results."""
+    """Copy records, and print the numbers of connections and requests."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=4, help="tasks of a micro-batch")
     parser.add_argument("--slots", type=int, default=2, help="tasks that Spark runs at a time")
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def copy(spark: SparkSession, broker: DevBroker, tasks: int, batches: int, scratch: Path) -> None:
-    """Send records, and copy them in this number of micro-batches."""
+    """Send records to the topic, and copy these records in the given number of micro-batches."""
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for number in range(tasks * batches * RECORDS):
             producer.send_nowait("from", b"v" * 100, partition=number % tasks)
@@ -97,7 +97,7 @@ def copy(spark: SparkSession, broker: DevBroker, tasks: int, batches: int, scrat
 
 
 class LoggingSink(KlammDataSource):
-    """klamm's sink, which also writes the worker of each task into the file of option `log`."""
+    """klamm's sink with one addition: it writes the worker of each task into the file that option `log` names."""
 
     @classmethod
     def name(cls) -> str:
@@ -109,7 +109,7 @@ class LoggingSink(KlammDataSource):
 
 
 class LoggingWriter(KlammStreamWriter):
-    """Writes rows with klamm, and a line of text for each task."""
+    """Writes rows with klamm. For each task, also writes a line with epoch, task number and process ID into the log."""
 
     def __init__(self, options: dict[str, str], log: str, schema: StructType) -> None:
         super().__init__(write_options(options), schema)
@@ -117,21 +117,21 @@ class LoggingWriter(KlammStreamWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
         task = current_task()
-        # One write to a file that is opened to append is atomic, so that two workers can share the file.
+        # A single write to a file in append mode is atomic, so two workers can share the file.
         with Path(self._log).open("a", encoding="ascii") as file:
             file.write(f"{task.epoch} {task.number} {os.getpid()}\n")
         return super().write(iterator)
 
 
 def report(name: str, sent: Counter[str], batches: int) -> None:
-    """Print the connections and requests of a micro-batch."""
+    """Print the mean number of connections and requests per micro-batch, and the number of requests of each API."""
     print(f"  {name}: {sent['ApiVersions'] / batches:.1f} connections, {sent.total() / batches:.1f} requests")
     for api, number in sent.most_common():
         print(f"    {api:<22} {number / batches:5.1f}")
 
 
 def report_workers(log: str) -> None:
-    """Print how often a worker ran the same task again."""
+    """Print how often a worker ran the same task as in the previous micro-batch."""
     worker_of = {(int(e), int(n)): pid for e, n, pid in (line.split() for line in log.splitlines())}
     again = [pid == worker_of[e - 1, n] for (e, n), pid in worker_of.items() if (e - 1, n) in worker_of]
     print(f"same worker as in the micro-batch before: {sum(again)} of {len(again)} tasks")

@@ -2,10 +2,16 @@
 
     python benches/spark/run.py [bulk] [pipelines] [--records N] [--rounds N] ...
 
-`pipelines` measures pipelines as users write them, see `pipelines.py`. The cases of `bulk` are batch reads (`sum(length(value)), count(*)`) of a large topic and of a small one, batch writes, a stream that reads
-everything and writes nothing, and a stream of small batches, for which the median batch counts. Both take turns, after one round that is
-not counted. The table shows the median, the fastest and the slowest round. Counts are checked. At the end it prints the memory of
-klamm's Python workers. Without the connector's jars (Maven Central), klamm runs alone.
+`pipelines` measures typical pipelines, see `pipelines.py`. `bulk` has these cases:
+
+* batch reads (`sum(length(value)), count(*)`) of a large topic and of a small topic
+* batch writes
+* a stream that reads the whole topic in one micro-batch and writes nothing
+* a stream of small micro-batches, whose result is the median duration of a micro-batch
+
+klamm and the connector take turns. The first round is not counted. The table shows the median, the fastest and the slowest round. The
+script checks all counts. At the end, it prints the memory of klamm's Python workers. Without the connector's jars (Maven Central), the
+script only measures klamm.
 """
 
 from __future__ import annotations
@@ -39,16 +45,16 @@ from kafka_broker import RealKafka
 from local_spark import builder, connector_jars, worker_peaks
 
 PARTITIONS = 4
-# The topic for small reads and small batches, of ten records each.
+# Number of records in the topic for small reads, and number of its micro-batches, which have ten records each.
 SMALL = 400
 BATCHES = 40
-# Typical headers, such as those of tracing.
+# Typical headers, such as the headers of a tracing library.
 HEADERS = [
     {"key": "traceparent", "value": b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
     {"key": "source", "value": b"shop"},
 ]
 
-# klamm's targets: how many times as fast as the connector.
+# klamm's targets: how many times as fast as the connector klamm should be.
 TARGETS = {
     "batch read": 2.5,
     "batch read, headers": 2.5,
@@ -61,7 +67,7 @@ WORKER_MB = 256
 
 
 def main() -> None:
-    """Measure, and print the results."""
+    """Run the chosen parts, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="bulk, pipelines, or both (default)")
     parser.add_argument(
@@ -86,7 +92,7 @@ def bulk(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
     """Measure bulk reads and writes, and print the results."""
     with RealKafka(jvm_options=JVM) as kafka, tempfile.TemporaryDirectory() as scratch:
         fill(kafka.bootstrap_servers, options.records)
-        # Two tasks at a time, so that the partitions are read in two rounds.
+        # Spark runs two tasks at a time, so it reads the four partitions in two rounds.
         spark = builder(Path(scratch), memory="3g", jvm="", jars=jars).getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         cases = measured(spark, kafka.bootstrap_servers, options.records, Path(scratch), sources)
@@ -105,7 +111,10 @@ def bulk(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
 
 
 def fill(bootstrap: str, records: int) -> None:
-    """Write the topics to read: 16-byte keys and 100-byte values, uncompressed, in all partitions; a second topic has two headers each."""
+    """Write the topics to read, with 16-byte keys and uncompressed 100-byte values in all partitions.
+
+    The records of the topic `headed` have two headers each.
+    """
     with klamm.Admin(bootstrap) as admin:
         admin.create_topics(dict.fromkeys(("full", "headed", "small", "sink"), klamm.NewTopic(PARTITIONS)))
     with klamm.Producer(bootstrap) as producer:
@@ -125,7 +134,7 @@ def fill(bootstrap: str, records: int) -> None:
 def measured(
     spark: SparkSession, bootstrap: str, records: int, scratch: Path, sources: list[str]
 ) -> list[tuple[str, str, Callable[[], float | None]]]:
-    """Return the cases: name, source or sink, and the work, which may return its own duration."""
+    """Return the cases. A case has a name, a format, and a function that runs it and may return its own duration."""
     produced = (
         spark.range(records // 2)
         .select(
@@ -194,7 +203,7 @@ def measured(
 
 
 def report(seconds: dict[tuple[str, str], list[float]], options: argparse.Namespace) -> None:
-    """Print the table."""
+    """Print the table of durations, with ratios and targets."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"\nSpark local[2] on {os.cpu_count()} CPUs, {options.rounds} rounds, load average at the end {load}\n")
     print("| case | source or sink | median s | fastest - slowest | times as fast | target |")

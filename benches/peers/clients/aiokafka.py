@@ -1,8 +1,8 @@
 """aiokafka, on asyncio's own event loop.
 
-Produce awaits `send`, which waits while the partition's batch is full, and flushes at the end, as its documentation shows. It drops the
-futures, so a failure shows as missing records. It has at most one batch per partition in flight, and no limit in bytes. Consume uses
-`getmany`, its fastest method. Its wheel checks CRCs in C.
+The produce case awaits `send`, which waits while the partition's batch is full, and flushes at the end, as aiokafka's documentation
+shows. The case drops the futures, so a failure shows as missing records. aiokafka has at most one batch per partition in flight, and no
+limit in bytes. The consume case uses `getmany`, aiokafka's fastest method. aiokafka's wheel checks CRCs in C.
 """
 
 import asyncio

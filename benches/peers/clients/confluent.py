@@ -1,15 +1,16 @@
-"""confluent-kafka (librdkafka), the base that the others are compared with.
+"""confluent-kafka (librdkafka), with which the other clients are compared.
 
-It needs settings of its own:
+The client needs special settings:
 
-* murmur2 instead of its CRC-32, as the other clients
-* a queue limited in bytes: its default of 100,000 messages is full before the network is
-* a prefetch limited in bytes: by default it stops at 100,000 messages per partition and checks again a second later
+* murmur2 as the partitioner, as in the other clients; its default is CRC-32
+* a queue limited in bytes; its default limit of 100,000 messages is reached before the network is busy
+* a prefetch limited in bytes; by default, the prefetch stops at 100,000 messages per partition and checks again a second later
 * CRC checks and read_uncommitted, as in every other client
 
-Its documentation asks for `poll(0)` after each `produce`, although it has nothing to do without a delivery callback. So that is the
-first variant, and the second one polls once per 10,000 records. The asyncio producer collects up to 1,000 records or one second, and
-handles acknowledgements when polled. So a single record is followed by `flush`, which is its fastest way.
+confluent-kafka's documentation asks for `poll(0)` after each `produce`, although this call does nothing without a delivery callback.
+The first variant does so, and the second variant polls once per 10,000 records. The asyncio producer collects records until it has 1,000
+or until a second has passed, and handles acknowledgements when the program polls. So the bench calls `flush` after a single record, which
+is the fastest way.
 """
 
 import asyncio
@@ -125,7 +126,7 @@ def consume(job: Job, load: Load, meter: Meter) -> int:
 
 
 def consume_arrow(job: Job, load: Load, meter: Meter) -> int:
-    """Build Arrow arrays from lists of fields, as its users do today."""
+    """Build Arrow arrays from lists of fields, as users of confluent-kafka do today."""
     import pyarrow as pa
 
     consumer = open_consumer(job)

@@ -1,7 +1,7 @@
-"""kafka-python, with the package `crc32c`, which it uses if installed. A CRC in pure Python takes longer than everything else.
+"""kafka-python. It uses the package `crc32c` if installed, because a CRC in pure Python takes longer than all other work.
 
-Produce uses `send` and `flush`. It drops the futures, so a failure shows as missing records. Since 3.0, its unsent records have no
-limit. Consume uses `poll`, which avoids the iterator's work per record.
+The produce case uses `send` and `flush`. The case drops the futures, so a failure shows as missing records. Since kafka-python 3.0,
+unsent records have no limit. The consume case uses `poll`, which avoids the iterator's work per record.
 """
 
 import importlib.util

@@ -1,7 +1,7 @@
 """klamm, with the common settings only.
 
-The consume loop iterates over single records, although the other clients use their batch calls. Arrow batches to send have as many
-rows as the pool.
+The consume loop iterates over single records, although the other clients use their batch calls. The Arrow batches that the producer
+sends have as many rows as the pool of records.
 """
 
 import asyncio

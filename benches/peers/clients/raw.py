@@ -1,7 +1,7 @@
-"""The raw socket: ready-made requests and barely parsed responses. It shows what the broker and the machine allow.
+"""The raw socket: ready-made requests and barely parsed responses. The raw socket shows the limits of the broker and the machine.
 
-Produce keeps five requests in flight, each with one batch for every partition. Fetch has one request in flight for all partitions, as
-Java's consumer does. Batches and their CRCs are computed before the measurement.
+The produce case keeps five requests in flight, each with one batch for every partition. The consume case has one fetch request in
+flight for all partitions, as Java's consumer does. Batches and their CRCs are computed before the measurement.
 """
 
 import sys
@@ -97,7 +97,7 @@ def warm_up(broker: raw.Broker, job: Job, load: Load) -> None:
 
 
 def ready_made(job: Job, load: Load, size: int) -> bytes:
-    """Build a request with the same `size` records for every partition, because nothing hashes keys here."""
+    """Build a request with the first `size` records of the pool for every partition. The raw socket does not hash keys."""
     return raw.produce_request(job.topic, dict.fromkeys(range(PARTITIONS), raw.batch(load.pairs[:size])))
 
 

@@ -1,8 +1,8 @@
 """The command `klamm`: builds the parser, runs a command, and turns errors into messages and exit codes.
 
-Exit codes: 0 success, 1 an error (one line on standard error, and a hint), 2 wrong usage (one line), 130 Ctrl+C. Each command is a
-module with `add(commands)`, which declares its arguments, and `run(args, output)`. Slow imports (rich, pyarrow, pyspark) happen inside
-functions, so that `klamm --help` is fast.
+Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 for Ctrl+C. An error is one line on standard error, often
+followed by a hint. Each command is a module. Its function `add(commands)` declares the arguments, and `run(args, output)` runs
+the command. Slow imports (rich, pyarrow, pyspark) happen inside functions, so that `klamm --help` is fast.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The program that reads our output has enough (`klamm consume t | head`): that is success.
+        # The program that reads our output ended early (`klamm consume t | head`). This is a success.
         # Python flushes stdout again at exit, which would print an error because the pipe is closed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -129,8 +129,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
-    """Return a context in which a failure to reach the brokers is printed early, for commands that connect to brokers."""
-    if "target" in args:  # of mirror, which has two clusters
+    """Return a context manager that prints a message if no broker can be reached, long before the command times out.
+
+    For a command that does not connect, the context manager does nothing.
+    """
+    if "target" in args:  # `klamm mirror` has two clusters
         return watching(args.target.bootstrap)
     if "profile" not in args:
         return nullcontext()
@@ -155,7 +158,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def build_parser() -> Parser:
-    """Return the parser of all commands."""
+    """Return the parser of the whole command line, with a subparser for each command."""
     parser = Parser(
         prog="klamm",
         description="Produce and consume Kafka records, and administer a cluster.",
@@ -171,7 +174,7 @@ def build_parser() -> Parser:
 
 
 def installed_version() -> str:
-    """Return the version of the installed package."""
+    """Return the version of the installed package klamm, as text."""
     from importlib.metadata import version
 
     return version("klamm")

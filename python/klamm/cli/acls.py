@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     part = parts.add_parser(
-        "list", help="print rules", description="Print the rules that all given options select (default: all rules)."
+        "list", help="print rules", description="Print the rules that match all given options (default: all rules)."
     )
     add_resources(part)
     add_rule(part, "principals", "print only rules of this principal, such as User:alice; may be repeated")
@@ -49,7 +49,8 @@ def add(commands: Commands) -> None:
         type=member_of(AclPatternType),
         default=AclPatternType.ANY,
         metavar="TYPE",
-        help="literal, prefixed, match (every rule that applies to the name) or any (default: any)",
+        help="type of the rules' name pattern: literal, prefixed, match (every rule that applies to the name) or any "
+        "(default: any)",
     )
     add_common(part, list_rules, "print one JSON object, with the rules", controllers=True)
 
@@ -63,17 +64,20 @@ def add(commands: Commands) -> None:
         add_rule(part, "principals", "a principal, such as User:alice; may be repeated")
         part.add_argument("--deny", action="store_true", help="deny the operations (default: allow them)")
         part.add_argument(
-            "--prefixed", action="store_true", help="match all resources whose names start with these names"
+            "--prefixed",
+            action="store_true",
+            help="apply the rules to all resources whose names start with the given names",
         )
         part.add_argument(
             "--producer",
             action="store_true",
-            help="the operations of a producer: write, describe and create topics, and its --transactional-id",
+            help="the operations that a producer needs: write, describe and create for --topic, write and describe for "
+            "--transactional-id",
         )
         part.add_argument(
             "--consumer",
             action="store_true",
-            help="the operations of a consumer: read and describe topics, and read groups",
+            help="the operations that a consumer needs: read and describe for --topic, read for --group",
         )
         add_confirmation(part)
         participle = "added" if name == "add" else "removed"
@@ -81,7 +85,7 @@ def add(commands: Commands) -> None:
 
 
 def add_resources(part: argparse.ArgumentParser) -> None:
-    """Add the options for resources."""
+    """Add the options that name resources, such as `--topic`."""
     for name in RESOURCES:
         option = name.replace("_", "-")
         part.add_argument(
@@ -119,13 +123,13 @@ def add_rule(part: argparse.ArgumentParser, principals: str, text: str) -> None:
 
 
 def resources(args: argparse.Namespace) -> list[tuple[AclResource, str]]:
-    """Return the resources of a command line."""
+    """Return the type and name of each resource on the command line."""
     found = [(kind, name) for option, kind in RESOURCES.items() for name in getattr(args, option)]
     return found + ([(AclResource.CLUSTER, CLUSTER_NAME)] if args.cluster else [])
 
 
 def list_rules(args: argparse.Namespace, output: Output) -> int:
-    """Print rules."""
+    """Print the rules that match the options."""
     chosen: list[tuple[AclResource, str | None]] = [*resources(args)]
     filters = [
         AclFilter(kind, name, principal, operation, host=host, pattern=args.pattern if name else AclPatternType.ANY)
@@ -143,12 +147,12 @@ def list_rules(args: argparse.Namespace, output: Output) -> int:
 
 
 def sort_key(rule: AclBinding) -> tuple[Any, ...]:
-    """Return the key for sorting rules."""
+    """Return the fields of a rule by which rules are sorted."""
     return rule.resource.name, rule.name, rule.principal, rule.operation.name, rule.host, rule.permission.name
 
 
 def fields(rule: AclBinding) -> dict[str, str]:
-    """Return a rule in JSON's types."""
+    """Return a rule as a dict of strings, for JSON and tables."""
     return {
         "resource": dashed(rule.resource),
         "name": rule.name,
@@ -161,7 +165,7 @@ def fields(rule: AclBinding) -> dict[str, str]:
 
 
 def show(rules: list[AclBinding], name: str, output: Output) -> None:
-    """Print rules."""
+    """Print rules as a table or as JSON. `name` is the key of the list in the JSON object."""
     listed = [fields(rule) for rule in rules]
     if output.json:
         output.result({name: listed})
@@ -212,7 +216,7 @@ def rules_of(args: argparse.Namespace) -> list[AclBinding]:
 
 
 def sentence(rule: AclBinding) -> str:
-    """Return a rule as text."""
+    """Return a line that describes a rule, for `--dry-run` and questions."""
     kind = dashed(rule.pattern) + " " if rule.pattern is not AclPatternType.LITERAL else ""
     return f"{dashed(rule.permission)} {rule.principal} from {rule.host}: {dashed(rule.operation)} {kind}{dashed(rule.resource)} {rule.name!r}"
 
@@ -230,7 +234,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
 
 
 def remove(args: argparse.Namespace, output: Output) -> int:
-    """Remove rules that exist and match."""
+    """Remove the rules that the options describe, if these rules exist."""
     rules = rules_of(args)
     with klamm.Admin(admin_config(args)) as admin:
         existing = [

@@ -16,7 +16,7 @@ CLOSE_SECONDS = 0.5
 """Timeout for closing a client after an error or Ctrl+C, so that the command ends within a second."""
 
 ADMIN_TIMEOUT_MS = "15000"
-"""Timeout of commands about topics and groups. Programs have a minute, but a person at a terminal waits."""
+"""Timeout of administrative commands. The default of one minute is too long for a person who waits at a terminal."""
 
 
 class Client(Protocol):
@@ -32,8 +32,7 @@ C = TypeVar("C", bound=Client)
 def client_config(args: argparse.Namespace, client: str = "", /, **settings: str | None) -> dict[str, str]:
     """Return the configuration of a client.
 
-    The command's own settings override options of profiles, files and the environment, and options of `-X` override all
-    others.
+    The command's own settings override options of profiles, files and the environment. Options of `-X` override both.
 
     Args:
         args: The arguments of the command.
@@ -53,12 +52,15 @@ def client_config(args: argparse.Namespace, client: str = "", /, **settings: str
 
 
 def admin_config(args: argparse.Namespace) -> dict[str, str]:
-    """Return the configuration of a command about topics or groups."""
+    """Return the configuration of the admin client of an administrative command."""
     return client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
 
 
 def side_config(args: argparse.Namespace) -> dict[str, str]:
-    """Return the configuration of an additional admin client, without options that admin clients do not have."""
+    """Return the configuration of an additional admin client, in a command whose options are for another client.
+
+    Options that admin clients do not have are left out.
+    """
     config = client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
     shared = {name for option in options() if "admin" in option.clients for name in (option.name, *option.aliases)}
     return {name: value for name, value in config.items() if name in shared or name.replace("_", ".") in shared}
@@ -66,7 +68,7 @@ def side_config(args: argparse.Namespace) -> dict[str, str]:
 
 @contextmanager
 def closing(client: C) -> Iterator[C]:
-    """Close a client at the end. After an error, close it quickly and ignore further errors."""
+    """Close a client at the end. After an error, close the client quickly and ignore further errors."""
     try:
         yield client
     except BaseException:

@@ -32,7 +32,9 @@ def add(commands: Commands) -> None:
         description="Print the cluster ID, the controller, the brokers and the topics, as `kcat -L` does.",
     )
     part.add_argument(
-        "--fenced", action="store_true", help="also print brokers that are registered, but not in use (Kafka 4.0)"
+        "--fenced",
+        action="store_true",
+        help="also print fenced brokers, which are registered but not in use (Kafka 4.0)",
     )
     add_common(
         part, describe, "print one JSON object, with cluster_id, controller, brokers and topics", controllers=True
@@ -65,12 +67,12 @@ def add(commands: Commands) -> None:
 
     part = parts.add_parser(
         "unregister",
-        help="forget a node that was shut down for good",
+        help="unregister a node that was shut down permanently",
         description="Unregister a broker or controller that was shut down permanently (KRaft).",
     )
     which = part.add_mutually_exclusive_group(required=True)
-    which.add_argument("--broker", metavar="ID", type=natural, help="forget this broker (Kafka 3.7)")
-    which.add_argument("--controller", metavar="ID", type=natural, help="forget this controller (Kafka 4.4)")
+    which.add_argument("--broker", metavar="ID", type=natural, help="unregister this broker (Kafka 3.7)")
+    which.add_argument("--controller", metavar="ID", type=natural, help="unregister this controller (Kafka 4.4)")
     add_confirmation(part)
     add_common(part, unregister, "print one JSON object, with the node", controllers=True)
 
@@ -126,7 +128,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 
 
 def api_versions(args: argparse.Namespace, output: Output) -> int:
-    """Print versions of APIs."""
+    """Print the oldest and newest version of each API, for each broker."""
     with klamm.Admin(admin_config(args)) as admin:
         found = admin.api_versions(args.brokers)
     if output.json:
@@ -157,7 +159,7 @@ def coordinators(args: argparse.Namespace, output: Output) -> int:
 
 
 def unregister(args: argparse.Namespace, output: Output) -> int:
-    """Forget a node."""
+    """Unregister a broker or controller."""
     kind, node = ("broker", args.broker) if args.broker is not None else ("controller", args.controller)
     with klamm.Admin(admin_config(args)) as admin:
         if not output.confirmed(args, [f"unregister {kind} {node}"]):

@@ -1,4 +1,4 @@
-"""`klamm completion`: prints the script that completes command lines in a shell. `shtab` writes it from the parser."""
+"""`klamm completion`: prints a script that completes command lines in a shell. `shtab` generates the script from the parser."""
 
 from __future__ import annotations
 

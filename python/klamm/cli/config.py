@@ -1,4 +1,4 @@
-"""`klamm config`: shows the client options that commands use, and checks step by step whether they lead to a cluster."""
+"""`klamm config`: shows the client options that commands use, and checks the connection to a cluster step by step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from klamm.cli.output import Output
 
 SECRETS = ("password", "secret", "jaas", "key.pem", "keystore.key", "assertion", "token.provider")
-"""Parts of the names of options with secret values."""
+"""If the name of an option contains one of these texts, the value of the option is secret."""
 STEP_MS = "10000"
 CONNECT_SECONDS = 5.0
 
@@ -47,14 +47,14 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "show",
         help="print the options and where they come from",
-        description="Print the client options that commands use, and where each comes from. Secret values are hidden.",
+        description="Print the client options that commands use, and the source of each option. Secret values are hidden.",
     )
     add_common(part, show, "print one JSON object, with the options and the profiles", controllers=True)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the check."""
+    """The result of one step of `config check`."""
 
     name: str
     target: str
@@ -82,12 +82,12 @@ def show(args: argparse.Namespace, output: Output) -> int:
 
 
 def hidden(name: str, value: str) -> str:
-    """Return a value for printing: secrets are replaced by `[hidden]`."""
+    """Return the value of an option, or `[hidden]` if the value is secret."""
     return "[hidden]" if any(part in name for part in SECRETS) else value
 
 
 def check(args: argparse.Namespace, output: Output) -> int:
-    """Try the steps of a connection."""
+    """Try each step of a connection, and print the results."""
     config = client_config(args, default_api_timeout_ms=STEP_MS)
     steps: list[Step] = []
     failure: KafkaError | None = None
@@ -98,7 +98,7 @@ def check(args: argparse.Namespace, output: Output) -> int:
             output.say(f"{'ok    ' if step.ok else 'FAILED'}  {step.name:<12}  {step.target}  {step.detail}".rstrip())
 
     nodes = config.get(CONTROLLERS) or config[BROKERS]
-    with klamm.Admin(config) as admin:  # an invalid option is an error before anything is tried
+    with klamm.Admin(config) as admin:  # raises for an invalid option, before the first step
         reached = [try_address(each.strip(), done) for each in nodes.split(",")]
         if any(reached):
             failure = try_cluster(admin, config, done)
@@ -111,7 +111,7 @@ def check(args: argparse.Namespace, output: Output) -> int:
 
 
 def try_address(address: str, done: Any) -> bool:
-    """Resolve a bootstrap address and connect to it."""
+    """Resolve a bootstrap address and connect to it; return whether both succeeded."""
     host, port = split_address(address)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -132,7 +132,7 @@ def try_address(address: str, done: Any) -> bool:
 
 
 def try_cluster(admin: klamm.Admin, config: dict[str, str], done: Any) -> KafkaError | None:
-    """Negotiate with a bootstrap server, and then with each broker that it names."""
+    """Read the metadata from a bootstrap server, and connect to each broker in the metadata. Return the last error."""
     protocol = config.get("security.protocol", "PLAINTEXT")
     login = f"{protocol} {config.get('sasl.mechanism', '')}".strip()
     try:
@@ -159,7 +159,7 @@ def try_cluster(admin: klamm.Admin, config: dict[str, str], done: Any) -> KafkaE
 
 
 def failed_step(error: KafkaError) -> str:
-    """Return the step of the check that caused an error of the first request."""
+    """Return the name of the step that failed, according to the error of the first request."""
     text = error.message.lower()
     if isinstance(error, AuthenticationError) or "sasl" in text or "authentication" in text:
         return "tls" if ("tls" in text or "certificate" in text) and "sasl" not in text else "authenticate"

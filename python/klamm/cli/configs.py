@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "describe",
         help="print settings",
-        description="Print the settings that differ from the defaults, or all with --all.",
+        description="Print the settings that differ from their defaults. With --all, print all settings.",
     )
     add_resource(part, "*")
     part.add_argument("--all", action="store_true", help="also print settings with default values")
@@ -45,13 +45,13 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "alter",
         help="change settings",
-        description="Change settings. Other settings keep their values, unless --replace-all is given.",
+        description="Change the given settings. Without --replace-all, other settings keep their values.",
     )
     add_resource(part, "+")
     for option, text in (
         ("set", "set a setting; may be repeated"),
-        ("append", "append items to the list of a setting; may be repeated"),
-        ("subtract", "remove items from the list of a setting; may be repeated"),
+        ("append", "append items to a setting that is a list; may be repeated"),
+        ("subtract", "remove items from a setting that is a list; may be repeated"),
     ):
         part.add_argument(f"--{option}", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
     part.add_argument(
@@ -80,7 +80,7 @@ def add(commands: Commands) -> None:
 def add_resource(part: argparse.ArgumentParser, nargs: str) -> None:
     """Add the arguments that name resources."""
     part.add_argument("kind", metavar="TYPE", choices=KINDS, help=f"type of the resources: {', '.join(KINDS)}")
-    text = 'names of topics or groups, or IDs of brokers; "" are the defaults of all brokers'
+    text = 'names of topics or groups, or IDs of brokers; "" stands for the defaults of all brokers'
     default: list[str] = []
     part.add_argument(
         "names",
@@ -136,7 +136,7 @@ def all_names(admin: klamm.Admin, kind: str) -> list[str]:
 
 
 def chosen(entries: Mapping[str, ConfigEntry], *, every: bool) -> list[ConfigEntry]:
-    """Return settings by name, without those that have default values."""
+    """Return the settings, sorted by name. Without `every`, leave out settings that have their default values."""
     return [entry for _, entry in sorted(entries.items()) if every or entry.source not in DEFAULTS]
 
 
@@ -177,7 +177,7 @@ def alter(args: argparse.Namespace, output: Output) -> int:
 
 
 def line(resource: ConfigResource, change: ConfigChange) -> str:
-    """Return a description of a change."""
+    """Return a line that describes a change, for `--dry-run`."""
     return (
         f"{change.operation.name.lower()} {change.name} {change.value or ''}".rstrip()
         + f" of {resource.kind} {resource.name!r}"
@@ -185,7 +185,7 @@ def line(resource: ConfigResource, change: ConfigChange) -> str:
 
 
 def list_resources(args: argparse.Namespace, output: Output) -> int:
-    """Print resources."""
+    """Print the resources that have settings."""
     with klamm.Admin(admin_config(args)) as admin:
         found = admin.list_config_resources(args.kinds)
     if output.json:

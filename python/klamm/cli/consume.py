@@ -35,10 +35,10 @@ POLL_SECONDS = 0.25
 """Longest wait for records before checking whether the output is still being read."""
 
 POLL_RECORDS = 10_000
-"""Maximum number of records for each write; more are no faster."""
+"""Maximum number of records in one write. Larger writes are not faster."""
 
 RESETS = {Kind.EARLIEST: "earliest", Kind.LATEST: "latest"}
-"""Values of `auto.offset.reset`."""
+"""Value of `auto.offset.reset` for each `--from` that a group supports."""
 
 
 def add(commands: Commands) -> None:
@@ -63,8 +63,8 @@ def add(commands: Commands) -> None:
         metavar="POSITION",
         type=parse_position,
         default=Position(Kind.EARLIEST),
-        help="start at this position (default: earliest); with --group only earliest or latest, for partitions "
-        "without a committed offset",
+        help="start at this position (default: earliest); with --group, it must be earliest or latest, and applies to "
+        "partitions without a committed offset",
     )
     parser.add_argument(
         "--to",
@@ -159,7 +159,7 @@ def run_share(args: argparse.Namespace, render: Render) -> int:
 
 
 def refuse_group_settings(args: argparse.Namespace) -> None:
-    """Raise if a group is given as a setting."""
+    """Raise if `-X` sets the group and the command line has neither `--group` nor `--share`."""
     if args.group is None and args.share is None and {"group.id", "group_id"} & dict(args.config).keys():
         raise UsageError(
             "a group set with -X would be ignored: this command would read from --from and not from the committed offsets",
@@ -189,12 +189,12 @@ def existing_topics(args: argparse.Namespace) -> list[str]:
 
 
 def not_for_groups(args: argparse.Namespace) -> list[tuple[str, object]]:
-    """Return options that a member of a group cannot have, with their values."""
+    """Return the options that cannot be combined with a group, with their values."""
     return [("--partition", args.partition), ("--to", args.stop), ("--exit", args.exit)]
 
 
 def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
-    """Raise an error if the command line has one of these options."""
+    """Raise if the command line has one of the other options, because `option` excludes them."""
     given = [name for name, value in others if value not in (None, False)]
     if given:
         raise UsageError(
@@ -204,9 +204,9 @@ def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
 
 
 def group_reset(args: argparse.Namespace) -> str:
-    """Return where a group without committed offsets starts.
+    """Return the value of `auto.offset.reset` for a group: "earliest" or "latest".
 
-    Raise an error for options that a member of a group cannot have.
+    Raise an error if the command line has an option that cannot be combined with a group.
     """
     refuse_with("--group", not_for_groups(args))
     if args.start.kind not in RESETS:
@@ -221,7 +221,7 @@ class ShownRebalances(klamm.RebalanceListener):
     """Prints to standard error which partitions the group assigns to this member and revokes from it."""
 
     def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
-        """Show new partitions."""
+        """Show partitions that this member now reads."""
         show_partitions("assigned", partitions)
 
     def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
@@ -234,7 +234,7 @@ class ShownRebalances(klamm.RebalanceListener):
 
 
 def show_partitions(participle: str, partitions: Collection[klamm.TopicPartition]) -> None:
-    """Print one line about partitions on standard error."""
+    """Print one line on standard error: the participle, and the names of the partitions."""
     names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions)) or "no partitions"
     print(f"klamm: {participle}: {names}", file=sys.stderr, flush=True)
 
@@ -242,7 +242,10 @@ def show_partitions(participle: str, partitions: Collection[klamm.TopicPartition
 def assignment(
     consumer: klamm.Consumer, topics: list[str], wanted: list[int] | None, start: Position, stop: Position | None
 ) -> list[klamm.TopicPartition]:
-    """Return the partitions and offsets to read, without partitions that have no record between `start` and `stop`."""
+    """Return the partitions to read, with their start and end offsets.
+
+    Partitions that have no record between `start` and `stop` are left out.
+    """
     partitions = []
     for topic in topics:
         known = consumer.partitions_for(topic)
@@ -274,7 +277,7 @@ class Ends:
         self._bounded = bool(self._unfinished)
 
     def reached(self) -> bool:
-        """Return whether all partitions have ends and have reached them."""
+        """Return whether the consumer has read all partitions to their end offsets. Return False without end offsets."""
         self._unfinished = [each for each in self._unfinished if self._consumer.position(each) < (each.end_offset or 0)]
         return self._bounded and not self._unfinished
 
@@ -285,7 +288,10 @@ def print_records(
     args: argparse.Namespace,
     at_end: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Write records to standard output, until the end, `--max` records, or no record for the time of `--idle`."""
+    """Write records to standard output.
+
+    Return when `at_end` returns True, after `--max` records, or when no record arrives for the time of `--idle`.
+    """
     out = sys.stdout.buffer
     remaining = args.max
     last = time.monotonic()
@@ -312,5 +318,5 @@ def is_pipe_closed(descriptor: int) -> bool:
     """Return whether the other end of an output pipe is closed. On Windows, only the next write can detect this."""
     if os.name == "nt" or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return False
-    # The writing end of a pipe becomes readable when its last reader has closed it.
+    # The writing end of a pipe becomes readable when the last reader has closed the pipe.
     return bool(select.select([descriptor], [], [], 0)[0])

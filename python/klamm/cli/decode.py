@@ -1,4 +1,4 @@
-"""`klamm decode`: decodes Kafka's requests, responses and record batches, and prints them as JSON.
+"""`klamm decode`: decodes Kafka's requests, responses and record batches, and prints the content as JSON.
 
 The first half of this file reads input as raw bytes, hex or base64. The second half decodes. A request names its API
 and version, but a response does not. In a stream of frames, the correlation ID of a response identifies its request,
@@ -46,7 +46,8 @@ examples:
   klamm decode --flight shop.flight                   # what a client did last
 
 In a stream of frames, each response must come after its request. Otherwise pass --api and --version.
-Brokers answer an unsupported ApiVersions version with a response of version 0, which is decoded as such.
+If a broker does not support the version of an ApiVersions request, it responds in version 0. The response is then
+decoded as version 0.
 Keys, values and header values are printed as text if they are UTF-8. Other bytes are printed as base64.
 Floats that JSON does not have are printed as "NaN", "Infinity" or "-Infinity".
 If a part of the input cannot be decoded, it is printed as an object with an `error`. Decoding continues with the
@@ -75,8 +76,8 @@ def add(commands: Commands) -> None:
         dest="kind",
         choices=KINDS,
         default=FRAMES,
-        help="decode the input as this: frames with length prefixes (the default), a message with its header, a message "
-        "body, or record batches; except for frames, each line of hex or base64 text is decoded separately",
+        help="what the input contains: frames with length prefixes (the default), a message with its header, a message "
+        "body, or record batches; unless the input contains frames, each line of hex or base64 text is decoded separately",
     )
     parser.add_argument(
         "--form", choices=(RAW, HEX, BASE64), help="read the input in this encoding (default: detect it)"
@@ -89,12 +90,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--flight", action="store_true", help="print the dump of a client's flight recorder, which dump_flight() wrote"
     )
-    parser.add_argument("--plain-records", action="store_true", help="print the records of messages as base64")
+    parser.add_argument(
+        "--plain-records", action="store_true", help="print the records in messages as base64, not decoded"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, _: Output) -> int:
-    """Print the decoded input; return 1 if a part of it cannot be decoded."""
+    """Print the decoded input. Return 1 if a part of the input cannot be decoded, otherwise 0."""
     if args.value_format is not None:
         with open_input(args.input, args.form) as stream:
             whole = stream.read()
@@ -160,7 +163,7 @@ class Decoder:
         """API and version of unanswered requests, by correlation ID. Connections in one capture may use the same ID."""
 
     def objects(self, stream: BinaryIO, form: str | None) -> Iterator[dict[str, Any]]:
-        """Decode the whole input."""
+        """Decode the whole input. Yield one dict for each frame, message or batch."""
         start = read_available(stream)
         form = form or detect_form(start)
         if self.kind == FRAMES:
@@ -196,12 +199,12 @@ class Decoder:
             yield {"at": at, **self.failure(f"the input ends {len(buffer)} bytes into a frame")}
 
     def failure(self, message: str) -> dict[str, Any]:
-        """Return an error as an object, and remember that decoding failed."""
+        """Return an object with an `error`, and remember that decoding failed."""
         self.failed = True
         return {"error": message}
 
     def attempt(self, decode: Callable[[bytes], dict[str, Any]], data: bytes) -> dict[str, Any]:
-        """Return the decoded data, or an error as an object."""
+        """Return the decoded data, or an object with an `error` if decoding fails."""
         try:
             return decode(data)
         except DecodeError as error:
@@ -250,13 +253,13 @@ class Decoder:
         return self.body(*self.api_version, self.kind.removesuffix("-body"), data)
 
     def request(self, data: bytes, *, is_answered: bool = False) -> dict[str, Any]:
-        """Decode a request with its header. With `is_answered`, the input may also contain its response."""
+        """Decode a request with its header. With `is_answered`, the input may also contain the response."""
         header, api, body = self.request_header(data)
         number, version = header["correlationId"], header["requestApiVersion"]
         try:
             decoded = self.body(api, version, "request", body)
         except ConfigError:
-            # The broker may know the version, or answer it in a version that klamm knows.
+            # The broker may know the version, or respond in a version that klamm knows.
             if is_answered:
                 self.unanswered[number].append((api, version))
             raise
@@ -265,7 +268,7 @@ class Decoder:
         return {"header": header, **decoded}
 
     def request_header(self, data: bytes) -> tuple[dict[str, Any], str, bytes]:
-        """Decode the header of a request; return it, the API and the body."""
+        """Decode the header of a request. Return the header, the name of the API, and the bytes of the body."""
         header, body = protocol.decode_header("request", data)
         key = header["requestApiKey"]
         if key not in self.apis:
@@ -286,7 +289,7 @@ class Decoder:
         return {"kind": kind, "api": api, "version": version, "body": self.plain(fields)}
 
     def plain(self, value: Any, name: str = "") -> Any:
-        """Convert a decoded value to JSON's types."""
+        """Convert a decoded value to types that JSON has."""
         if isinstance(value, dict):
             return {key: self.plain(item, key) for key, item in value.items()}
         if isinstance(value, list):
@@ -300,7 +303,7 @@ class Decoder:
         return value
 
     def batches(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Decode record batches, up to the first damaged one."""
+        """Decode record batches, up to the first damaged batch."""
         at, broken = 0, None
         try:
             found = protocol.decode_records(data)
@@ -339,7 +342,7 @@ def reject_rows(_: object) -> object:
 
 
 def json_parts(value: Any) -> Iterator[str]:
-    """Yield a value as JSON: in one part, or in more parts if it contains `Rows`."""
+    """Yield the JSON text of a value. If the value contains `Rows`, yield the text in parts."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=reject_rows)
     except ContainsRows:
@@ -364,7 +367,7 @@ def json_parts(value: Any) -> Iterator[str]:
 
 
 def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
-    """Return a record in JSON's types."""
+    """Return a record as a dict for JSON."""
     return {
         **asdict(record),
         **text_field("key", record.key),
@@ -375,13 +378,13 @@ def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
 
 
 def batch_fields(batch: protocol.Batch) -> dict[str, Any]:
-    """Return a batch in JSON's types."""
+    """Return a batch as a dict for JSON, with the records as `Rows`."""
     fields = {name: value for name, value in vars(batch).items() if name != "records"}
     return {**fields, "records": Rows(batch.records)}
 
 
 def read_available(stream: BinaryIO) -> bytes:
-    """Read the bytes that are available, at least one unless the input has ended."""
+    """Read the bytes that are available, and wait until there is one. Return no bytes if the input has ended."""
     return stream.read1(CHUNK) if isinstance(stream, io.BufferedIOBase) else stream.read(CHUNK)
 
 
@@ -393,7 +396,7 @@ def read_chunks(start: bytes, stream: BinaryIO) -> Iterator[bytes]:
 
 
 def detect_form(data: bytes) -> str:
-    """Return the form that the input appears to have: hex, base64 or raw."""
+    """Return the encoding that the input appears to have: hex, base64 or raw."""
     text = data.strip()
     if HEX_TEXT.fullmatch(text):
         return HEX
@@ -413,12 +416,12 @@ def from_text(text: bytes, form: str) -> bytes:
 
 
 LENGTH = 4
-# Each unanswered request is tried for a response. In a capture of requests alone, none is ever answered.
+# Maximum number of unanswered requests for each correlation ID. In a capture without responses, all stay unanswered.
 MAX_UNANSWERED = 16
 UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 CHUNK = 1 << 16
-# For text without white space around it. Each byte can match only one repetition, so that matching takes linear time.
+# The patterns match stripped text. Each byte can match only one repetition, so that matching takes linear time.
 HEX_TEXT = re.compile(rb"(0x)?[0-9a-fA-F:\s]*")
 FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 BASE64_TEXT = re.compile(rb"[A-Za-z0-9+/\s]+={0,2}")

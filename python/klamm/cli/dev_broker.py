@@ -82,19 +82,19 @@ def add(commands: Commands) -> None:
         "authenticate is the user ANONYMOUS; may be repeated",
     )
     parser.add_argument(
-        "--tls", action="store_true", help="encrypt connections, with a certificate from a temporary authority"
+        "--tls", action="store_true", help="encrypt connections, with a certificate from a temporary CA"
     )
     parser.add_argument("--client-auth", action="store_true", help="require client certificates; implies --tls")
     parser.add_argument(
         "--schema-registry",
         metavar="PORT",
         type=natural,
-        help="start a schema registry on this port, 0 for a free port; it keeps schemas in --data-dir",
+        help="start a schema registry on this port, 0 for a free port; the registry keeps its schemas in --data-dir",
     )
     add_json(
         parser,
-        "print one JSON object, with bootstrap_servers, brokers, with --tls the files that clients need, and with "
-        "--schema-registry its address as schema.registry.url",
+        "print one JSON object, with bootstrap_servers and brokers; --tls adds the files that clients need, and "
+        "--schema-registry adds schema.registry.url",
     )
     parser.set_defaults(run=run)
 
@@ -126,7 +126,7 @@ def _port(given: int | None) -> bool | int:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Run the broker until a signal stops it, which is a success."""
+    """Run the broker until a signal stops it. Return 0, because a stop by a signal is a success."""
     from klamm.testing import DevBroker
 
     # Shells start background programs with SIGINT ignored, and this program is often started in the background.

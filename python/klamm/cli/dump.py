@@ -1,7 +1,7 @@
 """`klamm dump`: prints the files in a log directory of a broker as JSON, as kafka-dump-log does.
 
-The command reads segments, their indexes, snapshots of producers, and the records that brokers keep in
-`__consumer_offsets`, `__transaction_state` and the metadata log. `internal_records` decodes these.
+The command reads segments, their indexes, and snapshots of the producer state. `internal_records` decodes the records of
+`__consumer_offsets`, `__transaction_state` and the metadata log.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def add(commands: Commands) -> None:
         "dump",
         help="print files of a broker's log directory as JSON",
         description="Print files of a broker's log directory as JSON, one object on a line: segments (.log), snapshots of the "
-        "metadata (.checkpoint), indexes (.index, .timeindex, .txnindex) and snapshots of producers (.snapshot). The exit "
-        "code is 1 if a file is damaged.",
+        "metadata (.checkpoint), indexes (.index, .timeindex, .txnindex) and snapshots of the producer state (.snapshot). "
+        "The exit code is 1 if a file is damaged.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="files to print")
     parser.add_argument(
@@ -49,7 +49,8 @@ def add(commands: Commands) -> None:
         "--as",
         dest="kind",
         choices=KINDS,
-        help="decode the records of a segment as brokers write them in their own topics; implies --records (default: by the name of the folder)",
+        help="decode the records of a segment as records of committed offsets, transactions or metadata; implies --records "
+        "(default: by the name of the folder)",
     )
     parser.set_defaults(run=run)
 
@@ -77,7 +78,7 @@ def segment(path: Path, file: BinaryIO, args: argparse.Namespace) -> Iterator[di
     position = 0
     while start := file.read(HEADER.size):
         if not any(start):
-            return  # the rest of a segment that was allocated in advance
+            return  # the rest of a preallocated segment contains only zeros
         if len(start) < HEADER.size:
             yield {"file": str(path), "position": position, "error": "the last batch is incomplete"}
             return
@@ -104,13 +105,13 @@ def segment(path: Path, file: BinaryIO, args: argparse.Namespace) -> Iterator[di
 
 
 def batch_fields(path: Path, position: int, size: int, batch: protocol.Batch) -> dict[str, Any]:
-    """Return a batch without its records."""
+    """Return a batch as a dict for JSON, with the number of records instead of the records."""
     fields = {name: value for name, value in vars(batch).items() if name != "records"}
     return {"file": str(path), "position": position, "size": size, **fields, "count": len(batch.records)}
 
 
 def record_fields(record: protocol.BatchRecord, decode: Any) -> dict[str, Any]:
-    """Return a record in JSON's types."""
+    """Return a record as a dict for JSON. If `decode` is not None, it decodes the key and the value."""
     fields: dict[str, Any] = {"offset": record.offset, "timestamp_ms": record.timestamp}
     if record.control is not None:
         return {**fields, "control": record.control._asdict()}
@@ -125,7 +126,7 @@ def record_fields(record: protocol.BatchRecord, decode: Any) -> dict[str, Any]:
 
 
 def base_offset(path: Path) -> int:
-    """Return the first offset of a segment, which is the name of its files."""
+    """Return the first offset of a segment: the name of the file without its suffix."""
     if not path.stem.isdigit():
         raise CommandError(
             f"{path} is not named after its first offset", "keep the names that the broker gave to the files"
@@ -169,7 +170,7 @@ def transaction_index(path: Path, file: BinaryIO, _: argparse.Namespace) -> Iter
 
 
 def producers(path: Path, file: BinaryIO, _: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the producers of a snapshot."""
+    """Yield the header of a snapshot of the producer state, and then the state of each producer."""
     data = file.read()
     if len(data) < SNAPSHOT.size:
         yield {"file": str(path), "error": "the file is too short"}
@@ -194,7 +195,7 @@ def producers(path: Path, file: BinaryIO, _: argparse.Namespace) -> Iterator[dic
 
 
 def whole(file: BinaryIO, size: int) -> bytes:
-    """Return the entries of an index, without an incomplete entry at the end."""
+    """Return the bytes of an index whose entries have this size, without an incomplete entry at the end."""
     data = file.read()
     return data[: len(data) // size * size]
 

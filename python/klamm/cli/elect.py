@@ -22,14 +22,14 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "elect",
         help="elect leaders of partitions",
-        description="Elect the preferred leaders of partitions, and wait until all brokers know them.",
+        description="Elect the preferred leaders of partitions, and wait until all brokers know the new leaders.",
     )
     add_partitions(parser, "partitions to elect leaders of", nargs="*")
     parser.add_argument("--all", action="store_true", help="elect leaders of all partitions that need an election")
     parser.add_argument(
         "--unclean",
         action="store_true",
-        help="elect a replica that is not in sync if no other is online, which loses records",
+        help="if no in-sync replica is online, elect a replica that is not in sync, which loses records",
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait until all brokers know the new leaders")
     add_confirmation(parser)

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "describe",
         help="print features",
-        description="Print the versions that the cluster uses, and those that it supports.",
+        description="Print the version of each feature that the cluster uses, and the versions that the cluster supports.",
     )
     add_common(part, describe, "print one JSON object, with epoch and features", controllers=True)
 
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
 
 
 def feature(text: str) -> tuple[str, int]:
-    """Parse `name=version`."""
+    """Parse `name=version` into a name and a number."""
     name, version = pair(text)
     return name, natural(version)
 

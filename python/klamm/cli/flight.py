@@ -1,6 +1,7 @@
 """Prints the dump of a client's flight recorder as text: one line for each request, response and change of state.
 
-A dump is JSON Lines. `klamm.logs` and the core write it; the core's `logging/flight.rs` describes the fields.
+A dump has the format JSON Lines. `klamm.logs` and the Rust core write dumps. The core's `logging/flight.rs` describes the
+fields.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 SUPPORTED = 1
-"""The format of dumps that this file reads."""
+"""Version of the dump format that this module reads."""
 
 BAD = (
     ValueError,
@@ -29,14 +30,14 @@ BAD = (
     ConfigError,
     DecodeError,
 )
-"""What a line raises that is not part of a dump."""
+"""Exceptions that an invalid line of a dump can cause."""
 
 NO_RESPONSE = {"lost": "the connection ended before the response", "timed_out": "no response in time"}
-"""What became of a request without a response."""
+"""The text to print for each type of entry about a request that got no response."""
 
 
 def story(lines: Iterable[str], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> Iterator[str]:
-    """Yield one line for each entry of a dump. `decode` returns the parts of a message as JSON.
+    """Yield the lines to print for each entry of a dump. `decode` returns the JSON text of a message, in parts.
 
     Raises:
         CommandError: A line is not part of a dump.
@@ -69,7 +70,7 @@ def head(entry: dict[str, Any]) -> str:
 
 
 def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
-    """Return the line of an entry. `sent` has the times of requests without a response."""
+    """Return the line that describes an entry. `sent` maps each unanswered request to the time when it was sent."""
     at = int(entry["at_us"])
     time = f"+{at / 1e6:.6f} s"
     if entry["kind"] == "event":
@@ -92,12 +93,12 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
 
 
 def shown(error: dict[str, Any]) -> str:
-    """Return an error code of a response, with its topic and partition."""
+    """Return the error code of an error in a response, with the topic and partition if the response names them."""
     names = [str(error[name]) for name in ("topic", "topic_id", "partition") if name in error]
     return f"{error['code']} ({'-'.join(names)})" if names else str(error["code"])
 
 
 def content(entry: dict[str, Any], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> str:
-    """Return the decoded message of an entry as JSON."""
+    """Return the decoded message of an entry as indented JSON text."""
     body = bytes.fromhex(entry["body"])
     return "    " + "".join(decode(entry["api"], int(entry["version"]), entry["kind"], body))

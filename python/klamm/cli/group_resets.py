@@ -1,4 +1,4 @@
-"""`reset-offsets` of the commands `groups`, `share-groups` and `streams-groups`: computes offsets, shows them, and sets them."""
+"""The action `reset-offsets` of `klamm groups`, `share-groups` and `streams-groups`: computes, shows and sets offsets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Offsets = dict[klamm.TopicPartition, int]
 
 
 def add_reset(parts: Commands, kind: str) -> None:
-    """Declare the action for a type of groups."""
+    """Declare the action. `kind` is the type of the command's groups, such as "share"."""
     part = parts.add_parser(
         "reset-offsets",
         help="set the offsets of a group",
-        description="Set the committed offsets of a group, for all partitions with a committed offset or for the topics "
-        "of --topic. The group must have no members. Without --execute, only print the new offsets.",
+        description="Set the committed offsets of a group: for the partitions of --topic, or for all partitions that have a "
+        "committed offset. The group must have no members. Without --execute, only print the new offsets.",
     )
     part.add_argument("group", metavar="GROUP", help="group to reset")
     to = part.add_mutually_exclusive_group(required=True)
@@ -43,7 +43,7 @@ def add_reset(parts: Commands, kind: str) -> None:
     ):
         to.add_argument(option, dest="to", action="store_const", const=Position(where), help=text)
     to.add_argument(
-        "--to-offset", dest="to", metavar="N", type=to_offset, help="set this offset, or the nearest existing one"
+        "--to-offset", dest="to", metavar="N", type=to_offset, help="set this offset, or the nearest existing offset"
     )
     to.add_argument(
         "--to-datetime",
@@ -57,7 +57,7 @@ def add_reset(parts: Commands, kind: str) -> None:
         dest="to",
         metavar="DURATION",
         type=ago,
-        help="set the offset of the first record of the last DURATION, such as 90m, 7d or PT1H30M",
+        help="set the offset of the first record at or after the time DURATION ago, such as 90m, 7d or PT1H30M",
     )
     if kind != "share":
         to.add_argument(
@@ -72,13 +72,13 @@ def add_reset(parts: Commands, kind: str) -> None:
             dest="to",
             action="store_const",
             const=CURRENT,
-            help="keep the committed offset, or set the nearest existing one",
+            help="keep the committed offset, or set the nearest existing offset",
         )
     to.add_argument(
         "--from-file",
         metavar="FILE",
         type=Path,
-        help="set the offsets of a CSV file, with lines topic,partition,offset or group,topic,partition,offset",
+        help="set the offsets from a CSV file, with lines topic,partition,offset or group,topic,partition,offset",
     )
     part.add_argument(
         "--topic",
@@ -113,7 +113,7 @@ def ago(text: str) -> Position:
 
 
 def reset(args: argparse.Namespace, output: Output) -> int:
-    """Set the offsets of a group, or only print the new ones."""
+    """Compute and print new offsets of a group. With `--execute`, also set these offsets."""
     config = admin_config(args)
     with klamm.Admin(config) as admin:
         if not args.export:
@@ -143,7 +143,7 @@ def reset(args: argparse.Namespace, output: Output) -> int:
 
 
 def show(args: argparse.Namespace, output: Output, current: Offsets, new: Offsets) -> None:
-    """Print old and new offsets."""
+    """Print the current and the new offset of each partition."""
     parts = [
         {"topic": tp.topic, "partition": tp.partition, "current_offset": current.get(tp), "new_offset": offset}
         for tp, offset in sorted(new.items())
@@ -170,14 +170,14 @@ def current_offsets(admin: klamm.Admin, group: str, kind: str) -> Offsets:
 
 
 def read_csv(path: Path, group: str) -> Offsets:
-    """Return the offsets that a file has for a group."""
+    """Return the offsets that a CSV file contains for a group."""
     found: Offsets = {}
     with path.open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.reader(file), 1):
             cells = [cell.strip() for cell in row]
             if not any(cells):
                 continue
-            if len(cells) == 4 and cells[0] != group:  # noqa: PLR2004 - a file of several groups
+            if len(cells) == 4 and cells[0] != group:  # noqa: PLR2004 - a line with a group name
                 continue
             try:
                 topic, partition, offset = cells[-3:]
@@ -205,14 +205,14 @@ def check_empty(admin: klamm.Admin, group: str) -> None:
 
 
 def limited(bounds: Bounds, offsets: Mapping[klamm.TopicPartition, int]) -> Offsets:
-    """Return offsets, limited to the range of existing offsets."""
+    """Return the offsets. An offset outside the range of existing offsets becomes the nearest existing offset."""
     return {
         tp: resolve(Position(Kind.OFFSET, offsets[tp]), begin, bounds.end[tp]) for tp, begin in bounds.begin.items()
     }
 
 
 def shifted(bounds: Bounds, current: Mapping[klamm.TopicPartition, int], shift: int) -> Offsets:
-    """Return committed offsets moved by a number of records, limited to the offsets that exist."""
+    """Return the committed offsets plus `shift`, limited to the range of existing offsets."""
     for tp in bounds.begin:
         if tp not in current:
             message = f"cannot shift the offset of {tp.topic}-{tp.partition}: the group has no committed offset for it"

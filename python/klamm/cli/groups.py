@@ -1,4 +1,4 @@
-"""`klamm groups`: lists and describes groups, deletes groups, members and offsets. `group_resets` resets offsets."""
+"""`klamm groups`: lists, describes and deletes groups, and removes members and offsets. `group_resets` resets offsets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "describe",
         help="print members, offsets and lag",
-        description="Print the committed offset, the end offset and the lag of each partition, and the member that reads it.",
+        description="Print the committed offset, the end offset and the lag of each partition, and the member that reads the partition.",
     )
     part.add_argument(
         "groups", metavar="GROUP", nargs="*", help="groups to describe (default: all consumer and share groups)"
@@ -63,7 +63,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "delete-offsets",
         help="delete offsets of a group",
-        description="Delete the committed offsets of topics in a group. No member may subscribe to the topics.",
+        description="Delete the committed offsets of a group for topics. No member of the group may subscribe to the topics.",
     )
     part.add_argument("group", metavar="GROUP", help="group whose offsets to delete")
     add_partitions(part, "topics, or partitions as TOPIC:0,1")
@@ -74,7 +74,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "remove-members",
         help="remove members from a group",
-        description="Remove members from a group, so that the group rebalances. A removed member that still runs joins again.",
+        description="Remove members from a group, so that the group rebalances. A removed member joins again if it still runs.",
     )
     part.add_argument("group", metavar="GROUP", help="group whose members to remove")
     part.add_argument(
@@ -177,7 +177,7 @@ def group_fields(
     offsets: dict[klamm.TopicPartition, int],
     ends: dict[klamm.TopicPartition, int],
 ) -> dict[str, Any]:
-    """Return a group in JSON's types, with every partition that is assigned or has a committed offset.
+    """Return a group as a dict for JSON, with every partition that is assigned or has a committed offset.
 
     If more than one member of a share group reads a partition, the list has one entry for each member.
     """

@@ -54,7 +54,7 @@ METADATA_TYPES = {
     28: "ClearElrRecord",
 }
 SECRET_TYPES = {10, 11}
-"""Types whose content is not printed, because it has secrets."""
+"""Types of records whose content is not printed, because it contains secrets."""
 
 
 class Reader:
@@ -66,7 +66,7 @@ class Reader:
         self.flexible = flexible
 
     def number(self, form: str) -> int:
-        """Read a number in a format of `struct`."""
+        """Read a big-endian number. `form` is a format character of the module `struct`."""
         (value,) = struct.unpack_from(f">{form}", self._data, self._at)
         self._at += struct.calcsize(form)
         return int(value)
@@ -80,7 +80,7 @@ class Reader:
             shift += 7
             if byte < 0x80:  # noqa: PLR2004 - the last byte
                 return value
-            if shift > 63:  # noqa: PLR2004 - of 64 bits
+            if shift > 63:  # noqa: PLR2004 - a number has at most 64 bits
                 raise struct.error("a number has too many bytes")
 
     def size(self, form: str) -> int:
@@ -93,7 +93,7 @@ class Reader:
         return None if size < 0 else self.raw(size).decode("utf-8", "replace")
 
     def raw(self, size: int) -> bytes:
-        """Read bytes."""
+        """Read this number of bytes."""
         if size > len(self._data) - self._at:
             raise struct.error("the record is too short")
         self._at += size
@@ -105,12 +105,12 @@ class Reader:
 
 
 def decoder_of(kind: str) -> Decode:
-    """Return the function that decodes a key and a value."""
+    """Return the function that decodes the key and value of a record. `kind` is one of `KINDS`."""
     return {"offsets": offsets, "transactions": transactions, "metadata": metadata}[kind]
 
 
 def decoded(decode: Callable[[], dict[str, Any]], key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """Return the decoded value, or the bytes if they have another format."""
+    """Return the result of `decode`. If decoding fails, return the key and the value as base64, with an `error`."""
     try:
         return decode()
     except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -118,7 +118,7 @@ def decoded(decode: Callable[[], dict[str, Any]], key: bytes | None, value: byte
 
 
 def as_base64(data: bytes | None) -> str | None:
-    """Return bytes as text."""
+    """Return bytes as base64 text, or None for null."""
     return None if data is None else base64.b64encode(data).decode()
 
 
@@ -146,7 +146,7 @@ def offsets(key: bytes | None, value: bytes | None) -> dict[str, Any]:
 
 
 def offset_value(value: bytes) -> dict[str, Any]:
-    """Decode the value of a committed offset."""
+    """Decode the value of a record that contains a committed offset."""
     reader = Reader(value)
     version = reader.number("h")
     reader.flexible = version >= 4  # noqa: PLR2004 - the first flexible version
@@ -161,7 +161,7 @@ def offset_value(value: bytes) -> dict[str, Any]:
 
 
 def group_value(value: bytes) -> dict[str, Any]:
-    """Decode the value of a classic group, without its members."""
+    """Decode the value of a record about a classic group. The result has the number of members, but not the members."""
     reader = Reader(value)
     version = reader.number("h")
     reader.flexible = version >= 4  # noqa: PLR2004 - the first flexible version
@@ -190,7 +190,7 @@ def transactions(key: bytes | None, value: bytes | None) -> dict[str, Any]:
 
 
 def transaction_value(value: bytes) -> dict[str, Any]:
-    """Decode the value of a transaction."""
+    """Decode the value of a record about a transaction."""
     reader = Reader(value)
     version = reader.number("h")
     reader.flexible = version >= 1
@@ -224,7 +224,11 @@ def skip_tags(reader: Reader) -> None:
 
 
 def metadata(key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """Decode a record of the metadata log: its type, and the content of types that name topics, settings and features."""
+    """Decode a record of the metadata log.
+
+    Records about topics, partitions, settings and features are decoded completely or in part. Other records only get
+    their type and their bytes as base64, or only their type if they contain secrets.
+    """
 
     def decode() -> dict[str, Any]:
         reader = Reader(value or b"", flexible=True)
@@ -244,12 +248,12 @@ def metadata(key: bytes | None, value: bytes | None) -> dict[str, Any]:
 
 
 def topic_record(reader: Reader) -> dict[str, Any]:
-    """Decode a topic."""
+    """Decode the name and the ID of a topic."""
     return {"name": reader.text(), "topic_id": reader.topic_id()}
 
 
 def partition_record(reader: Reader) -> dict[str, Any]:
-    """Decode a partition. Later fields are left out."""
+    """Decode the first fields of a partition. The later fields are left out."""
     found: dict[str, Any] = {"partition": reader.number("i"), "topic_id": reader.topic_id()}
     for name in ("replicas", "isr", "removing_replicas", "adding_replicas"):
         found[name] = [reader.number("i") for _ in range(max(reader.size("i"), 0))]
@@ -262,12 +266,12 @@ def partition_record(reader: Reader) -> dict[str, Any]:
 
 
 def config_record(reader: Reader) -> dict[str, Any]:
-    """Decode a setting, without its value, which can be a password."""
+    """Decode the resource and the name of a setting. The value is left out, because it can be a password."""
     return {"resource_type": reader.number("b"), "resource_name": reader.text(), "name": reader.text()}
 
 
 def feature_record(reader: Reader) -> dict[str, Any]:
-    """Decode the version of a feature."""
+    """Decode the name of a feature and its version."""
     return {"name": reader.text(), "level": reader.number("h")}
 
 

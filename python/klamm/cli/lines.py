@@ -1,7 +1,7 @@
 r"""Splits files and standard input into lines of bytes, in batches of bounded size.
 
-Lines end with b"\n", which is not part of the line. The last line may lack the newline. Bytes are never decoded. Reads
-return what is available, so that slow input is passed on at once.
+Lines end with b"\n", which is not part of the line. The last line may lack the newline. Bytes are never decoded. A read
+returns the bytes that are available, so that slow input is passed on at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 CHUNK = 256 * 1024
-"""Size of a read in bytes. Larger ones are not measurably faster, and a chunk of empty lines takes 20 MB as objects."""
+"""Maximum size of a read in bytes. Larger reads are not measurably faster. Split into empty lines, a chunk takes 20 MB."""
 
 LINE_LIMIT = 256 * 1024 * 1024
 """Longest line in bytes, far above a broker's default limit for a record (1 MiB)."""
@@ -40,7 +40,7 @@ def open_raw(path: str | Path) -> io.FileIO:
 
 
 def split_lines(chunks: Iterable[bytes], limit: int = LINE_LIMIT, *, delimiter: bytes = b"\n") -> Iterator[list[bytes]]:
-    """Split chunks into lines, or at another delimiter. Each batch contains the lines that end in one chunk."""
+    """Split chunks at a delimiter, by default into lines. Each yielded list contains the lines that end in one chunk."""
     incomplete: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -66,7 +66,7 @@ def split_lines(chunks: Iterable[bytes], limit: int = LINE_LIMIT, *, delimiter: 
 
 
 def total_size(paths: Iterable[str | Path]) -> int | None:
-    """Return the total size of the files, or None if one is not a regular file, such as a pipe."""
+    """Return the total size of the files in bytes, or None if any of them is not a regular file, such as a pipe."""
     total = 0
     for path in paths:
         status = os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()

@@ -1,4 +1,4 @@
-"""`klamm log-dirs`: shows the log directories of brokers, and moves replicas between them, as kafka-log-dirs does."""
+"""`klamm log-dirs`: shows the log directories of brokers, and moves replicas to another directory, as kafka-log-dirs does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def add(commands: Commands) -> None:
     """Declare the command and its actions."""
     parser = commands.add_parser(
         "log-dirs",
-        help="show log directories, and move replicas between them",
-        description="Show the log directories of brokers (Kafka 1.0), and move replicas between them (Kafka 1.1).",
+        help="show log directories, and move replicas to another directory",
+        description="Show the log directories of brokers (Kafka 1.0), and move replicas to another directory (Kafka 1.1).",
     )
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -41,10 +41,10 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "move",
         help="move replicas to another directory",
-        description="Move the replicas of partitions on a broker to another of its directories.",
+        description="Move replicas of partitions from one log directory of a broker to another log directory of this broker.",
     )
     part.add_argument("broker", metavar="BROKER", type=natural, help="ID of the broker")
-    part.add_argument("path", metavar="PATH", help="path of the directory")
+    part.add_argument("path", metavar="PATH", help="path of the directory to move to")
     add_partitions(part, "partitions to move")
     add_confirmation(part)
     add_common(part, move, "print one JSON object, with the moved replicas")

@@ -1,8 +1,9 @@
 """`klamm mirror`: copies a topic into a cluster of a current Kafka.
 
 This file copies from brokers of Kafka 0.6 and 0.7, and `mirror_modern` from current clusters. Each fetch becomes one
-transaction, which contains its records and the next byte offset to fetch. The transaction commits this offset to a
-group for each old partition. An interrupted copy therefore continues without losing or repeating a record.
+transaction, which contains the fetched records and the next byte offset to fetch. The transaction commits this offset to
+a group in the new cluster. Each old partition has its own group. An interrupted copy therefore continues without losing
+or repeating a record.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ OWN_KEYS = {
     "group.id": "each old partition has a group of its own",
     "enable.auto.commit": "the transactions contain the offsets",
 }
-"""Keys that the command sets, and the reasons."""
+"""Configuration keys that only the command may set, and the reasons."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,12 @@ class Target:
 
 @dataclass
 class Copied:
-    """State of the copy."""
+    """Progress of the copy."""
 
     offsets: dict[int, int]
     """Next byte offset to fetch from each old partition."""
     ends: Mapping[int, int]
-    """End of each old partition when the copy started."""
+    """End offset of each old partition when the copy started."""
     records: int = 0
     bytes: int = 0
     is_away: bool = False
@@ -78,8 +79,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "mirror",
         help="copy a topic into another cluster",
-        description="Copy a topic into another cluster, exactly once, and stop at its current end. If the command is started again, it "
-        "continues where it stopped. Records keep their key, value, headers, timestamp and partition, and get a header "
+        description="Copy a topic into another cluster, exactly once, and stop at the current end of the topic. If the command is "
+        "started again, it continues where it stopped. Records keep their key, value, headers, timestamp and partition, and get a header "
         "klamm.source.offset. From Kafka 0.6 and 0.7, records have no key, and their headers are source.broker, "
         "source.partition, source.offset (a byte offset), and source.index for messages that were compressed together.",
     )
@@ -89,7 +90,8 @@ def add(commands: Commands) -> None:
         metavar="HOST:PORT/TOPIC",
         type=source,
         required=True,
-        help="copy from this cluster and topic; 0.7://HOST:PORT/TOPIC is a broker of Kafka 0.7, and 0.6:// of Kafka 0.6",
+        help="copy from this cluster and topic; write 0.7://HOST:PORT/TOPIC for a broker of Kafka 0.7, and "
+        "0.6://HOST:PORT/TOPIC for Kafka 0.6",
     )
     parser.add_argument(
         "--to",
@@ -102,7 +104,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="at the end, keep waiting for new messages, and for an old broker that is unreachable",
+        help="at the end, wait for new messages; also wait while an old broker is unreachable",
     )
     parser.add_argument(
         "--group",
@@ -228,7 +230,10 @@ def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied,
 
 
 def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the configurations of the admin client, the producer and the consumer. Each has the keys of its client."""
+    """Return the configurations for the clients "admin", "producer" and "consumer".
+
+    Each configuration gets only the keys that its client has.
+    """
     configs: dict[str, dict[str, str]] = {"admin": {}, "producer": {}, "consumer": {}}
     clients = {name: option.clients for option in options() for name in (option.name, *option.aliases)}
     for name, value in config.items():
@@ -249,7 +254,7 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def group(old: Source, partition: int) -> str:
-    """Return the group that stores the offset of an old partition."""
+    """Return the name of the group that stores the next byte offset of an old partition."""
     return f"klamm-mirror/{old.broker}/{old.topic}/{partition}"
 
 

@@ -2,8 +2,8 @@
 
 Each poll of the source becomes one transaction in the target. The transaction contains the records, and commits the
 next source offset of each partition to a group in the target. An interrupted copy therefore continues without losing or
-repeating a record. Each record gets a header with its source offset, by which committed offsets of groups are
-translated.
+repeating a record. Each record gets a header with its source offset. The command uses these headers to translate the
+committed offsets of groups.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OFFSET_HEADER = "klamm.source.offset"
 POLL_SECONDS = 0.25
 POLL_RECORDS = 5_000
 GROUPS_SECONDS = 10.0
-"""With `--follow`, time between translations of groups."""
+"""With `--follow`, seconds between two translations of the groups' offsets."""
 PROBE_SECONDS = 10.0
 
 
@@ -83,7 +83,7 @@ def run(
 
 
 class Copy:
-    """The state of a copy. `positions` are the next source offsets by partition."""
+    """The state of a copy. `positions` maps each partition to the next source offset to copy."""
 
     def __init__(self, reader: klamm.Consumer, producer: klamm.Producer, args: argparse.Namespace, name: str) -> None:
         self._reader = reader
@@ -96,7 +96,7 @@ class Copy:
         self.bytes = 0
 
     def start(self, target: dict[str, str], numbers: list[int]) -> None:
-        """Look up where to continue, and assign the partitions."""
+        """Look up the offsets at which the copy continues, and assign the partitions."""
         old, new = self._args.source.topic, self._args.target.topic
         sources = [klamm.TopicPartition(old, number) for number in numbers]
         begins, ends = self._reader.beginning_offsets(sources), self._reader.end_offsets(sources)
@@ -114,7 +114,7 @@ class Copy:
         self._reader.assign([klamm.TopicPartition(old, number, self.positions[number]) for number in numbers])
 
     def remaining(self) -> int:
-        """Return the number of source offsets before the ends at the start of the copy."""
+        """Return how many source offsets remain until the end offsets that were current when the copy started."""
         return sum(max(end - self.positions[number], 0) for number, end in self._ends.items())
 
     def once(self) -> int:
@@ -153,7 +153,7 @@ def make_topic(config: dict[str, str], topic: str, partitions: int) -> None:
 
 
 def check_partitions(producer: klamm.Producer, topic: str, numbers: list[int]) -> None:
-    """Raise if the target topic has too few partitions, because each record keeps its partition."""
+    """Raise if the target topic has too few partitions: each record keeps the number of its partition."""
     there = producer.partitions_for(topic)
     if not set(numbers) <= set(there):
         raise CommandError(
@@ -168,7 +168,7 @@ def translate(
     target: Mapping[str, dict[str, str]],
     positions: Mapping[int, int],
 ) -> dict[str, dict[str, int]]:
-    """Commit the offsets of groups in the target, and return them by group and partition."""
+    """Commit the translated offsets of groups in the target. Return these offsets by group and partition."""
     old, new = args.source.topic, args.target.topic
     result: dict[str, dict[str, int]] = {}
     with (
@@ -198,10 +198,13 @@ def translate(
 
 
 def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) -> int:
-    """Return the target offset of the first record whose source offset is not below the wanted one, or the end."""
+    """Return the target offset of the first record whose source offset is at least `wanted`.
+
+    If there is no such record, return an offset after the last copied record.
+    """
     low, end = probe.beginning_offsets([tp])[tp], probe.end_offsets([tp])[tp]
     high = end
-    # Source offsets increase with target offsets, so that halving finds the record.
+    # Source offsets increase with target offsets, so a binary search finds the record.
     while low < high:
         middle = (low + high) // 2
         found = first_record(probe, tp, middle, end)
@@ -217,7 +220,10 @@ def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) 
 
 
 def first_record(probe: klamm.Consumer, tp: klamm.TopicPartition, offset: int, end: int) -> tuple[int, int] | None:
-    """Return the offset and the source offset of the first copied record at or after an offset, or None if there is none."""
+    """Return the target offset and the source offset of the first copied record at or after `offset`.
+
+    Return None if there is no such record.
+    """
     probe.assign([klamm.TopicPartition(tp.topic, tp.partition, offset, end)])
     limit = time.monotonic() + PROBE_SECONDS
     while probe.position(tp) < end:

@@ -42,10 +42,12 @@ def add(commands: Commands) -> None:
         metavar="WHAT",
         type=spec,
         default=OffsetSpec.LATEST,
-        help=f"one of {', '.join(SPECS)}, or @TIME for the first record at or after a time (default: latest)",
+        help=f"look up this offset: {', '.join(SPECS)}, or @TIME for the first record at or after a time (default: latest)",
     )
     parser.add_argument(
-        "--committed", action="store_true", help="the latest offset is the end of committed transactions"
+        "--committed",
+        action="store_true",
+        help="for latest, print the last stable offset, as read_committed consumers see it",
     )
     parser.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
     add_common(parser, look_up, "print one JSON object, with the partitions and their offsets")
@@ -71,7 +73,7 @@ def add(commands: Commands) -> None:
         "--from-file",
         metavar="FILE",
         type=Path,
-        help="read partitions and offsets from a file of kafka-delete-records (JSON)",
+        help="read partitions and offsets from a JSON file in the format of kafka-delete-records",
     )
     add_confirmation(part)
     add_common(part, delete, "print one JSON object, with the partitions and their first offsets")
@@ -87,7 +89,7 @@ def spec(text: str) -> OffsetSpec | int:
 
 
 def before(text: str) -> tuple[klamm.TopicPartition, int | None]:
-    """Parse `topic:0=100`."""
+    """Parse `topic:0=100` into a partition and an offset. The offset is None for `end`."""
     name, sign, offset = text.rpartition("=")
     if not sign:
         raise argparse.ArgumentTypeError(f"{text!r} must have the form TOPIC:N=OFFSET")
@@ -112,7 +114,7 @@ def look_up(args: argparse.Namespace, output: Output) -> int:
 
 
 def read_plan(path: Path) -> dict[klamm.TopicPartition, int | None]:
-    """Read a file of kafka-delete-records."""
+    """Read partitions and offsets from a JSON file of kafka-delete-records. None stands for the end of a partition."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {

@@ -1,6 +1,7 @@
 """Arguments that commands share, and the parser that accepts options before a command.
 
-A wrong command line ends with exit code 2 and one line on standard error, which says what is wrong and what to do.
+For a wrong command line, the parser prints one line on standard error, which says what is wrong and what to do. The exit
+code is 2.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class Commands(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that accepts an option before the command or action that it belongs to."""
+    """A parser that accepts the options of a command or action also before the name of the command or action."""
 
     parts: Mapping[str, Parser] = {}
     """Parsers of the commands or actions by name."""
 
     def __init__(self, **options: Any) -> None:
-        # A misspelled option could be an abbreviation of another: `--form` of `--format`.
+        # Otherwise, argparse would accept a misspelled option as an abbreviation, such as `--form` for `--format`.
         super().__init__(**options, allow_abbrev=False)
 
     def add_subparsers(self, **options: Any) -> Any:
@@ -61,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {text}; see `{self.prog} --help`\n")
 
     def refuse(self, words: list[str], line: Iterable[str]) -> NoReturn:
-        """Print which words of a command line are not arguments of its command, and end the program."""
+        """Print an error about words that are not arguments of the command, and end the program."""
         leaf = self
         for word in line:
             leaf = leaf.parts.get(word, leaf)
@@ -75,14 +76,17 @@ class Parser(argparse.ArgumentParser):
 
 def near(word: str, known: Iterable[str]) -> str | None:
     """Return a suggestion for a misspelled word, or None if no known word is similar."""
-    # The dashes that all options have in common make no option like another.
+    # Compare without the leading dashes, which would make all options similar.
     names = {name.lstrip("-"): name for name in known}
     found = get_close_matches(word.lstrip("-"), names, 1, 0.5)
     return f"did you mean {names[found[0]]}?" if found else None
 
 
 def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str, *, controllers: bool = False) -> None:
-    """Add the connection and `--json` to an action, and set its function. Controllers serve some actions as well."""
+    """Add the options for the connection and `--json` to an action, and set the function that runs the action.
+
+    With `controllers`, the action can also connect to controllers.
+    """
     add_connection(parser, controllers=controllers)
     add_json(parser, json_text)
     parser.set_defaults(run=run)
@@ -191,14 +195,14 @@ def expression(text: str) -> re.Pattern[str]:
 
 
 def encoded(text: str) -> bytes:
-    """Return the original bytes of an argument, also if they are not UTF-8."""
+    """Return the original bytes of a command-line argument, even if they are not valid UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
 ALONE = ("-h", "--help", "--version")
 """Options that need no command."""
 VALUED = ("-b", "--bootstrap", "--bootstrap-controllers", "-X", "-F", "--config-file", "--profile")
-"""Options of all commands that take a value. The next word is then the value, not a command."""
+"""Options of all commands that take a value. The word after such an option is the value, not a command."""
 UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 DURATION = re.compile(
     r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?", re.ASCII

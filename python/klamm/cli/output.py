@@ -1,7 +1,7 @@
 """Prints the output of commands: lines, tables, progress bars, questions, JSON and errors.
 
-With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars and questions are shown on
-standard error, and progress bars only on a terminal. Without the package rich, terminals get plain tables and no progress bars.
+With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars and questions go to standard
+error. Progress bars appear only on a terminal. Without the package rich, terminals get plain tables and no progress bars.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Output:
         print(json.dumps(value, ensure_ascii=False), flush=True)
 
     def done(self, participle: str, names: Sequence[str], act: Callable[[str], None]) -> int:
-        """Apply a function to each name, and print the names that succeeded and the broker's errors for the others.
+        """Apply a function to each name. Print the names that succeeded, and the broker's errors for names that failed.
 
         Args:
             participle: Word for a success, such as "created".
@@ -71,7 +71,7 @@ class Output:
             act: Function that handles one name.
 
         Returns:
-            The exit code.
+            The exit code: 1 if a name failed, otherwise 0.
 
         Raises:
             KafkaError: An error that concerns all names, such as a cluster that does not respond.
@@ -91,7 +91,7 @@ class Output:
         return int(len(done) < len(names))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table: framed on a terminal, and otherwise with tabs and plain numbers.
+        """Print a table: with a frame on a terminal, otherwise with tabs between columns and plain numbers.
 
         If a terminal is too narrow, each row becomes a block of lines, so that no ID is cut or wrapped.
         """
@@ -155,7 +155,7 @@ class Output:
 
     @contextmanager
     def progress(self, description: str, total: int | None, *, show: bool = True) -> Iterator[Advance]:
-        """Show a progress bar of bytes, and the number of records, on a terminal only.
+        """Show the progress in bytes as a bar, and the number of records. Without a terminal, show nothing.
 
         Args:
             description: Text in front of the bar.
@@ -190,7 +190,7 @@ class Output:
 
 def read_answer() -> str:
     """Read a line from standard input. Empty text means the end of the input."""
-    # A signal right before the read would wait for its end, so that Ctrl+C would do nothing.
+    # If a signal arrived right before a blocking read, Python would handle it after the read, and Ctrl+C would do nothing.
     while os.name != "nt" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:
         pass
     return sys.stdin.readline()
@@ -209,7 +209,7 @@ INSTALL_RICH = "pip install 'klamm[cli]' for tables and progress bars"
 
 
 def plain(cell: object) -> str:
-    """Return the text of a table cell for programs: numbers without separators, and no tabs or newlines in texts."""
+    """Return the text of a table cell for programs: without thousands separators, tabs and newlines."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):
@@ -218,7 +218,7 @@ def plain(cell: object) -> str:
 
 
 def show(cell: object) -> str:
-    """Return the text of a table cell for people."""
+    """Return the text of a table cell for people: with thousands separators, and "yes" or "no"."""
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):
@@ -229,9 +229,10 @@ def show(cell: object) -> str:
 
 
 def print_error(error: BaseException) -> None:
-    """Print an error on one line and its hint on a second. For a group, print the first error and the number of others.
+    """Print an error on one line and its hint on a second line.
 
-    An error of the command line is a single line.
+    For an exception group, print the first error and the number of further errors. For an error of the command line, print
+    the hint on the first line too.
     """
     errors = list(leaves(error))
     first = errors[0]
@@ -258,7 +259,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def describe(error: BaseException) -> str:
-    """Return the text of an error. A file's error is `path: reason`."""
+    """Return the text of an error. An error about a file becomes `path: reason`."""
     if isinstance(error, OSError) and error.strerror is not None and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     # The text of a KafkaError ends with its hint, which is printed on its own line here.
@@ -266,5 +267,5 @@ def describe(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, with white space folded."""
+    """Return a text on one line, with each run of white space replaced by one space."""
     return " ".join(text.split())

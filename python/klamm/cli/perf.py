@@ -1,8 +1,7 @@
 """`klamm perf`: measures producing, consuming, and the latency of a record from the producer to the consumer.
 
-With `--rate`, a latency counts from the time when the record was due, not from the time when the program sent it. If
-latencies counted from the time of sending, a stalled broker would appear as one slow record, although all later records
-waited as well.
+With `--rate`, the latency of a record begins when the record was due, not when the program sent it. If latencies began at
+the time of sending, a stalled broker would appear as one slow record, although all later records waited as well.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 PAYLOADS = 256
 """Number of different values, so that compression and caches do not see the same bytes each time."""
 SAMPLES = 10_000
-"""Largest number of latencies to keep. With more records, only a fixed fraction is measured."""
+"""About this many latencies are kept at most. With more records, only every n-th record is measured."""
 PERCENTILES = (50, 90, 99, 99.9)
 POLL_SECONDS = 0.1
 
@@ -45,7 +44,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "produce",
         help="measure a producer",
-        description="Send random records, and print throughput and latencies until the acknowledgement.",
+        description="Send random records. Print the throughput, and the latencies from sending to the acknowledgement.",
     )
     add_load(part, 100_000)
     part.add_argument(
@@ -67,7 +66,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "consume",
         help="measure a consumer",
-        description="Read the records of a topic from its start, and print throughput and the time to the first record.",
+        description="Read the records of a topic from its start. Print the throughput and the time to the first record.",
     )
     part.add_argument("topic", metavar="TOPIC", help="topic to read")
     part.add_argument(
@@ -85,7 +84,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "end-to-end",
         help="measure the latency from producer to consumer",
-        description="Send one record at a time, and print the time until a consumer has it.",
+        description="Send one record at a time. Print the latencies from sending a record until a consumer receives it.",
     )
     add_load(part, 1000)
     part.add_argument("--acks", choices=("0", "1", "all"), help="replicas that must store a record (default: all)")
@@ -93,7 +92,7 @@ def add(commands: Commands) -> None:
 
 
 def add_load(part: argparse.ArgumentParser, records: int) -> None:
-    """Add the options for records to send."""
+    """Add the topic, and the options for the number and size of the records to send."""
     part.add_argument("topic", metavar="TOPIC", help="topic to send to")
     part.add_argument(
         "--records", metavar="N", type=positive, default=records, help="send N records (default: %(default)s)"
@@ -104,7 +103,7 @@ def add_load(part: argparse.ArgumentParser, records: int) -> None:
 
 
 def payloads(size: int) -> list[bytes]:
-    """Return random values."""
+    """Return random values of this size in bytes."""
     return [os.urandom(size) for _ in range(PAYLOADS)]
 
 
@@ -212,7 +211,7 @@ def end_to_end(args: argparse.Namespace, output: Output) -> int:
 
 
 def percentile(ordered: Sequence[float], rank: float) -> float:
-    """Return a percentile by the nearest rank."""
+    """Return a percentile of sorted values by the nearest rank. `rank` is from 0 to 100."""
     return ordered[min(int(len(ordered) * rank / 100), len(ordered) - 1)]
 
 

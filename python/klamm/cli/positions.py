@@ -1,8 +1,8 @@
-"""Parses positions in a topic, and turns them into offsets.
+"""Parses positions in a topic, and looks up the offset of a position in each partition.
 
-A position is `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`, for `--from` and `--to`
-alike. Each partition resolves the position separately, and limits it to existing offsets. If the offset was deleted,
-the position is the first offset that still exists.
+`--from` and `--to` take positions such as `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`.
+A position is resolved for each partition separately, and limited to existing offsets. If the offset was deleted, the
+result is the first offset that still exists.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Position:
-    """A position in every partition. `number` is an offset, a number of records, or milliseconds since 1970."""
+    """A position to look up in each partition. `number` is an offset, a number of records, or milliseconds since 1970."""
 
     kind: Kind
     number: int = 0
 
 
 def parse_position(text: str) -> Position:
-    """Parse a position; raise the error that argparse reports."""
+    """Parse a position. Raise `ArgumentTypeError` if the text is not a position."""
     names = {"earliest": Kind.EARLIEST, "latest": Kind.LATEST, "end": Kind.LATEST}
     if text in names:
         return Position(names[text])
@@ -65,8 +65,8 @@ def parse_position(text: str) -> Position:
 def parse_time(text: str) -> int:
     """Parse a time into milliseconds since 1970.
 
-    A time is a number of milliseconds, ISO 8601 in local time unless it has an offset, or a duration before now, such
-    as -15m.
+    A time is one of: milliseconds since 1970, an ISO 8601 time, or a duration before now, such as -15m. An ISO 8601 time
+    without a UTC offset is in local time.
     """
     if text.startswith("-"):
         return max(round(time.time() * 1000) - duration(text[1:]), 0)
@@ -90,7 +90,7 @@ def resolve(position: Position, begin: int, end: int, at_time: int | None = None
         position: The position.
         begin: First offset of the partition.
         end: End offset of the partition.
-        at_time: Offset of the first record at or after the position's time, or None if there is none.
+        at_time: Offset of the first record at or after the position's time, or None if there is no such record.
     """
     offsets = {
         Kind.EARLIEST: begin,
@@ -103,7 +103,10 @@ def resolve(position: Position, begin: int, end: int, at_time: int | None = None
 
 
 def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> dict[klamm.TopicPartition, int]:
-    """Return the first offset of each partition. Wait for a leader during an election, but not for a broker to come back."""
+    """Return the first offset of each partition.
+
+    During an election, wait some seconds for a leader. Then raise an error, because a broker may be down for long.
+    """
     end = time.monotonic() + ELECTION_SECONDS
     while True:
         request = at_all(partitions, BEGINNING)
@@ -121,7 +124,7 @@ def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartiti
 
 
 def hint_at_time(position: Position, end: int) -> None:
-    """Print a hint if an offset is after the end of all partitions and looks like a time of the years 2001 to 2286."""
+    """Print a hint if an offset is after the end of all partitions and could be a time between the years 2001 and 2286."""
     number = position.number
     if position.kind is not Kind.OFFSET or number <= end:
         return
@@ -136,18 +139,18 @@ def hint_at_time(position: Position, end: int) -> None:
 
 @dataclass(frozen=True)
 class Bounds:
-    """First offset and end offset of partitions."""
+    """The first offset and the end offset of each partition."""
 
     begin: dict[klamm.TopicPartition, int]
     end: dict[klamm.TopicPartition, int]
 
     @classmethod
     def ask(cls, consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> Bounds:
-        """Look up the bounds of partitions; raise if one has no leader."""
+        """Look up the first and end offsets of partitions. Raise if a partition has no leader."""
         return cls(beginnings(consumer, partitions), consumer.end_offsets(partitions))
 
     def locate(self, consumer: klamm.Consumer, position: Position) -> dict[klamm.TopicPartition, int]:
-        """Return the offset of a position in each partition."""
+        """Return the offset that a position means in each partition."""
         times: dict[klamm.TopicPartition, tuple[int, int] | None] = {}
         if position.kind is Kind.TIME:
             times = dict(consumer.offsets_for_times(dict.fromkeys(self.begin, position.number)))

@@ -54,10 +54,12 @@ def add(commands: Commands) -> None:
     form.add_argument(
         "--json-lines",
         action="store_true",
-        help="each line is an object as `klamm consume --json` prints it: key, value, headers and timestamp_ms are sent",
+        help="read each line as a JSON object of `klamm consume --json`, and send its key, value, headers and timestamp_ms",
     )
     part.add_argument(
-        "--keep-partitions", action="store_true", help="with --json-lines, send each record to its partition"
+        "--keep-partitions",
+        action="store_true",
+        help="with --json-lines, send each record to the partition that its object names",
     )
     part.add_argument(
         "--key-separator",
@@ -79,7 +81,7 @@ def add(commands: Commands) -> None:
         "--header-separator",
         metavar="TEXT",
         type=separator,
-        help=r"each line begins with headers as name:value,name:value, which end at the first TEXT, such as \t",
+        help=r"read the start of each line, up to the first TEXT, as headers in the form name:value,name:value; \t means a tab",
     )
     part.add_argument(
         "--partition", metavar="N", type=natural, help="send all records to this partition (default: by key)"
@@ -98,13 +100,13 @@ def add(commands: Commands) -> None:
         "--null-value",
         metavar="TEXT",
         type=encoded,
-        help="send a null value for lines with this value, which deletes the key from a compacted topic",
+        help="send null for each value that equals TEXT; in a compacted topic, a null value deletes its key",
     )
-    part.add_argument("--null-key", metavar="TEXT", type=encoded, help="send a null key for lines with this key")
+    part.add_argument("--null-key", metavar="TEXT", type=encoded, help="send null for each key that equals TEXT")
     part.add_argument(
         "--transactional-id",
         metavar="ID",
-        help="send all records in one transaction with this ID: after an error, none is visible to read_committed",
+        help="send all records in one transaction with this ID; after an error, read_committed consumers see no record",
     )
     part.add_argument(
         "--transaction-size",
@@ -118,7 +120,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Send the input, and return when every record is acknowledged."""
+    """Send the input, and return when the broker has acknowledged every record."""
     check(args)
     files: list[str] = args.files or ["-"]
     typed = "-" in files and sys.stdin.isatty()
@@ -155,7 +157,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Raise if options exclude each other."""
+    """Raise if an option needs another option that is missing, or if two options exclude each other."""
     needs = (
         ("--keep-partitions", args.keep_partitions, "--json-lines", args.json_lines),
         ("--transaction-size", args.transaction_size, "--transactional-id", args.transactional_id),
@@ -179,7 +181,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def parts(path: str, args: argparse.Namespace) -> Iterator[list[bytes]]:
-    """Yield the parts of a file that become records, in lists."""
+    """Yield lists of the parts of a file that become records: its lines, or the whole file."""
     if args.whole_files:
         yield [b"".join(read_chunks(path))]
     else:
@@ -218,13 +220,13 @@ class Sender:
 
 
 def send_batch(producer: klamm.Producer, batch: Batch, args: argparse.Namespace) -> None:
-    """Send values and keys in one call."""
+    """Send records that only have a value and a key, in one call of the producer."""
     keys: Sequence[bytes | None] | None = batch.keys if args.key is None else [args.key] * len(batch.values)
     producer.send_many(args.topic, batch.values, keys=keys, partition=args.partition)
 
 
 def send_records(producer: klamm.Producer, records: list[NewRecord], args: argparse.Namespace) -> None:
-    """Send records with headers, partitions or times."""
+    """Send records one by one, because they can have headers, partitions or timestamps."""
     for record in records:
         producer.send_nowait(
             args.topic,
@@ -237,6 +239,6 @@ def send_records(producer: klamm.Producer, records: list[NewRecord], args: argpa
 
 
 def header(text: str) -> tuple[str, bytes]:
-    """Parse a header, `key=value`."""
+    """Parse `key=value` into the name and the value of a header."""
     key, value = pair(text)
     return key, encoded(value)

@@ -44,7 +44,9 @@ def add(commands: Commands) -> None:
         part = parts.add_parser(name, help=text[0].lower() + text[1:-1], description=text)
         part.add_argument("voter", metavar="ID", type=natural, help="ID of the controller")
         part.add_argument(
-            "directory", metavar="DIRECTORY", help="ID of its metadata directory, as `klamm quorum describe` prints it"
+            "directory",
+            metavar="DIRECTORY",
+            help="ID of the controller's metadata directory, as `klamm quorum describe` prints it",
         )
         if name == "add-voter":
             part.add_argument(
@@ -61,7 +63,7 @@ def add(commands: Commands) -> None:
 
 
 def endpoint(text: str) -> RaftEndpoint:
-    """Parse a listener."""
+    """Parse `name://host:port` into a listener."""
     name, sign, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not (name and sign and host and colon):
@@ -113,7 +115,7 @@ def remove_voter(args: argparse.Namespace, output: Output) -> int:
 
 
 def done(args: argparse.Namespace, output: Output, participle: str) -> int:
-    """Print a success."""
+    """Print that a voter was added or removed."""
     if output.json:
         output.result({participle: {"voter": args.voter, "directory": args.directory}})
     else:

@@ -30,16 +30,20 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "describe",
         help="print quotas",
-        description="Print the quotas of entities with all given parts (default: all quotas).",
+        description="Print the quotas of entities. An entity is a combination of a user, a client ID and an IP address. Print "
+        "only entities that match all given options (default: all entities).",
     )
     add_entity(part, "--any-")
-    part.add_argument("--strict", action="store_true", help="leave out entities that also have other parts")
+    part.add_argument(
+        "--strict", action="store_true", help="leave out entities with a part that no option names, such as a client ID"
+    )
     add_common(part, describe, "print one JSON object, with the quotas")
 
     part = parts.add_parser(
         "alter",
         help="change quotas",
-        description="Change quotas of one entity. Other quotas of the entity keep their values.",
+        description="Change quotas of one entity: a user, a client ID, an IP address, or a user and a client ID. Quotas that "
+        "are not given keep their values.",
     )
     add_entity(part, None)
     part.add_argument(
@@ -56,17 +60,17 @@ def add(commands: Commands) -> None:
 
 
 def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
-    """Add the options of an entity."""
+    """Add the options that name the user, the client ID and the IP address of an entity."""
     for name in PARTS:
         option = name.replace("_", "-")
         group = part.add_mutually_exclusive_group()
-        group.add_argument(f"--{option}", dest=name, metavar="NAME", help=f"this {option.replace('-', ' ')}")
+        group.add_argument(f"--{option}", dest=name, metavar="NAME", help=f"quotas of this {option.replace('-', ' ')}")
         group.add_argument(
             f"--default-{option}",
             dest=name,
             action="store_const",
             const=QuotaName.DEFAULT,
-            help=f"the default of {option.replace('-', ' ')}s without quotas of their own",
+            help=f"default quotas, for every {option.replace('-', ' ')} that has no quotas",
         )
         if wildcard:
             group.add_argument(
@@ -74,12 +78,12 @@ def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
                 dest=name,
                 action="store_const",
                 const=QuotaName.ANY,
-                help=f"any {option.replace('-', ' ')}",
+                help=f"quotas of any {option.replace('-', ' ')}",
             )
 
 
 def number(text: str) -> tuple[str, float]:
-    """Parse `name=number`."""
+    """Parse `name=number` into a name and a float."""
     name, value = pair(text)
     try:
         return name, float(value)
@@ -88,12 +92,12 @@ def number(text: str) -> tuple[str, float]:
 
 
 def entity(args: argparse.Namespace) -> QuotaEntity:
-    """Return the entity of a command line."""
+    """Return the entity that the options name."""
     return QuotaEntity(args.user, args.client_id, args.ip)
 
 
 def named(part: str | QuotaName | None) -> str | None:
-    """Return a part of an entity as text. The default is `<default>`, as in Kafka's scripts."""
+    """Return a part of an entity as text. `QuotaName.DEFAULT` becomes `<default>`, as in Kafka's scripts."""
     return "<default>" if part is QuotaName.DEFAULT else part.value if isinstance(part, QuotaName) else part
 
 

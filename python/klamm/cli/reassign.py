@@ -1,6 +1,6 @@
 """`klamm reassign`: plans, executes, verifies, throttles and cancels moves of partitions to other brokers.
 
-The files have the format of kafka-reassign-partitions, so that each command can read the files of the other command.
+The files have the format of kafka-reassign-partitions, so that both commands can read each other's files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.ra
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 DEFAULTS = "any"
-"""In a plan, the directory that a broker chooses itself."""
+"""If a plan has this word instead of a directory, the broker chooses the directory."""
 
 Plan = dict[klamm.TopicPartition, list[int]]
 
@@ -57,18 +57,21 @@ def add(commands: Commands) -> None:
         "--brokers", metavar="ID,ID", type=naturals, help="spread over these brokers (default: all that are alive)"
     )
     part.add_argument(
-        "--replication-factor", metavar="N", type=positive, help="change the number of replicas to N (default: keep it)"
+        "--replication-factor",
+        metavar="N",
+        type=positive,
+        help="change the number of replicas to N (default: keep the number)",
     )
     part.add_argument("--ignore-racks", action="store_true", help="do not spread replicas over racks")
     part.add_argument(
         "--current", metavar="FILE", type=Path, help="write the current assignment to this file, to move back later"
     )
-    add_common(part, plan, "the plan is JSON in any case")
+    add_common(part, plan, "no effect: the plan is always JSON")
 
     part = parts.add_parser(
         "execute",
         help="start the moves of a plan",
-        description="Start the moves of a plan. Before that, print the current assignment as a plan to move back.",
+        description="Start the moves of a plan. Before that, print the current assignment, as a plan that undoes the moves.",
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument(
@@ -87,7 +90,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "verify",
         help="print the progress of a plan, and remove its throttle",
-        description="Print the progress of a plan. When all moves are finished, remove the throttle. The exit code is 1 until then.",
+        description="Print the progress of a plan. When no partition moves any more, remove the throttle. The exit code is 1 "
+        "unless all moves are finished.",
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument("--keep-throttle", action="store_true", help="do not remove the throttle")
@@ -116,7 +120,7 @@ def add(commands: Commands) -> None:
 
 
 class PlanFile:
-    """A plan, and the directories that it names."""
+    """A plan, and the directories that the plan names for replicas."""
 
     def __init__(self, replicas: Plan, paths: dict[Replica, str]) -> None:
         self.replicas = replicas
@@ -124,7 +128,7 @@ class PlanFile:
 
 
 def read_plan(name: str) -> PlanFile:
-    """Read a file with a plan."""
+    """Read a plan from a JSON file, or from standard input for `-`."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -150,7 +154,7 @@ def read_plan(name: str) -> PlanFile:
 
 
 def plan_text(replicas: Mapping[klamm.TopicPartition, Sequence[int]]) -> str:
-    """Return a plan as JSON, in the order of Kafka's script."""
+    """Return a plan as JSON text, with the fields in the order of kafka-reassign-partitions."""
     parts = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(brokers), "log_dirs": [DEFAULTS] * len(brokers)}
         for tp, brokers in sorted(replicas.items())
@@ -159,7 +163,7 @@ def plan_text(replicas: Mapping[klamm.TopicPartition, Sequence[int]]) -> str:
 
 
 def current_replicas(admin: klamm.Admin, topics: Iterable[str]) -> Plan:
-    """Return the replicas of all partitions of topics."""
+    """Return the broker IDs of the replicas, for all partitions of the topics."""
     found = admin.describe_topics(sorted(set(topics)))
     return {
         klamm.TopicPartition(name, part.partition): list(part.replicas)
@@ -169,7 +173,7 @@ def current_replicas(admin: klamm.Admin, topics: Iterable[str]) -> Plan:
 
 
 def plan(args: argparse.Namespace, _: Output) -> int:
-    """Print a plan."""
+    """Compute and print a plan."""
     with klamm.Admin(admin_config(args)) as admin:
         nodes = {node.id: node for node in admin.describe_cluster().brokers}
         unknown = sorted(set(args.brokers or ()) - nodes.keys())
@@ -193,11 +197,11 @@ def plan(args: argparse.Namespace, _: Output) -> int:
 
 
 def spread(factors: Mapping[klamm.TopicPartition, int], racks: Mapping[int, str | None]) -> Plan:
-    """Return an assignment with evenly distributed leaders and replicas, and each partition in different racks."""
+    """Return an assignment that distributes leaders and replicas evenly, and each partition's replicas over racks."""
     of_rack: dict[str | None, list[int]] = defaultdict(list)
     for broker in sorted(racks):
         of_rack[racks[broker]].append(broker)
-    # Neighbours are in different racks: the first broker of each rack, then the second of each.
+    # Neighbours in the ring are in different racks: first comes one broker of each rack, then a second of each rack.
     ring = [broker for row in zip_longest(*of_rack.values()) for broker in row if broker is not None]
     assignment: Plan = {}
     shift = 0
@@ -205,7 +209,7 @@ def spread(factors: Mapping[klamm.TopicPartition, int], racks: Mapping[int, str 
         first = at % len(ring)
         if at and first == 0:
             shift += 1
-        # The followers of a leader differ from round to round, so that they share its load if it fails.
+        # A leader's followers differ from round to round. If the leader fails, its followers share its load.
         others = [
             ring[(first + 1 + (shift + step) % max(len(ring) - 1, 1)) % len(ring)] for step in range(len(ring) - 1)
         ]
@@ -237,7 +241,7 @@ def execute(args: argparse.Namespace, output: Output) -> int:
         if args.throttle is not None or args.log_dir_throttle is not None:
             throttle(admin, before, wanted, args.throttle, args.log_dir_throttle)
         if args.plan.paths:
-            # A broker notes the directory of a replica that it does not have yet, and answers with an error all the same.
+            # If a broker does not have the replica yet, it stores the directory for later, but still responds with an error.
             with suppress(ReplicaNotAvailableError, CombinedError):
                 admin.alter_replica_log_dirs(args.plan.paths)
         admin.alter_partition_reassignments(wanted, wait=args.wait)
@@ -258,8 +262,8 @@ def execute(args: argparse.Namespace, output: Output) -> int:
 
 
 def throttle(admin: klamm.Admin, before: Plan, after: Plan, rate: int | None, dir_rate: int | None) -> None:
-    """Limit the moves. Only replicas that move are throttled, so that followers that are in sync keep up."""
-    # A broker changes its own limits, so one that is down cannot.
+    """Limit the rate of the moves. Only replicas that move are throttled, so that in-sync followers keep up."""
+    # Each broker changes its own configuration, so the limits of a broker that is down cannot change.
     alive = {node.id for node in admin.describe_cluster().brokers}
     brokers = alive & {broker for replicas in (*before.values(), *after.values()) for broker in replicas}
     changes: dict[ConfigResource, list[ConfigChange]] = {
@@ -285,7 +289,7 @@ def throttle(admin: klamm.Admin, before: Plan, after: Plan, rate: int | None, di
 
 
 def remove_throttle(admin: klamm.Admin, plan: Plan, brokers: Iterable[int] | None = None) -> None:
-    """Remove the limits of the topics of a plan, and of some or all brokers."""
+    """Remove the limits from the topics of a plan, and from the given brokers (default: all brokers)."""
 
     def resets(*names: str) -> list[ConfigChange]:
         return [ConfigChange(name, None, ConfigOperation.DELETE) for name in names]
@@ -299,7 +303,7 @@ def remove_throttle(admin: klamm.Admin, plan: Plan, brokers: Iterable[int] | Non
 
 
 def verify(args: argparse.Namespace, output: Output) -> int:
-    """Print progress."""
+    """Print the progress of a plan, and remove the throttle when no partition moves any more."""
     wanted: Plan = args.plan.replicas
     with klamm.Admin(admin_config(args)) as admin:
         now = current_replicas(admin, {tp.topic for tp in wanted})
@@ -321,7 +325,7 @@ def verify(args: argparse.Namespace, output: Output) -> int:
 
 
 def list_moves(args: argparse.Namespace, output: Output) -> int:
-    """Print moves."""
+    """Print the moves that are not finished."""
     with klamm.Admin(admin_config(args)) as admin:
         found = admin.list_partition_reassignments()
     listed: list[dict[str, Any]] = [
@@ -358,7 +362,7 @@ def cancel(args: argparse.Namespace, output: Output) -> int:
         admin.alter_partition_reassignments(dict.fromkeys(moving))
         if not args.keep_throttle:
             plan = {tp: each.replicas for tp, each in moving.items()}
-            # Controllers do not return the brokers.
+            # Controllers do not return a list of all brokers.
             own = {broker for replicas in plan.values() for broker in replicas} if CONTROLLERS in config else None
             remove_throttle(admin, plan, own)
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(moving)]

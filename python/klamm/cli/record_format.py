@@ -3,7 +3,7 @@ r"""Formats the records of `klamm consume`, by a format string or as JSON.
 | directive | output |
 |---|---|
 | %k %v | bytes of key and value; nothing for null |
-| %s | as %v, in kcat's words |
+| %s | the same as %v, for users of kcat |
 | %K %S | sizes of key and value in bytes; -1 for null |
 | %R | size of the value as a big-endian integer of 4 bytes; -1 for null |
 | %t %p %o | topic, partition, offset |
@@ -32,7 +32,7 @@ Render = Callable[[klamm.Record], bytes]
 
 
 def parse_format(text: str) -> Render:
-    """Compile a format string; raise the error that argparse reports."""
+    """Compile a format string into a function. Raise `ArgumentTypeError` for an invalid format string."""
     parts: list[bytes | Render] = []
     for match in TOKEN.finditer(text):
         directive, escape, literal = match["directive"], match["escape"], match["literal"]
@@ -53,7 +53,7 @@ def parse_format(text: str) -> Render:
 
 
 def parse_escape(escape: str) -> bytes:
-    """Return the byte of an escape; `escape` is the text after the backslash."""
+    """Return the byte that an escape stands for. `escape` is the text after the backslash."""
     if len(escape) > 1:
         return bytes.fromhex(escape[1:])
     if escape not in ESCAPES:
@@ -62,7 +62,7 @@ def parse_escape(escape: str) -> bytes:
 
 
 def render_value(record: klamm.Record) -> bytes:
-    """Return the value and a newline, the default format."""
+    """Return the value of a record and a newline. This is the default format."""
     return (record.value or b"") + b"\n"
 
 
@@ -72,7 +72,7 @@ def render_json(record: klamm.Record) -> bytes:
 
 
 def record_fields(record: klamm.Record) -> dict[str, Any]:
-    """Return a record in JSON's types. Bytes that are not UTF-8 become base64, with a field `*_encoding`."""
+    """Return a record as a dict for JSON. Bytes that are not UTF-8 become base64, with a field `*_encoding`."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -85,7 +85,10 @@ def record_fields(record: klamm.Record) -> dict[str, Any]:
 
 
 def text_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return bytes as a field `name`, and `{name}_encoding` if they are base64."""
+    """Return a dict with the bytes as text in the field `name`.
+
+    Bytes that are not UTF-8 become base64, and the dict gets a field `{name}_encoding`.
+    """
     if data is None:
         return {name: None}
     try:
@@ -95,12 +98,12 @@ def text_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def header_fields(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, str | None]]:
-    """Return headers in JSON's types. Names and values that are not UTF-8 become base64."""
+    """Return headers as dicts for JSON. Names and values that are not UTF-8 become base64."""
     return [{**text_field("name", name_bytes(name)), **text_field("value", value)} for name, value in headers]
 
 
 def name_bytes(name: str) -> bytes:
-    """Return the bytes of a header's name. The text contains surrogate escapes for bytes that are not UTF-8."""
+    """Return the original bytes of a header's name. The text has surrogate escapes for bytes that are not UTF-8."""
     return name.encode("utf-8", "surrogateescape")
 
 

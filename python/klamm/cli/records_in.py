@@ -1,7 +1,7 @@
 r"""Turns the input of `klamm produce` into records: lines, lines with keys and headers, JSON objects, or whole files.
 
-An input is a function from a list of lines, or other parts of a file, to records. Lines without keys and headers remain
-lists of values, because the producer can send a list in one call.
+`parser` returns a function that turns a list of lines, or of other parts of a file, into records. Lines without headers
+become a `Batch` of values and keys, because the producer can send a batch in one call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Parse = Callable[["Sequence[bytes]"], "Batch | list[NewRecord]"]
 
 
 def parser(args: argparse.Namespace) -> Parse:
-    """Return the function that turns input into records, as the options of a command line require."""
+    """Return the function that turns lines into records, according to the options of the command line."""
     if args.json_lines:
         return lambda lines: [json_record(line, args) for line in lines if line.strip()]
     if args.header_separator is not None or args.headers or args.null_key is not None:
@@ -75,7 +75,7 @@ def split_keys(lines: Sequence[bytes], separator: bytes | None) -> Batch:
 
 
 def plain_records(lines: Iterable[bytes], args: argparse.Namespace) -> Iterator[NewRecord]:
-    """Yield the records of lines with headers in front, or with headers that all records get."""
+    """Yield a record for each line. The headers come from `--header`, and from the start of the line if it has headers."""
     for line in lines:
         headers = list(args.headers)
         rest = line
@@ -108,7 +108,7 @@ def line_headers(text: bytes) -> Headers:
 
 
 def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
-    """Return the record of an object that `klamm consume --json` printed."""
+    """Parse a JSON object that `klamm consume --json` printed into a record."""
     try:
         found = json.loads(line)
     except ValueError as error:
@@ -141,7 +141,7 @@ def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
 
 
 def content(fields: dict[str, Any], name: str) -> bytes | None:
-    """Return a field as bytes. Values that are not strings become JSON."""
+    """Return a field of an object as bytes, or None for null. Values that are not strings become JSON text."""
     value = fields.get(name)
     encoding = fields.get(f"{name}_encoding")
     if value is None:
@@ -157,7 +157,7 @@ def content(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def name_of(header: dict[str, Any]) -> str:
-    """Return the name of a header. Names that are not UTF-8 are base64."""
+    """Return the name of a header. In the object, names that are not UTF-8 are base64."""
     name = content(header, "name")
     if name is None:
         raise ValueError("a header has no name")
@@ -165,7 +165,7 @@ def name_of(header: dict[str, Any]) -> str:
 
 
 def shown(line: bytes) -> str:
-    """Return the beginning of a line, for messages."""
+    """Return the beginning of a line as quoted text, for error messages."""
     return repr(line[:60].decode("utf-8", "replace"))
 
 

@@ -54,10 +54,10 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Write the report, and print its table."""
+    """Write the report, and print the table with the totals of each query."""
     batches = read(args.progress)
     sums = [summary(query, [batch for batch in batches if batch.query == query]) for query in queries(batches)]
-    # The PNG first: if matplotlib is missing, nothing is written.
+    # Write the PNG first, so that nothing is written if matplotlib is missing.
     if args.png is not None:
         write_png(batches, args.png)
     args.output.write_text(page(batches, sums), encoding="utf-8")
@@ -92,7 +92,7 @@ class Batch:
 def read(path: Path) -> list[Batch]:
     """Read a progress file.
 
-    A repeated batch counts once, with its last values. An incomplete last line, of a program that was killed, is ignored.
+    If a batch occurs more than once, its last line counts. An incomplete last line is ignored, because the program may have been killed.
     """
     found: dict[tuple[str, int], Batch] = {}
     lines = path.read_text(encoding="utf-8").split("\n")
@@ -133,7 +133,7 @@ def queries(batches: Iterable[Batch]) -> list[str]:
 
 
 def summary(query: str, batches: list[Batch]) -> dict[str, Any]:
-    """Return the totals of one query."""
+    """Return one row of the report's table: the totals of one query."""
     rates = [batch.records / batch.seconds for batch in batches if batch.records and batch.seconds]
     sizes = [batch.bytes for batch in batches if batch.bytes is not None]
     lags = [batch.lag for batch in batches if batch.lag is not None]
@@ -166,7 +166,7 @@ LAG = "lag in records"
 
 
 def series(batches: list[Batch]) -> dict[str, Series]:
-    """Return the points of each chart and query. The lag is known at the end of a batch only."""
+    """Return the points to draw, by chart and query. The lag is known only at the end of a batch."""
     first = batches[0].begin
     charts: dict[str, Series] = {"records per second": {}, "MB per second": {}, LAG: {}}
     for batch in sorted(batches, key=lambda batch: batch.end):
@@ -182,7 +182,7 @@ def series(batches: list[Batch]) -> dict[str, Series]:
 
 
 def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
-    """Return the HTML page."""
+    """Return the HTML page with the charts and the table of totals."""
     names = queries(batches)
     legend = "".join(f'<span class="q{at % COLOURS}">● {escape(name)}</span> ' for at, name in enumerate(names))
     found = series(batches)
@@ -201,13 +201,13 @@ def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
 
 
 def headline(batches: list[Batch]) -> str:
-    """Return the title: the queries and when they began."""
+    """Return the title of the page: the names of the queries, and the start time of the first batch."""
     begin = datetime.fromtimestamp(batches[0].begin).astimezone()
     return f"{', '.join(queries(batches))} from {begin:%Y-%m-%d %H:%M:%S %Z}"
 
 
 def last_second(charts: dict[str, Series]) -> float:
-    """Return the end of the time axis of all charts."""
+    """Return the time of the last point in all charts, in seconds since the first batch."""
     return max(point.end for lines in charts.values() for line in lines.values() for point in line)
 
 
@@ -277,7 +277,7 @@ def write_png(batches: list[Batch], path: Path) -> None:
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 240, 80, 30, 30
 
-# Colours that colour-blind people can tell apart (Okabe and Ito).
+# Number of colours in `STYLE`. Colour-blind people can tell these colours apart (Okabe and Ito).
 COLOURS = 6
 STYLE = """
 body { font: 15px system-ui, sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; color-scheme: light dark; }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 SUFFIXES = {".proto": "protobuf", ".json": "json"}
-"""Types of schema files by their suffix. Other files have Avro schemas."""
+"""Type of the schema in a file with this suffix. Files with other suffixes contain Avro schemas."""
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
 
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
         "list", help="print subjects", description="Print the subjects, or the versions of one subject."
     )
     part.add_argument("subject", metavar="SUBJECT", nargs="?", help="print the versions of this subject")
-    part.add_argument("--deleted", action="store_true", help="include softly deleted subjects and versions")
+    part.add_argument("--deleted", action="store_true", help="include soft-deleted subjects and versions")
     _add_common(part, list_subjects, "print one JSON object")
 
     part = parts.add_parser("get", help="print a schema", description="Print the text of a schema.")
@@ -45,7 +45,9 @@ def add(commands: Commands) -> None:
 
     part = parts.add_parser("register", help="register a schema", description="Register a schema as a new version.")
     _add_schema(part)
-    part.add_argument("--normalize", action="store_true", help="let the registry compare schemas in a normal form")
+    part.add_argument(
+        "--normalize", action="store_true", help="let the registry normalize schemas before it compares them"
+    )
     _add_common(part, register, "print one JSON object, with the ID")
 
     part = parts.add_parser(
@@ -55,7 +57,7 @@ def add(commands: Commands) -> None:
     )
     _add_schema(part)
     part.add_argument("--version", dest="against", metavar="VERSION", help="check against this version only")
-    _add_common(part, check, "print one JSON object, with the reasons")
+    _add_common(part, check, "print one JSON object, with compatible and messages")
 
     part = parts.add_parser(
         "delete", help="delete a subject or a version", description="Delete a subject or a version."
@@ -63,7 +65,9 @@ def add(commands: Commands) -> None:
     part.add_argument("subject", metavar="SUBJECT", help="the subject")
     part.add_argument("number", metavar="VERSION", nargs="?", help="delete only this version")
     part.add_argument(
-        "--permanent", action="store_true", help="delete it permanently; records with its ID cannot be read any more"
+        "--permanent",
+        action="store_true",
+        help="delete permanently; consumers can no longer decode records of the deleted schemas",
     )
     add_confirmation(part)
     _add_common(part, delete, "print one JSON object, with the deleted versions")
@@ -84,7 +88,8 @@ def add_registry(parser: argparse._ActionsContainer, *, required: bool) -> None:
         "--registry",
         metavar="URL",
         default=os.environ.get("KLAMM_SCHEMA_REGISTRY"),
-        help=f"address of the schema registry{'' if required else ', for --key and --value'} (default: $KLAMM_SCHEMA_REGISTRY)",
+        help=f"address of the schema registry{'' if required else ', for keys and values with schemas'} "
+        "(default: $KLAMM_SCHEMA_REGISTRY)",
     )
     parser.add_argument(
         "-R",
@@ -98,7 +103,7 @@ def add_registry(parser: argparse._ActionsContainer, *, required: bool) -> None:
 
 
 def opened(args: argparse.Namespace) -> SchemaRegistry:
-    """Return the registry client of a command line."""
+    """Return a registry client with the options of the command line."""
     from klamm.registry import SchemaRegistry
 
     config = dict(args.registry_config)
@@ -242,7 +247,7 @@ def _add_schema(part: argparse.ArgumentParser) -> None:
         type=reference,
         action="append",
         default=[],
-        help="another schema that this one uses; may be repeated",
+        help="a registered schema to which the new schema refers; may be repeated",
     )
 
 

@@ -1,8 +1,8 @@
 """Client options from outside the command line: profiles, environment variables and files.
 
-A later layer overrides an earlier one: the default profile, the environment, the profile of `--profile`, files of `-F`,
-`--bootstrap`, and `-X`. All layers except `-X` apply to all clients, so each client takes only the options that it
-knows.
+The layers are, in this order: the default profile, the environment, the profile of `--profile`, files of `-F`,
+`--bootstrap`, and `-X`. A later layer overrides an earlier layer. All layers except `-X` apply to all clients, so each
+client takes only the options that it supports.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUP_KEYS = {"group.id", "group.instance.id"}
 
 @dataclass(frozen=True)
 class Setting:
-    """A client option with its source."""
+    """A client option, its value, and where the value comes from."""
 
     name: str
     value: str
@@ -53,7 +53,7 @@ def config_path() -> Path:
 
 
 def layers(args: argparse.Namespace) -> Iterator[Setting]:
-    """Yield the options of all layers but `-X`, later ones last."""
+    """Yield the options of all layers except `-X`. Options of a later layer come later."""
     name = args.profile or os.environ.get(ENVIRONMENT + "PROFILE")
     profiles, default = read_profiles()
     if name is None and default is not None:
@@ -94,7 +94,7 @@ def layer(setting: Setting) -> str:
 
 
 def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
-    """Return the options of all layers but `-X` that a client has.
+    """Return the options of all layers except `-X`, without options that the client does not have.
 
     Without a client, return the options that every client has, and `bootstrap.controllers`.
     """
@@ -114,14 +114,14 @@ def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
 
 
 def known_names() -> dict[str, str]:
-    """Return the names and aliases of all options, and Kafka's name for each."""
+    """Return a dict that maps every name and alias of an option to Kafka's name of the option."""
     if not NAMES:
         NAMES.update({alias: option.name for option in options() for alias in (option.name, *option.aliases)})
     return NAMES
 
 
 def unknown(setting: Setting) -> None:
-    """Print a warning about an option that klamm does not have; raise an error if it is about security."""
+    """Print a warning about an option that klamm does not have. Raise an error if the option is about security."""
     hint = next((each.hint for each in rejected_options() if setting.name in each.names), None)
     close = get_close_matches(setting.name, list(known_names()), 1)
     hint = hint or (f"did you mean {close[0]}?" if close else None)
@@ -164,7 +164,7 @@ def read_profiles() -> tuple[dict[str, dict[str, str]], str | None]:
 
 
 def toml_parser() -> Any:
-    """Return the module that reads TOML: of the standard library, or on Python 3.10 its predecessor."""
+    """Return the module that reads TOML: `tomllib` of the standard library, or the package `tomli` on Python 3.10."""
     for name in ("tomllib", "tomli"):
         with suppress(ModuleNotFoundError):
             return import_module(name)
@@ -172,7 +172,7 @@ def toml_parser() -> Any:
 
 
 def flat(path: Path, table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return a table with dotted keys. TOML reads `sasl.mechanism = …` as a table in a table."""
+    """Turn nested tables into one table with dotted keys. TOML reads `sasl.mechanism = …` as a table in a table."""
     found: dict[str, str] = {}
     for key, value in table.items():
         if isinstance(value, dict):
@@ -199,7 +199,7 @@ def profile(profiles: Mapping[str, Mapping[str, str]], name: str) -> Iterator[Se
 
 
 def read_file(path: Path) -> Iterator[Setting]:
-    """Yield the options of a file of `-F`."""
+    """Yield the options in a file that `-F` names."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -223,7 +223,10 @@ def plain_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:
 
 
 def java_properties(text: str) -> Iterator[tuple[str, str]]:
-    r"""Yield the pairs of a file as `java.util.Properties` reads it: continuation lines, escapes, and `=`, `:` or a space."""
+    r"""Yield the keys and values of a Java properties file.
+
+    As in `java.util.Properties`, a line can continue on the next line and have escapes. A key ends at `=`, `:` or a space.
+    """
     for line in logical_lines(text):
         match = KEY.match(line)
         if match is not None:
@@ -231,7 +234,7 @@ def java_properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 def logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments, joined if they end in a backslash that is not escaped."""
+    """Yield lines without comments. A line that ends in an unescaped backslash is joined with the next line."""
     joined = ""
     for line in re.split(r"\r\n|\r|\n", text):
         part = line.lstrip(" \t\f")
@@ -248,7 +251,7 @@ def logical_lines(text: str) -> Iterator[str]:
 
 
 def unescaped(text: str) -> str:
-    """Return a text of a properties file with its escapes replaced."""
+    """Replace the escapes in a key or value of a properties file."""
     return ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else ESCAPES.get(match[2], match[2]), text)
 
 

@@ -40,14 +40,14 @@ def add(commands: Commands) -> None:
         help="allow this principal to renew the token; may be repeated",
     )
     part.add_argument(
-        "--owner", metavar="TYPE:NAME", help="principal whose rights the token gets (default: the user; Kafka 3.3)"
+        "--owner", metavar="TYPE:NAME", help="principal whose rights the token gets (Kafka 3.3; default: the user)"
     )
     part.add_argument(
         "--max-lifetime",
         metavar="DURATION",
         type=duration,
         default=-1,
-        help="the token can be renewed for this time, such as 7d (default: the limit of the brokers)",
+        help="allow renewals of the token for this time, such as 7d (default: the limit of the brokers)",
     )
     add_common(part, create, "print one JSON object, with the token and its hmac")
 
@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
     add_common(part, list_tokens, "print one JSON object, with the tokens")
 
     for name, run, text in (
-        ("renew", renew, "Renew a token for some time from now."),
+        ("renew", renew, "Renew a token, so that it expires later."),
         ("expire", expire, "Let a token expire after some time, or revoke it now."),
     ):
         part = parts.add_parser(name, help=text[0].lower() + text[1:-1], description=text)
@@ -77,7 +77,7 @@ def add(commands: Commands) -> None:
             metavar="DURATION",
             type=duration,
             default=-1,
-            help=f"time from now, such as 24h (default: {other})",
+            help=f"let the token expire this time from now, such as 24h (default: {other})",
         )
         if name == "expire":
             add_confirmation(part)
@@ -85,7 +85,7 @@ def add(commands: Commands) -> None:
 
 
 def base64_hmac(text: str) -> bytes:
-    """Parse a HMAC."""
+    """Parse an HMAC in base64. For `-`, read the HMAC from standard input."""
     text = sys.stdin.readline().strip() if text == "-" else text
     try:
         return base64.b64decode(text, validate=True)
@@ -94,7 +94,7 @@ def base64_hmac(text: str) -> bytes:
 
 
 def fields(token: DelegationToken) -> dict[str, Any]:
-    """Return a token in JSON's types, without its secret."""
+    """Return a token as a dict for JSON, without the HMAC, which is secret."""
     return {
         "token_id": token.token_id,
         "owner": token.owner,

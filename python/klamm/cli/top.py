@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from klamm.cli.output import Output
 
 HOT = 10
-"""How many of the busiest partitions are shown."""
+"""Maximum number of busy partitions to show."""
 
 SECTIONS = {
     "brokers": ("id", "address", "rack", "leaders", "replicas", "records_per_second"),
@@ -35,7 +35,7 @@ SECTIONS = {
     "hot_partitions": ("topic", "partition", "leader", "records_per_second"),
     "under_replicated": ("topic", "partition", "leader", "replicas", "isr"),
 }
-"""The tables, and their columns."""
+"""The tables to show, and the columns of each table."""
 
 
 def add(commands: Commands) -> None:
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def seconds(text: str) -> float:
-    """Parse an interval."""
+    """Parse an interval in seconds, from 0.1 to 3600."""
     value = float(text)
     if not 0.1 <= value <= 3600:  # noqa: PLR2004
         raise ValueError(text)
@@ -98,7 +98,11 @@ class Look:
 
 
 def look(admin: klamm.Admin, consumer: klamm.Consumer) -> Look:
-    """Ask the brokers. Partitions without a leader and groups that are just being deleted are left out."""
+    """Read the state of the cluster from the brokers.
+
+    Partitions without a leader are left out. A group has no offsets if they cannot be read, for example because the group
+    was just deleted.
+    """
     cluster = admin.describe_cluster()
     topics = admin.describe_topics(admin.list_topics(internal=True))
     led = [
@@ -114,13 +118,13 @@ def look(admin: klamm.Admin, consumer: klamm.Consumer) -> Look:
             committed[group.group] = admin.group_offsets(group.group)
         except KafkaError:
             committed[group.group] = {}
-    # The ends come last, so that no lag is negative.
+    # Read the end offsets last, so that no lag is negative.
     ends = consumer.end_offsets(led) if led else {}
     return Look(time.monotonic(), cluster, topics, ends, groups, committed)
 
 
 def samples(sample: Callable[[], Look], interval: float) -> Iterator[dict[str, Any]]:
-    """Return a sample after each interval."""
+    """Yield a sample after each interval. A sample compares the states before and after the interval."""
     before = sample()
     while True:
         time.sleep(max(before.at + interval - time.monotonic(), 0))
@@ -130,7 +134,7 @@ def samples(sample: Callable[[], Look], interval: float) -> Iterator[dict[str, A
 
 
 def compare(before: Look, now: Look) -> dict[str, Any]:
-    """Compute a sample from two states, in JSON's types."""
+    """Compute a sample from two states. Return the sample as a dict for JSON."""
     elapsed = max(now.at - before.at, 1e-6)
     written = {tp: max(end - before.ends.get(tp, end), 0) / elapsed for tp, end in now.ends.items()}
     leaders = {(name, part.partition): part.leader for name, topic in now.topics.items() for part in topic.partitions}
@@ -197,7 +201,7 @@ def compare(before: Look, now: Look) -> dict[str, Any]:
 
 
 def totals(found: dict[str, Any]) -> str:
-    """Return the line above the tables."""
+    """Return the line above the tables: the cluster, the controller and the total rates."""
     return (
         f"cluster {found['cluster_id']}, controller {found['controller']}: "
         f"{show(found['records_in_per_second'])} records/s in, {show(found['records_out_per_second'])} records/s out"
@@ -205,7 +209,7 @@ def totals(found: dict[str, Any]) -> str:
 
 
 def rows(found: dict[str, Any], section: str) -> list[list[object]]:
-    """Return the rows of a table."""
+    """Return the rows of one table of `SECTIONS`."""
     return [[each[column] for column in SECTIONS[section]] for each in found[section]]
 
 

@@ -36,7 +36,12 @@ def add(commands: Commands) -> None:
 
     part = parts.add_parser("list", help="print the names of all topics", description="Print the names of all topics.")
     part.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
-    part.add_argument("--matching", metavar="REGEX", type=expression, help="print only topics whose whole name matches")
+    part.add_argument(
+        "--matching",
+        metavar="REGEX",
+        type=expression,
+        help="print only topics whose whole name matches this expression",
+    )
     add_common(part, list_topics, "print one JSON object, with the topics")
 
     part = parts.add_parser("create", help="create topics", description="Create topics with the same settings.")
@@ -60,7 +65,7 @@ def add(commands: Commands) -> None:
         metavar="ID:ID,ID:ID",
         type=assignments,
         default=[],
-        help="put the replicas of partition 0, 1, … on these brokers, such as 1:2,2:3 for two partitions",
+        help="broker IDs of the replicas of each partition, such as 1:2,2:3 for two partitions",
     )
     part.add_argument(
         "--config",
@@ -84,7 +89,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "add-partitions",
         help="add partitions to topics",
-        description="Add partitions to topics. Records with the same key can go to another partition afterwards.",
+        description="Add partitions to topics. Afterwards, new records can go to another partition than old records with "
+        "the same key.",
     )
     part.add_argument("topics", metavar="TOPIC", nargs="+", help="topics to change")
     part.add_argument("--total", metavar="N", type=positive, required=True, help="the new total number of partitions")
@@ -93,7 +99,7 @@ def add(commands: Commands) -> None:
         metavar="ID:ID,ID:ID",
         type=assignments,
         default=[],
-        help="put the replicas of the new partitions on these brokers",
+        help="broker IDs of the replicas of each new partition",
     )
     part.add_argument("--dry-run", action="store_true", help="only check whether the partitions can be added")
     add_common(part, add_partitions, "print one JSON object, with the changed topics")
@@ -126,7 +132,7 @@ def add(commands: Commands) -> None:
 
 
 def assignments(text: str) -> list[list[int]]:
-    """Parse the broker IDs of partitions: `1:2,2:3`."""
+    """Parse the broker IDs of the replicas of each partition, such as `1:2,2:3` for two partitions."""
     return [naturals(part.replace(":", ",")) for part in text.split(",")]
 
 
@@ -237,7 +243,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 
 
 def is_wanted(part: klamm.PartitionInfo, only: str | None, minimum: int) -> bool:
-    """Return whether a partition belongs to the output."""
+    """Return whether a partition matches the filter `only`, such as "unavailable"."""
     return {
         None: True,
         "under-replicated": len(part.isr) < len(part.replicas),
@@ -248,14 +254,14 @@ def is_wanted(part: klamm.PartitionInfo, only: str | None, minimum: int) -> bool
 
 
 def least_in_sync(admin: klamm.Admin, names: list[str]) -> dict[str, int]:
-    """Return min.insync.replicas of topics."""
+    """Return the value of min.insync.replicas for each topic."""
     resources = [ConfigResource("topic", name) for name in names]
     found = admin.describe_resources(resources, names=[IN_SYNC]) if resources else {}
     return {resource.name: int(entries[IN_SYNC].value or 1) for resource, entries in found.items()}
 
 
 def overridden(admin: klamm.Admin, names: list[str]) -> dict[str, dict[str, str | None]]:
-    """Return the settings that topics override."""
+    """Return the settings of each topic that override the broker's settings."""
     resources = [ConfigResource("topic", name) for name in names]
     found = admin.describe_resources(resources) if resources else {}
     return {
@@ -272,7 +278,7 @@ def topic_fields(
     begin: Mapping[klamm.TopicPartition, int],
     end: Mapping[klamm.TopicPartition, int],
 ) -> dict[str, Any]:
-    """Return a topic in JSON's types. A partition without a leader has no offsets."""
+    """Return a topic as a dict for JSON. The offsets of a partition without a leader are None."""
     numbered = {klamm.TopicPartition(topic.name, part.partition): part for part in parts}
     return {
         "name": topic.name,
@@ -295,7 +301,7 @@ def topic_fields(
 
 
 def sizes(args: argparse.Namespace, output: Output) -> int:
-    """Print the sizes of topics."""
+    """Print the size of each topic on disk: the sum of its replicas."""
     with klamm.Admin(admin_config(args)) as admin:
         found = admin.describe_log_dirs()
     totals: dict[str, list[int]] = {}

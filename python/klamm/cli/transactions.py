@@ -1,4 +1,4 @@
-"""`klamm transactions`: lists transactions and producers, and finds and aborts transactions that hang, as kafka-transactions does."""
+"""`klamm transactions`: lists transactions and producers, and finds and aborts hanging transactions, as kafka-transactions does."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 FIFTEEN_MINUTES = 900_000
 """Default of the brokers' `transaction.max.timeout.ms`."""
 LEASE_MS = 300_000
-"""Time after which a coordinator has certainly ended a transaction that timed out."""
+"""After a transaction has timed out, the coordinator ends the transaction within this time."""
 
 
 def add(commands: Commands) -> None:
     """Declare the command and its actions."""
     parser = commands.add_parser(
         "transactions",
-        help="list transactions, and find and abort those that hang",
-        description="List transactions and producers, and find and abort transactions that hang (Kafka 3.0).",
+        help="list transactions, and find and abort hanging transactions",
+        description="List transactions and producers, and find and abort hanging transactions (Kafka 3.0).",
     )
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -53,13 +53,13 @@ def add(commands: Commands) -> None:
         type=natural,
         action="append",
         default=[],
-        help="print only this producer; may be repeated",
+        help="print only transactions of the producer with this ID; may be repeated",
     )
     part.add_argument(
         "--longer-than",
         metavar="DURATION",
         type=duration,
-        help="print only transactions that are open for longer (Kafka 3.8)",
+        help="print only transactions that have been open for longer than DURATION (Kafka 3.8)",
     )
     part.add_argument("--matching", metavar="REGEX", help="print only IDs that this expression matches (Kafka 4.1)")
     add_common(part, list_transactions, "print one JSON object, with the transactions")
@@ -73,7 +73,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "producers",
         help="print the producers of partitions",
-        description="Print the producers that partitions know (Kafka 2.8).",
+        description="Print the idempotent and transactional producers that have written to partitions (Kafka 2.8).",
     )
     add_partitions(part, "partitions to look at")
     part.add_argument("--broker", metavar="ID", type=natural, help="ask this replica (default: the leaders)")
@@ -83,7 +83,7 @@ def add(commands: Commands) -> None:
         "find-hanging",
         help="find transactions that no coordinator will end",
         description="Find transactions that are open in a partition, but that no coordinator will end. These transactions block consumers with "
-        "read_committed. The exit code is 1 if there are any.",
+        "read_committed. The exit code is 1 if the command finds such a transaction.",
     )
     add_partitions(part, "partitions to look at (default: all)", nargs="*")
     part.add_argument(
@@ -98,7 +98,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "abort",
         help="abort a transaction that hangs in a partition",
-        description="Abort a transaction that hangs in a partition. `find-hanging` prints the two arguments.",
+        description="Abort a transaction that hangs in a partition. `find-hanging` prints the partition and the start offset.",
     )
     part.add_argument("partition", metavar="TOPIC:N", type=one_partition, help="the partition")
     part.add_argument(
@@ -174,7 +174,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 
 
 def producers(args: argparse.Namespace, output: Output) -> int:
-    """Print producers."""
+    """Print the state of each producer of the partitions."""
     with klamm.Admin(admin_config(args)) as admin:
         found = admin.describe_producers(expand(admin, args.topics), broker=args.broker)
     if output.json:
@@ -261,7 +261,10 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
 
 
 def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_ms: int) -> list[Hanging]:
-    """Return transactions that are open in a partition for longer than a coordinator allows, and that no coordinator will end."""
+    """Return the open transactions that no coordinator will end.
+
+    The last record of such a transaction is older than `timeout_ms`, and no coordinator knows that the transaction is open.
+    """
     latest = time.time() * 1000 - timeout_ms
     found = admin.describe_producers(partitions) if partitions else {}
     old = [
@@ -278,10 +281,7 @@ def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_
 
 
 def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState, transactional_id: str | None) -> bool:
-    """Return whether the coordinator of a transaction knows that it is open in a partition.
-
-    The coordinator will end such a transaction.
-    """
+    """Return whether the coordinator knows that a transaction is open in a partition. If so, it will end the transaction."""
     if transactional_id is None:
         return False
     try:
@@ -292,13 +292,13 @@ def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState,
 
 
 def hang(tp: klamm.TopicPartition, state: ProducerState, ids: dict[int, str]) -> Hanging:
-    """Return the description of a transaction that hangs."""
+    """Return a hanging transaction: its partition, its producer, and its transactional ID if the ID is in `ids`."""
     return Hanging(
         tp.topic,
         tp.partition,
         state.producer_id,
         state.producer_epoch,
-        # The coordinator's epoch is unknown until it has written a marker.
+        # The coordinator epoch is unknown until the coordinator has written a transaction marker.
         state.coordinator_epoch if state.coordinator_epoch is not None else 0,
         state.transaction_start_offset or 0,
         state.last_timestamp_ms,

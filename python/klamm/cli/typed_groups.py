@@ -1,4 +1,4 @@
-"""`klamm share-groups` and `klamm streams-groups`: list and describe groups, reset and delete their offsets, delete groups."""
+"""`klamm share-groups` and `klamm streams-groups`: list, describe and delete groups, and reset and delete their offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
 
 
 def add_kind(commands: Commands, kind: str) -> None:
-    """Declare the command of a type of groups."""
+    """Declare the command for one type of groups: "share" or "streams"."""
     parser = commands.add_parser(
         f"{kind}-groups",
         help=f"list, describe, reset and delete {kind} groups",
@@ -64,7 +64,7 @@ def add_kind(commands: Commands, kind: str) -> None:
     add_reset(parts, kind)
 
     part = parts.add_parser(
-        "delete-offsets", help="delete offsets of a group", description="Delete the offsets of topics in a group."
+        "delete-offsets", help="delete offsets of a group", description="Delete the offsets of a group for topics."
     )
     part.add_argument("group", metavar="GROUP", help="group whose offsets to delete")
     part.add_argument(
@@ -99,7 +99,7 @@ def list_groups(args: argparse.Namespace, output: Output) -> int:
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:
-    """Print groups."""
+    """Print the members, the offsets and the lag of groups."""
     with klamm.Admin(admin_config(args)) as admin:
         names = args.groups or [each.group for each in admin.list_groups(types=[args.kind])]
         groups = admin.describe_groups(names) if names else {}
@@ -141,7 +141,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 
 
 def reads(member: Any) -> str:
-    """Return the partitions or tasks of a member."""
+    """Return the names of the partitions or tasks that a member reads, as text."""
     if member.tasks is not None:
         return words(
             f"{subtopology}:{number}"
@@ -152,14 +152,14 @@ def reads(member: Any) -> str:
 
 
 def check_type(group: GroupDescription, kind: str) -> None:
-    """Raise if a group is of another type."""
+    """Raise if the type of a group is not `kind`."""
     if group.type != kind:
         other = f"`klamm {group.type}-groups`" if group.type in RELEASES else "`klamm groups`"
         raise CommandError(f"group {group.group!r} is of type {group.type}, not {kind}", f"use {other}")
 
 
 def partitions_of(admin: klamm.Admin, group: str, kind: str) -> list[dict[str, Any]]:
-    """Return the partitions of a group with offsets and lag."""
+    """Return a dict for each partition of a group, with topic, partition, offset and lag."""
     if kind == "share":
         found = admin.share_group_offsets([group])[group]
         return [{**as_json(tp), "offset": each.offset, "lag": each.lag} for tp, each in sorted(found.items())]

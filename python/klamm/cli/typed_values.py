@@ -1,6 +1,6 @@
-"""Keys and values with schemas of a registry, in `klamm consume`, `klamm produce` and `klamm decode`.
+"""Decodes and encodes keys and values with schemas of a registry, for `klamm consume`, `klamm produce` and `klamm decode`.
 
-Values are printed and read as JSON. Bytes are base64, and times are in ISO 8601. `klamm.registry` has the serializers.
+The commands print and read values as JSON. Bytes are base64, and times are in ISO 8601. `klamm.registry` has the serializers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPTIONS = {"key": "--key-format", "value": "--value"}
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add `--key`, `--value` and the registry to a command that prints records."""
+    """Add `--key-format`, `--value` and the options of the registry to a command that prints records."""
     for field in FIELDS:
         parser.add_argument(
             OPTIONS[field],
@@ -45,19 +45,23 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def add_writing(parser: argparse.ArgumentParser) -> None:
-    """Add `--key`, `--value`, their schemas and the registry to a command that sends lines."""
+    """Add `--key-format`, `--value`, and the options for schemas and the registry to a command that sends lines."""
     for field in FIELDS:
         parser.add_argument(
             OPTIONS[field],
             dest=f"{field}_format",
             choices=TYPES,
-            help=f"encode the {field}, which is JSON, with a schema",
+            help=f"read the {field} as JSON, and encode it with a schema",
         )
     parser.add_argument(
-        "--schema", metavar="FILE|latest", help="schema of the value: a file, or the latest of the subject"
+        "--schema",
+        metavar="FILE|latest",
+        help="schema of the value: a file, or the latest schema of the subject TOPIC-value",
     )
     parser.add_argument(
-        "--key-schema", metavar="FILE|latest", help="schema of the key: a file, or the latest of the subject"
+        "--key-schema",
+        metavar="FILE|latest",
+        help="schema of the key: a file, or the latest schema of the subject TOPIC-key",
     )
     add_registry(parser, required=False)
 
@@ -97,7 +101,7 @@ def reading(args: argparse.Namespace, render: Render) -> Render:
 
 
 def _decoded(decode: Any, field: Field, record: klamm.Record) -> tuple[Any, bytes | None]:
-    """Return a key or value in JSON's types, and as JSON text."""
+    """Return the decoded key or value of a record, and its JSON text."""
     data = getattr(record, field)
     if data is None:
         return None, None
@@ -119,31 +123,32 @@ def _decoder(client: SchemaRegistry, kind: str) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """Return the JSON form of a value for which JSON has no type."""
+    """Convert a value of a type that JSON does not have: bytes to base64, dates and times to ISO 8601."""
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
     return value.isoformat() if isinstance(value, (dt.date, dt.time)) else str(value)
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
-    """Add `--value`, the schema and the registry to `klamm decode`."""
+    """Add `--value`, `--schema` and the options of the registry to `klamm decode`."""
     parser.add_argument(
         "--value",
         dest="value_format",
         choices=TYPES,
-        help="decode the input as a value of a schema registry, with its framing; each line of hex or base64 is one value",
+        help="decode the input as a value that starts with the ID of a registered schema; each line of hex or base64 text "
+        "is one value",
     )
     parser.add_argument("--schema", metavar="FILE", help="with --value, decode with the schema in this file")
     add_registry(parser, required=False)
 
 
 def decode_values(args: argparse.Namespace, values: Iterable[bytes]) -> int:
-    """Print framed values as JSON; return 1 if one of them cannot be decoded."""
+    """Print values that start with a schema ID as JSON. Return 1 if a value cannot be decoded, otherwise 0."""
     from klamm.registry import SchemaRegistry
     from klamm.registry.framing import read
 
     schema = None if args.schema is None else read_schema(args.schema, args.value_format, [])
-    # With a schema file, the cache of a client has the schema, and nothing is requested.
+    # With a schema file, `_remember` puts the schema into the client's cache, so that the client sends no request.
     client = opened(args) if schema is None else SchemaRegistry("http://schema.invalid")
     decode, failed = _decoder(client, args.value_format), 0
     for data in values:
@@ -168,7 +173,7 @@ def _remember(client: SchemaRegistry, key: int | str | bytes, schema: Schema) ->
 
 
 def writing(args: argparse.Namespace, parse: Parse) -> Parse:
-    """Return a function that parses an input, and then encodes its keys and values if they have a schema."""
+    """Return a function that parses lines into records, and then encodes the keys and values that have a schema."""
     encoders: dict[str, _Encoder] = {}
     for field, schema in zip(FIELDS, (args.key_schema, args.schema), strict=True):
         kind = getattr(args, f"{field}_format")
@@ -193,7 +198,7 @@ def writing(args: argparse.Namespace, parse: Parse) -> Parse:
 
 
 class _Encoder:
-    """Encodes JSON text with a schema."""
+    """Parses JSON text, and serializes the result with a schema."""
 
     def __init__(self, args: argparse.Namespace, field: Field, kind: str, schema: str | None) -> None:
         if schema is None:
@@ -246,7 +251,7 @@ class _Encoder:
 
 
 def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR0911
-    """Convert a value of JSON for the serializer for Avro: base64 to bytes, and ISO 8601 to times."""
+    """Convert a JSON value to the types of the Avro serializer: base64 to bytes, and ISO 8601 to dates and times."""
     schema = named.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(schema, list):
         return value if value is None else _from_branches(schema, named, value)
@@ -275,7 +280,7 @@ def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR091
 
 
 def _from_branches(branches: list[Any], named: Any, value: Any) -> Any:
-    """Return the value as the first branch of a union that it fits."""
+    """Convert a value to the first branch of a union that accepts the value. If no branch does, return it unchanged."""
     from fastavro.validation import validate
 
     for branch in branches:

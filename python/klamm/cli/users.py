@@ -1,4 +1,4 @@
-"""`klamm users`: lists users with SCRAM credentials, and sets and deletes their passwords. Passwords are never arguments or output."""
+"""`klamm users`: lists users with SCRAM credentials, and sets and deletes passwords, which are never arguments or output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "set-password",
         help="set the password of a user",
-        description="Set the password of a user. The password is read from the terminal, or is the first line of standard input.",
+        description="Set the password of a user. The command reads the password from the terminal, or from the first line of "
+        "standard input.",
     )
     part.add_argument("user", metavar="USER", help="name of the user")
     add_mechanism(part)
@@ -116,7 +117,7 @@ def delete(args: argparse.Namespace, output: Output) -> int:
 
 
 def done(args: argparse.Namespace, output: Output, what: str) -> int:
-    """Print a success."""
+    """Print that the password was set or deleted."""
     if output.json:
         output.result({"user": args.user, "mechanism": args.mechanism})
     else:

@@ -1,4 +1,4 @@
-"""Converts between results of `klamm.Admin` and text: JSON's types, names of enum members, partitions, times."""
+"""Converts results of `klamm.Admin` to JSON and table cells, and parses names of enum members and partitions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="Code")
 
 Specs = list[tuple[str, "list[int] | None"]]
-"""Topics, each with numbers of partitions, or None for all."""
+"""Topics, each with a list of partition numbers, or with None for all partitions."""
 
 
 def as_json(value: Any) -> Any:
-    """Return a value in JSON's types: dataclasses as objects, names of enum members in lower case, bytes as base64."""
+    """Convert a value for JSON: dataclasses become dicts, bytes become base64, and enum members become lower-case names."""
     if isinstance(value, klamm.TopicPartition):
         return {"topic": value.topic, "partition": value.partition}
     if dataclasses.is_dataclass(value):
@@ -42,7 +42,7 @@ def as_json(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a single value, which is not a collection, in JSON's types."""
+    """Convert a value that is not a collection for JSON: an enum member, an error, bytes or a plain value."""
     if isinstance(value, Enum):
         return value.name.lower()
     if isinstance(value, KafkaError):
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
 
 
 def member_of(kind: type[C]) -> Callable[[str], C]:
-    """Return a function that parses the name of an enum member, in any case, with `-` or `_`."""
+    """Return a function that parses the name of an enum member. Case and the difference of `-` and `_` do not matter."""
     names = {each.name: each for each in kind if each.name != "UNKNOWN"}
 
     def parse(text: str) -> C:
@@ -64,18 +64,18 @@ def member_of(kind: type[C]) -> Callable[[str], C]:
 
 
 def dashed(member: Enum) -> str:
-    """Return the name of an enum member in the form of an argument."""
+    """Return the name of an enum member as users type it: in lower case, with dashes."""
     return member.name.lower().replace("_", "-")
 
 
 def add_partitions(parser: argparse.ArgumentParser, text: str, *, nargs: str = "+") -> None:
-    """Add an argument for partitions."""
+    """Add an argument that takes topics and partitions, such as `orders` or `orders:0,1`."""
     default: Specs = []
     parser.add_argument("topics", metavar="TOPIC[:N,N]", type=topic_partitions, nargs=nargs, default=default, help=text)
 
 
 def expand(admin: klamm.Admin, specs: Specs) -> list[klamm.TopicPartition]:
-    """Return the partitions of an argument; raise if one does not exist."""
+    """Return the partitions that the user named. Raise if a topic or partition does not exist."""
     if not specs:
         return []
     found = admin.describe_topics([topic for topic, _ in specs])
@@ -90,7 +90,7 @@ def expand(admin: klamm.Admin, specs: Specs) -> list[klamm.TopicPartition]:
 
 
 def all_partitions(admin: klamm.Admin, *, internal: bool = False) -> list[klamm.TopicPartition]:
-    """Return all partitions of the cluster."""
+    """Return all partitions of the cluster, by default without internal topics."""
     names = admin.list_topics(internal=internal)
     topics = admin.describe_topics(names) if names else {}
     return sorted(
@@ -99,7 +99,7 @@ def all_partitions(admin: klamm.Admin, *, internal: bool = False) -> list[klamm.
 
 
 def one_partition(text: str) -> klamm.TopicPartition:
-    """Parse `topic:0`."""
+    """Parse the name of one partition, `topic:0`."""
     topic, numbers = topic_partitions(text)
     if numbers is None or len(numbers) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} must have the form TOPIC:0")
@@ -107,7 +107,7 @@ def one_partition(text: str) -> klamm.TopicPartition:
 
 
 def words(numbers: Iterable[object]) -> str:
-    """Return a list as the text of a table cell."""
+    """Return the items separated by commas, for a table cell. An empty list becomes `-`."""
     return ", ".join(map(str, numbers)) or "-"
 
 
@@ -122,7 +122,7 @@ def moment(milliseconds: int | None) -> str | None:
 
 
 def rows_of(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return the rows of a table from objects. Lists become text."""
+    """Return a row of table cells for each item, with one cell for each column. Lists become text."""
     return [
         tuple(words(item[name]) if isinstance(item[name], list) else item[name] for name in columns) for item in items
     ]

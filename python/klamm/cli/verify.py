@@ -1,4 +1,4 @@
-"""`klamm verify`: reads topics from start to end, and checks that checksums are valid, offsets increase, and no record is missing."""
+"""`klamm verify`: reads topics from start to end, checks checksums and the order of offsets, and counts missing offsets."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "verify",
-        help="read topics from end to end, and check them",
-        description="Read partitions from end to end. Check that every batch has a valid checksum and can be decompressed, that "
-        "offsets increase, and that the end is reached. Offsets are missing where a topic is compacted or has transactions. "
-        "The exit code is 1 if a partition is damaged.",
+        help="read topics from start to end, and check their batches",
+        description="Read partitions from start to end. Check that every batch has a valid checksum and can be decompressed, that "
+        "offsets increase, and that the end offset is reached. Missing offsets are normal in compacted topics and in topics with "
+        "transactions. The exit code is 1 if a partition is damaged.",
     )
     add_partitions(parser, "partitions to read")
     parser.add_argument(
@@ -52,9 +52,9 @@ class Checked:
     records: int = 0
     bytes: int = 0
     missing_offsets: int = 0
-    """Offsets without a record between the first and the last record."""
+    """Number of offsets without a record, between the first and the last record."""
     out_of_order: int = 0
-    """Records with a lower timestamp than the previous record."""
+    """Number of records with a lower timestamp than the previous record."""
     error: str | None = None
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     with output.progress("verify", sum(ends[tp] - begins[tp] for tp in partitions)) as advance:
         for tp in partitions:
             checked = Checked(tp.topic, tp.partition, begins[tp], ends[tp])
-            # A damaged batch ends its consumer's reading, so each partition gets a consumer.
+            # A consumer cannot continue after a damaged batch, so each partition gets a new consumer.
             with closing(klamm.Consumer(config)) as consumer:
                 try:
                     check(consumer, tp, checked, args.idle)
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def check(consumer: klamm.Consumer, tp: klamm.TopicPartition, checked: Checked, idle: int) -> None:
-    """Read a partition."""
+    """Read a partition, and store what was counted and the first error in `checked`."""
     if checked.begin >= checked.end:
         return
     consumer.assign([klamm.TopicPartition(tp.topic, tp.partition, checked.begin, checked.end)])

@@ -1,8 +1,8 @@
 """Prints within a second that no broker can be reached, while the clients of a command keep retrying.
 
-Clients retry in silence until their timeout. A thread tries plain connections to the bootstrap addresses meanwhile, and
-prints the first failure. On a terminal, the thread shows a spinner until an address accepts a connection. The thread
-then stops, because the clients report all later errors. From then on, the warnings that the clients log are printed.
+Clients retry in silence until their timeout. Meanwhile, a thread tries plain connections to the bootstrap addresses, and
+prints the first failure. On a terminal, the thread shows a spinner until an address accepts a connection. Then the thread
+stops, because the clients report all later errors. From then on, this module prints the warnings that the clients log.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FIRST_TRY = 0.3
-"""Seconds before the first connection: most commands have finished by then."""
+"""Seconds before the first connection. Most commands finish earlier."""
 CONNECT_SECONDS = 0.3
 PAUSE = 1.0
 DEFAULT_PORT = 9092
 FRAME = 0.1
 SHOWN = {"klamm.network", "klamm.group", "klamm.consumer", "klamm.share"}
-"""The loggers whose warnings are printed. Those of other loggers end the command with the same error."""
+"""The loggers whose warnings are printed. After a warning of another logger, the command fails with the same error."""
 FLUSH_SECONDS = 0.5
-"""Longest wait at the end for warnings that are not printed yet."""
+"""At the end, wait at most this long for warnings that are not printed yet."""
 
 
 class Warnings(logging.Handler):
@@ -41,7 +41,7 @@ class Warnings(logging.Handler):
         self.thread = thread
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one line."""
+        """Print the warning on one line."""
         said_by_thread = record.name == "klamm.network" and self.thread.is_alive()
         if record.name in SHOWN and not said_by_thread:
             print(f"klamm: {record.levelname.lower()}: {one_line(record.getMessage())}", file=sys.stderr, flush=True)
@@ -49,7 +49,7 @@ class Warnings(logging.Handler):
 
 @contextmanager
 def watching(bootstrap: str) -> Iterator[None]:
-    """Watch the addresses until the end of the block, and print the warnings of the clients."""
+    """In the block, try connections to the addresses in a thread, and print the warnings of the clients."""
     stop = threading.Event()
     thread = threading.Thread(target=watch, args=(bootstrap, stop), daemon=True, name="klamm-connection-watch")
     warnings = Warnings(thread)
@@ -67,7 +67,7 @@ def watching(bootstrap: str) -> Iterator[None]:
 
 
 def watch(bootstrap: str, stop: threading.Event) -> None:
-    """Try addresses until one accepts a connection."""
+    """Try connections until one of the addresses accepts. Print the first failure."""
     printed = None
     pause = FIRST_TRY
     while not wait(stop, pause, printed):
@@ -81,7 +81,10 @@ def watch(bootstrap: str, stop: threading.Event) -> None:
 
 
 def wait(stop: threading.Event, seconds: float, text: str | None) -> bool:
-    """Wait, with a spinner if there was a failure and standard error is a terminal. Return whether the command ended."""
+    """Wait some seconds, and return whether the command has ended.
+
+    Show a spinner if a connection failed before (`text` is the failure) and standard error is a terminal.
+    """
     if text is None or not sys.stderr.isatty():
         return stop.wait(seconds)
     frames = cycle("|/-\\")
@@ -94,7 +97,7 @@ def wait(stop: threading.Event, seconds: float, text: str | None) -> bool:
 
 
 def first_failure(bootstrap: str) -> str | None:
-    """Return why none of the addresses accepts a connection, or None if one does."""
+    """Return why no connection to the first address is possible, or None if any address accepts a connection."""
     addresses = [each.strip() for each in bootstrap.split(",") if each.strip()]
     failures = {address: f"cannot connect to {address}: no answer yet" for address in addresses}
     accepted = threading.Event()
@@ -110,7 +113,7 @@ def first_failure(bootstrap: str) -> str | None:
 
 
 def connect(address: str, failures: dict[str, str], accepted: threading.Event) -> None:
-    """Connect to an address, and note the failure or the success."""
+    """Connect to an address. Store a failure in `failures`, or set `accepted` after a success."""
     try:
         socket.create_connection(split_address(address), CONNECT_SECONDS).close()
     except TimeoutError:
@@ -124,7 +127,7 @@ def connect(address: str, failures: dict[str, str], accepted: threading.Event) -
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return the host and the port of a bootstrap address, which may have a protocol and lack a port."""
+    """Return the host and the port of a bootstrap address. A protocol is ignored, and a missing port is 9092."""
     rest = address.rpartition("://")[2]
     host, colon, port = rest.rpartition(":")
     if not colon or rest.endswith("]"):

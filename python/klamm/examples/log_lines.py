@@ -1,4 +1,4 @@
-"""Log lines for `klamm.pipeline`: generates them or reads them from a folder, and sends them to a topic."""
+"""Log lines for `klamm.pipeline`: generates lines or reads lines from a folder, and sends them to a topic."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Line = tuple[str, bytes]
 
 
 def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
-    """Generate lines of three services, in order of time.
+    """Generate log lines of three systems, in the order of their times.
 
-    One line in 200 has no timestamp, and one in 200 has an unknown system.
+    One line in 200 has no timestamp, and one line in 200 has an unknown system.
 
     Args:
         count: Number of lines.
         seed: Seed of the random generator.
-        rate: Mean number of lines in a second of log time.
+        rate: Mean number of lines per second, by the timestamps in the lines.
     """
     chance = random.Random(seed)
     now = BEGIN
@@ -39,7 +39,7 @@ def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
 
 
 def of_folder(folder: Path) -> Iterator[Line]:
-    """Read the lines of all `*.log` files. The system is the part of the file name before the first underscore."""
+    """Read the lines of all `*.log` files in a folder. The file name starts with the system, followed by an underscore."""
     for path in sorted(folder.glob("*.log")):
         lines = path.read_bytes().split(b"\n")
         for line in lines if lines[-1] else lines[:-1]:
@@ -47,7 +47,7 @@ def of_folder(folder: Path) -> Iterator[Line]:
 
 
 def send(bootstrap: str, topic: str, lines: Iterable[Line]) -> int:
-    """Produce lines with the system as key, and return their number."""
+    """Produce lines with the system as the key, and return the number of lines."""
     sent = 0
     with klamm.Producer(bootstrap) as producer:
         for sent, (system, line) in enumerate(lines, 1):  # noqa: B007 - the last one counts
@@ -58,5 +58,5 @@ def send(bootstrap: str, topic: str, lines: Iterable[Line]) -> int:
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 
-# A line so late that it closes every window. Without it, the last windows of a finite log stay open.
+# The time of this line is so late that the line closes every window. Without this line, the last windows stay open.
 END: Line = ("gateway", b"2100-01-01T00:00:00.000Z INFO the end")

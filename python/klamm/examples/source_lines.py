@@ -3,13 +3,13 @@
     python -m klamm.examples.source_lines --bootstrap localhost:9092 --source lines --result packages --checkpoint DIR
 
 The pipeline reads a topic of source lines. The key is the path of the file, such as `json/decoder.py`, and the value is
-the line. For each package it counts lines and bytes, and finds the most frequent identifiers. It writes one row for
-each package to a second topic: key `json`, value `{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
+the line. For each package, the pipeline counts lines and bytes, and finds the most frequent identifiers. It writes one
+row for each package to a second topic: key `json`, value `{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
 
-The pipeline reads the topic to its end and stops. If you start it again with the same checkpoint, it continues with new
-records. Counts are exact, because Spark commits its state and the offsets together. Every batch writes the totals so
-far (output mode complete, because Spark has no update mode for Python data sources). The last row of a package is
-therefore correct even if a batch was repeated.
+The pipeline reads the topic to its end and stops. If you start the pipeline again with the same checkpoint, it continues
+with new records. Counts are exact, because Spark commits its state and the offsets together. Every batch writes the
+current totals in output mode complete, because Spark has no update mode for Python data sources. The last row of a
+package is therefore correct even if a batch was repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) -> DataFrame:
-    """Read the topic from its first record. The schema selects two columns, so klamm does not build the others."""
+    """Read the topic from its first record. The schema selects two columns, so klamm does not build other columns."""
     return (
         spark.readStream.format("klamm")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -54,8 +54,8 @@ def pipeline(lines: DataFrame) -> DataFrame:
     path = F.coalesce(F.col("key").cast("string"), F.lit("-"))
     name = F.substring_index(path, "/", 1)
     words = F.regexp_extract_all(F.col("value").cast("string"), F.lit(IDENTIFIER), F.lit(0))
-    # One row for each word. The first row of a line stands for the line; a line without words has one row. Excluding keywords
-    # with a set is faster than with the regular expression.
+    # Create one row for each word. The first row of a line also counts the line, and a line without words has one row. It is
+    # faster to exclude keywords with a set than with the regular expression.
     words_of_lines = lines.select(
         F.when(name.endswith(".py"), F.left(name, F.length(name) - 3)).otherwise(name).alias("package"),
         F.coalesce(F.octet_length("value"), F.lit(0)).alias("size"),
@@ -90,12 +90,12 @@ def run(
         bootstrap: Addresses of the brokers.
         source_topic: Topic of source lines.
         result_topic: Topic for the results.
-        checkpoint_dir: Spark's checkpoint.
+        checkpoint_dir: Directory for Spark's checkpoint.
         rows_per_batch: Maximum number of rows in a micro-batch.
         on_rows: Function that is called about once a second with the number of rows read so far.
 
     Returns:
-        `input_rows` and `seconds`.
+        A dict with `input_rows`, the number of rows read, and `seconds`, the duration.
     """
     started = time.monotonic()
     query = (
@@ -122,9 +122,9 @@ def run(
 
 
 def results(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
-    """Read the last row of each package, with klamm and without Spark."""
+    """Read the last row of each package with klamm, without Spark. Return the parsed rows by package."""
     table = klamm.read_table(bootstrap, topic, columns=["key", "value"])
-    # All rows of a key are in one partition, and so in order: the dict keeps the last one.
+    # All rows of a key are in one partition and therefore in order, so the dict keeps the last row of a key.
     return {
         key.decode(): json.loads(value)
         for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
@@ -132,7 +132,7 @@ def results(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
 
 
 def session() -> SparkSession:
-    """Start a small local Spark that fits this job."""
+    """Start a local Spark session with settings for a small job."""
     # By default Spark starts its workers with the first python3 on the PATH, which may not have klamm.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
@@ -140,7 +140,7 @@ def session() -> SparkSession:
         .master("local[*]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")  # the default is 200, each with its own state
+        .config("spark.sql.shuffle.partitions", "4")  # the default is 200 partitions, each with its own state
         .config("spark.python.unix.domain.socket.enabled", "true")  # over TCP, a small task takes 44 ms longer
         .getOrCreate()
     )
@@ -171,7 +171,8 @@ KEYWORDS = ", ".join(f"'{word}'" for word in keyword.kwlist)
 
 TOP = 5
 
-# Counts are exact for packages with up to this many different words. The largest of the standard library, `test`, has 73,000.
+# Word counts are exact for packages with up to this many different words. The package `test` of the standard library has the
+# most: 73,000.
 TRACKED = 100_000
 
 if __name__ == "__main__":

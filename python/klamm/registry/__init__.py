@@ -1,10 +1,13 @@
-"""Schemas of a registry with Confluent's REST API. Needs `pip install 'klamm[registry]'`.
+"""Serializers, deserializers and clients for a schema registry with Confluent's REST API.
+
+This package needs `pip install 'klamm[registry]'`.
 
     registry = SchemaRegistry("http://localhost:8081")
     producer = klamm.Producer("localhost:9092", value_serializer=AvroSerializer(registry, schema))
     consumer = klamm.Consumer("localhost:9092", topics=["orders"], value_deserializer=AvroDeserializer(registry))
 
-`klamm.registry.client` has the clients, `klamm.registry.errors` their errors, and a module for each format its serializer.
+`klamm.registry.client` has the clients, and `klamm.registry.errors` has their errors. Each format has a module with its
+serializer and deserializer.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # Only these two classes need the package protobuf.
+        # Import these two classes only on demand, because they need the package protobuf.
         if name not in ("ProtobufDeserializer", "ProtobufSerializer"):
             raise AttributeError(f"module 'klamm.registry' has no attribute {name!r}")
         try:

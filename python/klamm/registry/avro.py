@@ -1,4 +1,4 @@
-"""`AvroSerializer` and `AvroDeserializer`. fastavro encodes, decodes, and resolves the writer's schema to the reader's.
+"""`AvroSerializer` and `AvroDeserializer`. fastavro encodes, decodes, and resolves the writer's schema to the reader's schema.
 
 Confluent's serializers write a value of the schema `"bytes"` without a length, and klamm does the same.
 """
@@ -35,11 +35,11 @@ class Parsed(NamedTuple):
     """A parsed Avro schema.
 
     Attributes:
-        schema: A record schema whose only field has the schema. fastavro needs this to resolve references, and the
-            encoding of a value is the same.
-        name: Name of the record type, or of another type.
+        schema: A record schema with one field, whose type is the parsed schema. fastavro needs the record to resolve
+            references. The record does not change the encoding of a value.
+        name: Name of the type, such as the full name of a record, or "string".
         check: Function that checks the bytes of a value.
-        is_bytes: Whether values are written without a length.
+        is_bytes: Whether values are plain bytes, which are written without a length.
         fingerprint: The fingerprint in Avro's single-object encoding. A schema with references has no fingerprint.
     """
 
@@ -101,7 +101,7 @@ def _schema(schema: Schema | str | None) -> Schema | None:
 
 
 class AvroSerializer(BaseSerializer[T]):
-    """Serialize values with an Avro schema. Pass it to a producer as `key_serializer` or `value_serializer`.
+    """Serialize values with an Avro schema. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     A value has the type that fastavro expects: a dict for a record. Dataclasses, pydantic models and enums are
     converted.
@@ -109,16 +109,17 @@ class AvroSerializer(BaseSerializer[T]):
     Args:
         registry: Client of the registry.
         schema: The schema, or its text. The schema can be omitted with `use_latest_version` or `use_schema_id`.
-        auto_register_schemas: Register the schema with the first record. If False, look it up. Default True.
+        auto_register_schemas: Register the schema with the first record. If False, only look up its ID. Default True.
         use_latest_version: Write with the latest version of the subject.
         use_schema_id: Write with the schema that has this ID.
-        normalize_schemas: Let the registry compare and keep the schema in a normal form.
-        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and record name.
+        normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
+        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function. The function gets the topic, "key" or
+            "value", and the record name.
         framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
-        to_dict: Function that converts a value to a dict first.
+        to_dict: Function that converts a value to a dict before encoding.
 
     Raises:
-        ConfigError: Arguments exclude each other, or the schema is invalid.
+        ConfigError: Two arguments exclude each other, or the schema is invalid.
 
     Example:
         serializer = AvroSerializer(registry, '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
@@ -177,7 +178,7 @@ class AvroSerializer(BaseSerializer[T]):
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, parsed.schema, {"value": plain})
-        except Exception as error:  # fastavro has no class of its own
+        except Exception as error:  # fastavro has no exception class of its own
             raise _unfit(parsed, plain, error) from None
         payload = out.getvalue()
         checked(parsed.check, payload, 0)
@@ -185,7 +186,7 @@ class AvroSerializer(BaseSerializer[T]):
 
 
 def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
-    """Return the error for a value that does not fit its schema, with the field that fastavro's validation finds."""
+    """Return the error for a value that does not fit its schema, with the path of the field that does not fit."""
     import fastavro
 
     path = ""
@@ -200,21 +201,22 @@ def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
 
 
 class AvroDeserializer(BaseDeserializer[T_co]):
-    """Deserialize values of Avro schemas. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+    """Deserialize values of Avro schemas. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
-    The schema of the writer comes from the registry. A record becomes a dict, or the type that `to` specifies.
+    The deserializer reads the schema of the writer from the registry. A record becomes a dict, or the type that `to`
+    specifies.
 
     Args:
         registry: Client of the registry.
-        to: Dataclass, pydantic model or TypedDict of the values, or a function of the dict.
+        to: Type of the results: a dataclass, a pydantic model or a TypedDict. Or a function that converts a dict.
         reader_schema: Schema to which all values are resolved, or its text. Default: the schema of the writer.
         use_latest_version: Resolve values to the latest version of the subject.
-        subject_name_strategy: Strategy of the subject for `use_latest_version`.
-        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
-        schemas: Schemas of values in Avro's single-object encoding, which has no ID.
+        subject_name_strategy: How to find the subject for `use_latest_version`.
+        id_bytes: Length of schema IDs in bytes: 4, or 8 if Apicurio Registry is configured so.
+        schemas: Schemas for values in Avro's single-object encoding, which contains a fingerprint instead of an ID.
 
     Raises:
-        ConfigError: Arguments exclude each other.
+        ConfigError: Two arguments exclude each other.
         SchemaError: A schema is invalid.
 
     Example:

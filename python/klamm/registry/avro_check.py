@@ -1,9 +1,9 @@
 """Checks the bytes of an Avro value against its schema, before fastavro reads them and after fastavro wrote them.
 
 fastavro 1.13 has three faults with damaged or hostile bytes. A value that is nested 100,000 times ends the process.
-Arrays of empty items allocate memory without limit. Values that the specification does not allow are accepted: negative
-branches of unions, too large numbers, and decimals with too many digits. The check takes less time than fastavro, and
-its errors have the path of the field.
+Arrays of empty items allocate memory without limit. fastavro accepts values that the specification does not allow:
+negative branches of unions, too large numbers, and decimals with too many digits. The check takes less time than
+fastavro, and its errors contain the path of the field.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Check: TypeAlias = "Callable[[bytes, int], int]"
 """Function that checks the value at a position, and returns the position after the value."""
 
 MAX_EMPTY_ITEMS = 65_536
-"""Maximum number of items in an array or map, if an item can have no bytes."""
+"""Maximum number of items in an array whose items can be encoded in zero bytes."""
 _MAX_VARINT = 10
 
 
 class Damaged(Exception):  # noqa: N818 - `checked` turns it into a SchemaError
-    """The bytes do not fit the schema. Each field adds its name to the path as the exception passes."""
+    """The bytes do not fit the schema. The check of each enclosing field adds the name of the field to the path."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class Damaged(Exception):  # noqa: N818 - `checked` turns it into a SchemaError
 
 
 def compiled(schema: Any, names: Mapping[str, Any]) -> Check:
-    """Return the check for a schema that fastavro parsed.
+    """Return a function that checks values of a schema. fastavro must have parsed the schema.
 
     Args:
         schema: The schema.
@@ -42,10 +42,10 @@ def compiled(schema: Any, names: Mapping[str, Any]) -> Check:
 
 
 def checked(check: Check, data: bytes, start: int) -> None:
-    """Check that a value fits its schema and ends with the bytes.
+    """Check that a value fits its schema, and that no bytes follow the value.
 
     Raises:
-        SchemaError: The value is damaged. The error has the path of the field.
+        SchemaError: The value is damaged. The error contains the path of the damaged field.
     """
     try:
         end = check(data, start)
@@ -136,7 +136,7 @@ _PRIMITIVES: dict[str, tuple[Check, int]] = {
     "bytes": (_check_bytes, 1),
     "string": (_check_string, 1),
 }
-"""The check of each primitive type, and the minimum number of its bytes."""
+"""For each primitive type, the function that checks a value, and the minimum number of bytes of a value."""
 
 
 class _Compiler:
@@ -168,7 +168,7 @@ class _Compiler:
             size = schema["size"]
             self._checks[name] = lambda _, at: at + size
         else:
-            # A recursive type finds this function while it is compiled.
+            # While a recursive type is compiled, its inner uses of the type find this function.
             self._checks[name] = lambda data, at: self._checks[name](data, at)  # noqa: PLW0108 - it is replaced below
             self._checks[name] = self._record(schema)
         return self._checks[name]
@@ -212,7 +212,7 @@ class _Compiler:
         return check
 
     def _blocks(self, schema: Any) -> Check:
-        """Return the check of an array or a map, whose items are in blocks."""
+        """Return the function that checks an array or a map. Both are encoded as blocks of items."""
         is_map = schema["type"] == "map"
         inner = schema["values" if is_map else "items"]
         item = self.compile(inner)
@@ -226,7 +226,7 @@ class _Compiler:
                     return at
                 if count < 0:
                     count, (_, at) = -count, _long(data, at)
-                # Items with bytes cannot be more than the bytes.
+                # If each item has at least one byte, there cannot be more items than bytes.
                 if count > (len(data) - at if most is None else most - number):
                     raise Damaged(f"a block has {count} items")
                 for index in range(number, number + count):
@@ -240,7 +240,7 @@ class _Compiler:
         return check
 
     def _least(self, schema: Any, path: tuple[str, ...]) -> int:  # noqa: PLR0911 - one for each kind of schema
-        """Return a lower bound for the number of bytes of a value. If the bound is 0, a value can have no bytes."""
+        """Return the minimum number of bytes of a value. If this number is 0, a value can have zero bytes."""
         if isinstance(schema, list):
             return 1
         if isinstance(schema, str):

@@ -1,7 +1,8 @@
-"""The cache of a registry client. Schemas never change, so entries live until the cache is full; the latest versions can expire.
+"""The cache of a registry client.
 
-Threads can share a cache. `klamm.registry.client` fills it. Other decoders can use it too, because an entry does not
-refer to a connection.
+Schemas never change, so entries stay until the cache is full. Only an entry for the latest version of a subject can
+expire. Threads can share a cache. `klamm.registry.client` fills the cache. Other decoders can use the cache too, because
+an entry does not refer to a connection.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 
 class Cache:
-    """Values by key. The cache removes the least recently used entry first.
+    """Stores values by key. If the cache is full, it removes the least recently used entry.
 
     Args:
         capacity: Maximum number of entries.
@@ -25,7 +26,7 @@ class Cache:
         self._lock = threading.Lock()
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key, or None if there is none or it has expired."""
+        """Return the value of a key, or None if the key has no value or the value has expired."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -38,7 +39,7 @@ class Cache:
             return value
 
     def put(self, key: Any, value: Any, lifetime: float | None = None) -> None:
-        """Set the value of a key, for a number of seconds or without limit."""
+        """Set the value of a key. The value expires after `lifetime` seconds, or never if `lifetime` is None."""
         with self._lock:
             self._entries[key] = value, None if lifetime is None else time.monotonic() + lifetime
             self._entries.move_to_end(key)
@@ -46,7 +47,7 @@ class Cache:
                 self._entries.popitem(last=False)
 
     def clear(self, subject: str | None = None) -> None:
-        """Remove all entries, or those of a subject. Keys of a subject are tuples that contain its name."""
+        """Remove all entries, or only the entries whose keys contain the name of a subject."""
         with self._lock:
             for key in [key for key in self._entries if subject is None or subject in key]:
                 del self._entries[key]

@@ -1,7 +1,8 @@
 """`SchemaRegistry` and `AsyncSchemaRegistry`: clients of a schema registry with Confluent's REST API.
 
-`_Registry` has the paths, the caching and the checks of responses, written once as coroutines. `klamm.registry.http` sends the
-requests. Serializers and deserializers are in their own modules and use the methods with an underscore.
+`_Registry` builds the URL paths, caches schemas and checks responses. Its methods are coroutines that both clients share.
+`klamm.registry.http` sends the requests. Serializers and deserializers are in their own modules. They call the methods of
+`_Registry` whose names start with an underscore.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MAX_REFERENCES = 1000
 
 
 class _Registry(Requests):
-    """The part that both clients share."""
+    """The methods that both clients share."""
 
     def __init__(self, url: RegistryUrl | None = None, **config: Unpack[RegistryConfig]) -> None:
         super().__init__(Settings.of(url, config))
@@ -77,7 +78,7 @@ class _Registry(Requests):
                 body=schema.to_json(),
             )
             registered = _registered(fields, schema, subject)
-            if registered.guid is not None:  # else the response to a request for the ID has more
+            if registered.guid is not None:  # without a GUID, a request for the ID returns more fields
                 self._cache.put(("id", registered.id, None), registered)
             return registered
 
@@ -115,7 +116,7 @@ class _Registry(Requests):
         async def fetch() -> RegisteredSchema:
             path = f"/schemas/guids/{quote(guid, safe='')}"
             fields = await self._request("GET", path, f"reading schema {guid}")
-            # Registries that know GUIDs return the ID only in some releases.
+            # Of the registries that support GUIDs, only some releases return the ID.
             return _registered({"id": -1, "guid": guid, **_object(fields)}, None, None)
 
         return await self._cached(("guid", guid), fetch)  # type: ignore[no-any-return]
@@ -140,7 +141,7 @@ class _Registry(Requests):
         return await self._cached(("latest", subject), fetch, self._settings.cache_latest_ttl)  # type: ignore[no-any-return]
 
     async def _resolve(self, schema: Schema) -> dict[str, Schema]:
-        """Return all schemas that a schema references, by name.
+        """Return all schemas that a schema references, directly and indirectly, by name.
 
         Each schema comes after the schemas that it references.
         """
@@ -154,7 +155,7 @@ class _Registry(Requests):
                 seen.add(reference.name)
                 if len(seen) > _MAX_REFERENCES:
                     raise unexpected(f"with a schema that references more than {_MAX_REFERENCES} others")
-                # A reference stays valid after its version was deleted softly.
+                # A reference to a version stays valid after a soft delete of the version.
                 found = await self._get_version(reference.subject, reference.version, deleted=True)
                 await add(found.schema.references)
                 resolved[reference.name] = found.schema
@@ -174,7 +175,7 @@ class _Registry(Requests):
                 body=schema.to_json(),
             )
         except SchemaNotFoundError as error:
-            # A new subject accepts every schema. A version that was named and is missing is an error.
+            # A new subject accepts every schema. But if the caller named a version that is missing, this is an error.
             if error.code == 40401 or (error.code == 40402 and version in ("latest", -1)):  # noqa: PLR2004
                 return Compatibility(True)
             raise
@@ -227,7 +228,7 @@ class _Registry(Requests):
         finally:
             self._cache.clear(subject)
         if permanent:
-            # "latest" would be the version before by now.
+            # After the first request, "latest" would mean the previous version.
             path = f"{_subject(subject)}/versions/{_version(deleted)}"
             deleted = await self._request("DELETE", path, what, query={"permanent": True})
         return int(deleted)
@@ -259,12 +260,12 @@ class _Registry(Requests):
 class SchemaRegistry(_Registry, BlockingRequests):
     """Read and register schemas in a schema registry with Confluent's REST API. Threads can share one client.
 
-    Schemas are cached, and threads that need the same schema share one request. If a request fails, the client tries the other
-    addresses, and then all of them again after a pause.
+    The client caches schemas, and threads that need the same schema share one request. If a request fails, the client tries
+    the other addresses. If all addresses fail, the client tries all of them again after a pause.
 
     Args:
-        url: Addresses of the registry, as `"http://host:port"`, separated by commas, or in a list. A dict of Confluent's dotted
-            keys is accepted too.
+        url: Address of the registry, such as `"http://host:port"`. Several addresses are a list, or separated by commas. A
+            dict of Confluent's dotted keys is accepted too.
         **config: Configuration keys of Confluent's clients in snake_case; see docs/registry.md.
 
     Raises:
@@ -293,7 +294,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         Args:
             subject: Name of the subject, such as "orders-value".
             schema: The schema.
-            normalize: Let the registry compare and keep the schema in a normal form.
+            normalize: Let the registry normalize the schema before it compares and stores the schema.
 
         Returns:
             The registered schema. The version is None if the registry returns only the ID.
@@ -305,13 +306,13 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._register(subject, schema, normalize))
 
     def lookup(self, subject: str, schema: Schema, normalize: bool = False, deleted: bool = False) -> RegisteredSchema:
-        """Return the version of a schema in a subject, without registering it.
+        """Return the version that a schema has in a subject, without registering the schema.
 
         Args:
             subject: Name of the subject.
             schema: The schema.
-            normalize: Compare the schemas in a normal form.
-            deleted: Find softly deleted versions too.
+            normalize: Let the registry normalize the schemas before it compares them.
+            deleted: Find soft-deleted versions too.
 
         Raises:
             SchemaNotFoundError: The subject does not have the schema.
@@ -323,7 +324,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             schema_id: ID of the schema.
-            subject: Subject whose context has the ID, for registries with more than one context.
+            subject: A subject in the context of the schema. Only needed for a registry with more than one context.
 
         Raises:
             SchemaNotFoundError: The registry has no schema with this ID.
@@ -331,13 +332,13 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._get_by_id(schema_id, subject))
 
     def get_by_guid(self, guid: str) -> RegisteredSchema:
-        """Return the schema with a GUID. Its `id` is -1 if the registry does not return the ID.
+        """Return the schema with a GUID. The `id` of the result is -1 if the registry does not return the ID.
 
         Args:
             guid: GUID of the schema.
 
         Raises:
-            SchemaNotFoundError: The registry has no schema with this GUID, or does not know GUIDs.
+            SchemaNotFoundError: The registry has no schema with this GUID, or does not support GUIDs.
         """
         return run(self._get_by_guid(guid))
 
@@ -347,7 +348,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         Args:
             subject: Name of the subject.
             version: Number of the version, or "latest".
-            deleted: Find softly deleted versions too.
+            deleted: Find soft-deleted versions too.
 
         Raises:
             SchemaNotFoundError: The registry does not have the subject or the version.
@@ -358,8 +359,8 @@ class SchemaRegistry(_Registry, BlockingRequests):
         """Return the names of all subjects.
 
         Args:
-            prefix: Only subjects whose names start with this prefix.
-            deleted: Return softly deleted subjects too.
+            prefix: Return only subjects whose names start with this prefix.
+            deleted: Return soft-deleted subjects too.
         """
         return run(self._list("/subjects", "reading the subjects", str, subjectPrefix=prefix or None, deleted=deleted))
 
@@ -368,7 +369,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             subject: Name of the subject.
-            deleted: Return softly deleted versions too.
+            deleted: Return soft-deleted versions too.
 
         Raises:
             SchemaNotFoundError: The registry does not have the subject.
@@ -377,7 +378,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._list(path, f"reading the versions of subject {subject!r}", int, deleted=deleted))
 
     def versions_of(self, schema_id: int) -> list[tuple[str, int]]:
-        """Return the subjects and versions that have a schema.
+        """Return where a schema is registered, as pairs of a subject and a version.
 
         Args:
             schema_id: ID of the schema.
@@ -403,16 +404,18 @@ class SchemaRegistry(_Registry, BlockingRequests):
     def check(
         self, subject: str, schema: Schema, version: int | str | None = None, normalize: bool = False
     ) -> Compatibility:
-        """Check whether a schema is compatible, without registering it. A subject that does not exist accepts every schema.
+        """Check whether a schema is compatible with a subject, without registering the schema.
+
+        A subject that does not exist accepts every schema.
 
         Args:
             subject: Name of the subject.
             schema: The schema.
             version: Version to compare with, or "latest". Default: the versions that the compatibility level requires.
-            normalize: Compare the schemas in a normal form.
+            normalize: Let the registry normalize the schemas before it compares them.
 
         Returns:
-            A result that is true if the schema is compatible. Otherwise the result is false and has the reasons.
+            A result that is true if the schema is compatible. Otherwise the result is false and contains the reasons.
 
         Raises:
             InvalidSchemaError: The registry cannot parse the schema.
@@ -421,7 +424,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._check(subject, schema, version, normalize))
 
     def get_config(self, subject: str | None = None, default_to_global: bool = True) -> dict[str, Any]:
-        """Return the configuration, such as `{"compatibilityLevel": "BACKWARD"}`.
+        """Return the configuration of a subject or of the registry, such as `{"compatibilityLevel": "BACKWARD"}`.
 
         Args:
             subject: Name of the subject. Default: the configuration of the whole registry.
@@ -435,7 +438,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
     def set_config(
         self, compatibility: CompatibilityLevel, subject: str | None = None, normalize: bool | None = None
     ) -> dict[str, Any]:
-        """Change the compatibility level, and return the registry's answer.
+        """Change the compatibility level of a subject or of the registry. Return the registry's response.
 
         Args:
             compatibility: The compatibility level.
@@ -448,7 +451,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._setting("config", subject, "PUT", _config_body(compatibility, normalize)))
 
     def delete_config(self, subject: str | None = None) -> None:
-        """Delete the configuration of a subject, so that the registry's configuration applies to it.
+        """Delete the configuration of a subject, so that the registry's configuration applies to the subject.
 
         Without a subject, reset the registry's configuration.
 
@@ -458,7 +461,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         run(self._setting("config", subject, "DELETE"))
 
     def get_mode(self, subject: str | None = None, default_to_global: bool = True) -> Mode:
-        """Return the mode.
+        """Return the mode of a subject or of the registry, such as "READWRITE".
 
         Args:
             subject: Name of the subject. Default: the mode of the whole registry.
@@ -468,10 +471,10 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return mode
 
     def set_mode(self, mode: Mode, subject: str | None = None, force: bool = False) -> None:
-        """Change the mode.
+        """Change the mode of a subject or of the registry.
 
         Args:
-            mode: The mode.
+            mode: The new mode, such as "READONLY".
             subject: Name of the subject. Default: the whole registry.
             force: Allow IMPORT even if the registry has schemas.
 
@@ -481,7 +484,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         run(self._setting("mode", subject, "PUT", {"mode": mode}, force=force))
 
     def delete_mode(self, subject: str) -> None:
-        """Delete the mode of a subject, so that the registry's mode applies to it.
+        """Delete the mode of a subject, so that the registry's mode applies to the subject.
 
         Args:
             subject: Name of the subject.
@@ -491,12 +494,13 @@ class SchemaRegistry(_Registry, BlockingRequests):
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
         """Delete a version of a subject and return its number.
 
-        A softly deleted version can still be read by its ID, so that records stay readable.
+        After a soft delete, the schema can still be read by its ID, so that its records stay readable.
 
         Args:
             subject: Name of the subject.
             version: Number of the version, or "latest".
-            permanent: Delete it permanently instead of softly. Records with its ID can then not be read any more.
+            permanent: Delete the version permanently. Consumers can then no longer decode records with its ID. Default: a
+                soft delete.
 
         Raises:
             SchemaNotFoundError: The registry does not have the version.
@@ -509,7 +513,8 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             subject: Name of the subject.
-            permanent: Delete it permanently instead of softly. Records with its IDs can then not be read any more.
+            permanent: Delete the versions permanently. Consumers can then no longer decode records with their IDs. Default:
+                a soft delete.
 
         Raises:
             SchemaNotFoundError: The registry does not have the subject.
@@ -526,7 +531,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 class AsyncSchemaRegistry(_Registry, AsyncRequests):
     """Read and register schemas from an asyncio event loop.
 
-    `AsyncSchemaRegistry` has the methods of `SchemaRegistry`, and the same arguments.
+    `AsyncSchemaRegistry` has the methods and the arguments of `SchemaRegistry`.
 
     Tasks that need the same schema share one request.
 
@@ -642,7 +647,7 @@ def _object(fields: Any) -> Any:
 
 
 def _registered(fields: Any, schema: Schema | None, subject: str | None) -> RegisteredSchema:
-    """Return the schema in a response. The response to a registration can lack the schema that the client sent."""
+    """Return the schema in a response. If a response to a registration lacks the schema, use the schema that was sent."""
     _object(fields)
     schema_id, version, guid = fields.get("id"), fields.get("version"), fields.get("guid")
     if not isinstance(schema_id, int) or not isinstance(version, (int, type(None))):

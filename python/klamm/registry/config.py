@@ -1,6 +1,6 @@
 """The configuration of a registry client, with the names of Confluent's clients.
 
-This file checks the configuration and turns it into `Settings`. `klamm.registry.http` uses them. `repr()` and error
+This file checks the configuration and turns it into `Settings`, which `klamm.registry.http` uses. `repr()` and error
 messages do not contain secrets.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RegistryConfig", "RegistryUrl", "Settings"]
 
 RegistryUrl: TypeAlias = "str | Sequence[str] | Mapping[str, Any]"
-"""One or more addresses, separated by commas or in a list, or a dict of Confluent's dotted keys."""
+"""One address, several addresses (separated by commas or in a list), or a dict of Confluent's dotted keys."""
 
 
 class RegistryConfig(TypedDict, total=False):
@@ -66,7 +66,7 @@ _NUMBERS = {
     "retries.wait.ms": (1000, 0),
     "timeout": (30, 0.001),
 }
-"""Default and minimum of each number."""
+"""Default value and minimum of each key whose value is a number."""
 
 _SOURCES = {
     "STATIC_TOKEN": ("bearer.auth.token",),
@@ -85,7 +85,7 @@ class Settings:
         headers: Headers of every request.
         token: Configuration of the token endpoint, or None.
         token_provider: Function that returns a token, or None.
-        verify: Setting for the HTTP library: an SSL context, or True for the authorities of the system.
+        verify: Argument for the HTTP library: an SSL context, or True for the CA certificates of the system.
     """
 
     urls: tuple[str, ...]
@@ -103,7 +103,7 @@ class Settings:
 
     @classmethod
     def of(cls, url: RegistryUrl | None, named: Mapping[str, Any]) -> Settings:
-        """Return the settings of a client that was created with these arguments."""
+        """Check the arguments of a client, and return the settings for the client."""
         config = _flat(url, named)
         numbers = {key: _number(key, config.get(key, default), least) for key, (default, least) in _NUMBERS.items()}
         urls, login = _urls(config.pop("url", None))
@@ -126,7 +126,7 @@ class Settings:
 
 
 def _flat(url: RegistryUrl | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all keys in their dotted form. Java's serializers put `schema.registry.` before them."""
+    """Return all keys in their dotted form, without the prefix `schema.registry.` of Java's serializers."""
     config: dict[str, Any] = {}
     given = url if isinstance(url, Mapping) else {} if url is None else {"url": url}
     snake = {name: dotted for dotted, name in KEYS.items()}
@@ -154,14 +154,14 @@ def _number(key: str, value: Any, least: float) -> float | None:
     except (TypeError, ValueError):
         raise ArgumentError(f"{key} has to be a number, not {type(value).__name__}") from None
     if key == "cache.latest.ttl.sec" and number < 0:
-        return None  # Java's clients say -1
+        return None  # in Java's clients, -1 means no limit
     if not least <= number < float("inf"):
         raise ConfigError(f"{key} cannot be {value!r}", hint=f"the minimum is {least}")
     return number
 
 
 def _urls(given: Any) -> tuple[tuple[str, ...], str | None]:
-    """Return the addresses, and `user:password` if the first address contains it."""
+    """Return the addresses without credentials, and `user:password` of the first address that contains it, or None."""
     parts = given.split(",") if isinstance(given, str) else given
     if parts is None or not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise ArgumentError(
@@ -193,7 +193,7 @@ def _urls(given: Any) -> tuple[tuple[str, ...], str | None]:
 def _credentials(
     config: Mapping[str, Any], login: str | None, headers: dict[str, str]
 ) -> tuple[Mapping[str, str] | None, Callable[[], Any] | None]:
-    """Add the headers of the credentials. Returns the configuration of the token endpoint and the token provider."""
+    """Add headers with credentials to `headers`. Return the configuration of the token endpoint, and the token provider."""
     login = _basic(config, login)
     source = _bearer_source(config)
     if login is not None:
@@ -214,7 +214,7 @@ def _credentials(
 
 
 def _basic(config: Mapping[str, Any], in_url: str | None) -> str | None:
-    """Return user and password, separated by a colon, or None."""
+    """Return `user:password` from the configuration or the URL, or None."""
     info = config.get("basic.auth.user.info")
     source = config.get("basic.auth.credentials.source", "URL" if info is None else "USER_INFO")
     if source not in ("URL", "USER_INFO"):
@@ -229,7 +229,10 @@ def _basic(config: Mapping[str, Any], in_url: str | None) -> str | None:
 
 
 def _bearer_source(config: Mapping[str, Any]) -> str | None:
-    """Return the source of tokens, or None. If the key is not set, choose from the other keys."""
+    """Return the value of `bearer.auth.credentials.source`, or None without tokens.
+
+    If the key is not set, the other keys show the source.
+    """
     check_function("bearer.auth.token.provider", config.get("bearer.auth.token.provider"))
     source = config.get("bearer.auth.credentials.source")
     if source is None:
@@ -258,7 +261,7 @@ def _endpoint(config: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def header_value(key: str, value: str) -> str:
-    """Return a value that can be sent in a header. If it cannot, the error message does not show the value."""
+    """Return the value if it can be sent in a header. Otherwise raise an error whose message does not contain the value."""
     if not value.isascii() or not value.isprintable() or not value:
         raise ConfigError(f"{key} has characters that cannot be sent", hint="a line break at the end is a usual cause")
     return value
@@ -280,7 +283,7 @@ def _tls(config: Mapping[str, Any]) -> ssl.SSLContext | bool:
             tried = "ssl.certificate.location", certificate
             context.load_cert_chain(certificate, key, config.get("ssl.key.password") or "")
     except (OSError, ValueError) as error:
-        # The text of OpenSSL names neither the file nor the password.
+        # OpenSSL's message does not name the file, and does not contain the password.
         raise ConfigError(
             f"cannot load {tried[0]}={tried[1]}: {getattr(error, 'strerror', None) or type(error).__name__}",
             hint="the file must be PEM and readable; check ssl.key.location and ssl.key.password too",

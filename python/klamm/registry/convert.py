@@ -1,7 +1,7 @@
-"""Conversion between plain values and the types of programs: dataclasses, pydantic models and TypedDicts.
+"""Converts between plain values (dicts and lists) and the application's types: dataclasses, pydantic models and TypedDicts.
 
-`to_plain` returns dicts and lists, which the formats encode. `converter` returns a function for the other direction. Fields of the
-data that a class does not have are dropped, so that newer writers do not break older readers.
+`to_plain` converts to plain values, which the serializers encode. `converter` returns a function that converts plain values to a
+type. This function drops fields of the data that a class does not have, so that newer writers do not break older readers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LEAVES = {bool, bytes, dt.datetime, dt.date, dt.time, decimal.Decimal, float, int, str, type(None)}
 """Types that need no conversion.
 
-Most values are of these types, and this check takes a tenth of the time of the other checks.
+Most values have these types, and a look-up in this set takes a tenth of the time of the other checks.
 """
 _UNIONS = (Union, types.UnionType)
 
@@ -49,19 +49,19 @@ def to_plain(value: Any, *, is_json: bool = False) -> Any:  # noqa: PLR0911 - on
 
 
 def _is_model(kind: Any) -> bool:
-    # Without an import of pydantic: a program that has models has imported it.
+    # Do not import pydantic here: a program with pydantic models has already imported it.
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
 
 
 def converter(target: Any) -> Callable[[Any], Any]:
-    """Return a function that converts plain values to a type, or the function that was passed.
+    """Return a function that converts plain values to a type. If `target` is a function, return `target` itself.
 
     Args:
         target: A dataclass, a pydantic model, a TypedDict, another type hint, or a function of the plain value.
 
     Raises:
-        ArgumentError: The argument is none of these.
+        ArgumentError: The argument is neither a type nor a function.
     """
     if _is_model(target):
         return target.model_validate  # type: ignore[no-any-return]
@@ -144,7 +144,7 @@ def _convert_generic(target: Any, origin: Any, value: Any, path: str) -> Any:
         items = [_convert(arguments[0], each, f"{path}[{i}]") for i, each in enumerate(value)]
         made: Any = list if origin is Sequence else origin
         return made(items)
-    # Annotated, Required, NotRequired and the like: the first argument is the type.
+    # For Annotated, Required, NotRequired and similar hints, the first argument is the type.
     return _convert(arguments[0], value, path) if arguments else value
 
 

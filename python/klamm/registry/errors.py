@@ -1,4 +1,4 @@
-"""The errors of `klamm.registry`, below `klamm.errors.KafkaError`.
+"""The errors of `klamm.registry`, which are subclasses of `klamm.errors.KafkaError`.
 
 An error says what klamm requested from the registry, and how the registry responded. No error contains a credential.
 """
@@ -25,7 +25,7 @@ class SchemaRegistryError(KafkaError):
     Attributes:
         status: HTTP status of the response, or None if there was no response.
         code: The registry's error code, such as 40403, or None.
-        url: Address of the registry that failed last, without credentials.
+        url: The registry address that failed last, without credentials.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class SchemaRegistryError(KafkaError):
 
 
 class RegistryUnavailableError(SchemaRegistryError, NetworkError):
-    """No address of the registry could be reached, or all of them answered with a server error."""
+    """The client could not reach any address of the registry, or every address responded with a server error."""
 
 
 class RegistryTimeoutError(RegistryUnavailableError, KafkaTimeoutError):
-    """The registry did not answer in time."""
+    """The registry did not respond in time."""
 
 
 class RegistryAuthenticationError(SchemaRegistryError, AuthenticationError):
@@ -71,7 +71,7 @@ class InvalidSchemaError(SchemaRegistryError):
 
 
 class SchemaError(DecodeError):
-    """A value does not fit its schema, its framing is damaged, or the schema cannot be used.
+    """A value does not fit its schema, the schema ID before a value is damaged, or a schema cannot be used.
 
     Attributes:
         schema_id: ID or GUID of the schema, or None if it is unknown.

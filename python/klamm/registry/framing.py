@@ -8,7 +8,8 @@
 | `apicurio` | 0, eight bytes of schema ID |
 | `single_object` | C3 01, eight bytes of fingerprint (Avro only) |
 
-For Protobuf, the position of the message in its file follows the ID. This file reads and writes bytes only.
+For Protobuf, the ID is followed by the position of the message type in its `.proto` file. This module only reads and writes
+bytes. It does not look up schemas.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ Framing: TypeAlias = "Literal['id', 'guid', 'header_id', 'header_guid', 'apicuri
 
 FRAMINGS = ("id", "guid", "header_id", "header_guid", "apicurio", "single_object")
 HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
-"""Names of the record headers that can contain the ID or GUID."""
+"""Names of the record headers that contain the schema ID or GUID of the key and of the value."""
 _MAX_INDEXES = 64
 _SINGLE_OBJECT = b"\xc3\x01"
 
 
 class Frame(NamedTuple):
-    """The schema ID of a record, and where the payload starts.
+    """The schema ID of a key or value, and the offset of the payload.
 
     Attributes:
-        schema: ID, GUID, or the fingerprint as eight bytes.
-        start: Where the payload starts in the record.
-        indexes: For Protobuf, the position of the message in its file.
+        schema: Schema ID, schema GUID, or the fingerprint as eight bytes.
+        start: Offset of the payload in the bytes of the key or value.
+        indexes: For Protobuf, the position of the message type in its `.proto` file.
     """
 
     schema: int | str | bytes
@@ -47,16 +48,16 @@ class Frame(NamedTuple):
 
 
 def read(data: bytes, header: bytes | None, *, id_bytes: int = 4, has_indexes: bool = False) -> Frame:
-    """Return the frame of a key or value.
+    """Return the schema ID at the start of a key or value, or in its header, and the offset of the payload.
 
     Args:
         data: Bytes of the key or value.
         header: Value of the record header that can contain the ID, or None.
-        id_bytes: Length of a schema ID: 4, or 8 as Apicurio can be configured.
-        has_indexes: Whether the position of a Protobuf message follows.
+        id_bytes: Length of a schema ID in bytes: 4, or 8 if Apicurio Registry is configured so.
+        has_indexes: Whether the position of a Protobuf message type follows the ID.
 
     Raises:
-        SchemaError: The bytes have no framing, or are too short.
+        SchemaError: The bytes do not start with a schema ID, or are too short.
     """
     source = data if header is None else header
     schema, at = _schema(source, id_bytes, "" if header is None else " of the record header")
@@ -91,7 +92,7 @@ def _schema(source: bytes, id_bytes: int, where: str) -> tuple[int | str | bytes
 
 
 def written(framing: Framing, schema_id: int, guid: str | None, indexes: tuple[int, ...] | None) -> bytes:
-    """Return the bytes that a serializer writes before the payload or into the header.
+    """Return the bytes that a serializer writes before the payload or into a record header.
 
     Raises:
         SchemaError: The registry returned no GUID, or the ID is too large for the framing.
@@ -112,19 +113,19 @@ def written(framing: Framing, schema_id: int, guid: str | None, indexes: tuple[i
 
 
 def single_object(fingerprint: bytes) -> bytes:
-    """Return the bytes before a payload in Avro's single-object encoding."""
+    """Return the bytes that come before a payload in Avro's single-object encoding."""
     return _SINGLE_OBJECT + fingerprint
 
 
 def _write_indexes(indexes: tuple[int, ...]) -> bytes:
-    """Return the position of a message in its file. The first message has a short form."""
+    """Return the encoded position of a message type in its file. The first type has a short form."""
     if indexes == (0,):
         return b"\x00"
     return b"".join(map(_varint, (len(indexes), *indexes)))
 
 
 def _varint(number: int) -> bytes:
-    rest, written = number << 1, bytearray()  # zigzag, and never negative
+    rest, written = number << 1, bytearray()  # zigzag encoding of a number that is never negative
     while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
         written.append(rest & 0x7F | 0x80)
         rest >>= 7

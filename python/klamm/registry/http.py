@@ -1,7 +1,7 @@
-"""HTTP requests of a registry client: failover, retries, deadlines, single flight and tokens.
+"""HTTP requests of a registry client: failover, retries, deadlines, shared requests and tokens.
 
-`Requests` has the logic, written once as coroutines (see `klamm.waiting`). `BlockingRequests` and `AsyncRequests` send, wait and
-share results in a thread or on an event loop. httpx2 opens the connections. `klamm.registry.client` knows the paths.
+`Requests` has the logic in coroutines that both clients share (see `klamm.waiting`). `BlockingRequests` sends and waits in the
+calling thread, and `AsyncRequests` on an event loop. httpx2 opens the connections. `klamm.registry.client` builds the URL paths.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Requests:
         raise NotImplementedError
 
     async def _call(self, function: Callable[[], Any]) -> Any:
-        """Call a function that blocks."""
+        """Call a blocking function, and return its result. On an event loop, the function runs in a thread."""
         raise NotImplementedError
 
     async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
@@ -121,7 +121,7 @@ class Requests:
             response = await self._send(method, url, headers, body)
             if response.status != 401 or attempt:  # noqa: PLR2004 - HTTP's number
                 break
-            self._token = None  # it may have been revoked before its end
+            self._token = None  # the token may have been revoked before it expired
         return response
 
     async def _bearer(self) -> str:
@@ -156,7 +156,7 @@ class Requests:
 
 
 class BlockingRequests(Requests):
-    """Requests that wait in the calling thread. Threads can share one object."""
+    """Sends requests and waits in the calling thread. Threads can share one object."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -178,7 +178,7 @@ class BlockingRequests(Requests):
         try:
             with client.stream(method, url, headers=headers, content=body) as response:
                 read = bytearray()
-                # The timeout of the library applies to each read, so it does not stop a peer that sends byte by byte.
+                # The library's timeout applies to each read. A server that sends byte by byte would never exceed it.
                 for part in response.iter_bytes():
                     read += part
                     _check(len(read), deadline, self._settings)
@@ -207,7 +207,7 @@ class BlockingRequests(Requests):
                 return future.result()
             if isinstance(error, Exception):
                 raise copy.copy(error) from None  # threads must not share a traceback
-            # The first caller was interrupted, which says nothing about the registry.
+            # The first caller was interrupted (by Ctrl+C, for example). The request itself may succeed, so try again.
         try:
             result = await fetch()
         except BaseException as error:
@@ -231,7 +231,7 @@ class BlockingRequests(Requests):
 
 
 class AsyncRequests(Requests):
-    """Requests that wait on the event loop. Each event loop has connections of its own."""
+    """Sends requests and waits on the event loop. Each event loop has its own connections."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -281,7 +281,7 @@ class AsyncRequests(Requests):
             async def fetched() -> Any:
                 return await fetch()
 
-            # A task of its own: the first caller can be cancelled while others wait for the same result.
+            # Use a separate task, because the first caller can be cancelled while other callers wait for the result.
             task = self._flights[key] = loop.create_task(fetched())
             task.add_done_callback(partial(self._land, key))
         return await asyncio.shield(task)
@@ -290,7 +290,7 @@ class AsyncRequests(Requests):
         if self._flights.get(key) is task:
             del self._flights[key]
         if not task.cancelled():
-            task.exception()  # seen, even if all callers were cancelled
+            task.exception()  # marks the exception as retrieved, even if all callers were cancelled
 
     async def _disconnect(self) -> None:
         import asyncio
@@ -327,7 +327,7 @@ def _unsent(httpx: Any, error: Exception, settings: Settings) -> SchemaRegistryE
     if isinstance(error, httpx.TimeoutException):
         return RegistryTimeoutError(f"no response within {settings.timeout:g} s")
     if isinstance(error, (httpx.LocalProtocolError, httpx.InvalidURL)):
-        # The text can contain the header or the URL that is invalid.
+        # The library's message can contain the invalid header or URL, which may contain a secret.
         return SchemaRegistryError(f"the request is invalid: {type(error).__name__}")
     return RegistryUnavailableError(str(error) or type(error).__name__)
 
@@ -367,7 +367,7 @@ def _refused(what: str, url: str, response: Response) -> SchemaRegistryError:
 
 
 def _explanation(body: bytes) -> tuple[int | None, str]:
-    """Return the error code and the message of a response."""
+    """Return the error code in a response, or None, and the error message."""
     try:
         fields = json.loads(body)
         code, text = fields.get("error_code"), fields.get("message")

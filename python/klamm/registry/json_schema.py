@@ -1,4 +1,4 @@
-"""`JsonSerializer` and `JsonDeserializer`: JSON that jsonschema-rs validates against a JSON Schema."""
+"""`JsonSerializer` and `JsonDeserializer` for JSON. The package jsonschema-rs validates values against a JSON Schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Parsed(NamedTuple):
 
     Attributes:
         validator: The validator of jsonschema-rs.
-        name: The title, or None.
+        name: The title of the schema, or None.
     """
 
     validator: Any
@@ -60,7 +60,7 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
                 known.append((own, content))
         has_draft = isinstance(loaded, dict) and "$schema" in loaded
         kind = jsonschema_rs.validator_cls_for(loaded) if has_draft else draft7
-        # An unknown reference must not be fetched from the network.
+        # The validator must not fetch an unknown reference from the network (offline=True).
         validator = kind(
             loaded,
             registry=jsonschema_rs.Registry(known, draft=jsonschema_rs.Draft7) if known else None,
@@ -88,7 +88,7 @@ def _validate(parsed: Parsed, plain: Any) -> None:
 
 
 def _innermost(error: Any) -> Any:
-    """Return the error of the alternative that the value fits best, if a value fits none of several."""
+    """Return the most specific error. If a value fits no alternative, this is an error of the best-fitting alternative."""
     alternatives = [branch for branch in getattr(error.kind, "context", ()) if branch]
     if not alternatives:
         return error
@@ -97,24 +97,27 @@ def _innermost(error: Any) -> Any:
 
 
 class JsonSerializer(BaseSerializer[T]):
-    """Serialize values as JSON with a JSON Schema. Pass it to a producer as `key_serializer` or `value_serializer`.
+    """Serialize values as JSON with a JSON Schema.
+
+    Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     A value has a type that `json.dumps` accepts. Dataclasses, pydantic models and enums are converted.
 
     Args:
         registry: Client of the registry.
-        schema: The schema, or its text. It can be omitted with `use_latest_version` or `use_schema_id`.
+        schema: The schema, or its text. The schema can be omitted with `use_latest_version` or `use_schema_id`.
         validate: Validate values before they are sent. Default True.
-        auto_register_schemas: Register the schema with the first record. If False, look it up. Default True.
+        auto_register_schemas: Register the schema with the first record. If False, only look up its ID. Default True.
         use_latest_version: Write with the latest version of the subject.
         use_schema_id: Write with the schema that has this ID.
-        normalize_schemas: Let the registry compare and keep the schema in a normal form.
-        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and title.
-        framing: How records say which schema they have; see docs/registry.md. Default "id".
-        to_dict: Function that converts a value to a dict first.
+        normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
+        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function. The function gets the topic, "key" or
+            "value", and the title of the schema.
+        framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
+        to_dict: Function that converts a value to a dict before encoding.
 
     Raises:
-        ConfigError: Arguments exclude each other, or the schema is invalid.
+        ConfigError: Two arguments exclude each other, or the schema is invalid.
 
     Example:
         serializer = JsonSerializer(registry, '{"title": "Order", "type": "object", "required": ["id"]}')
@@ -167,17 +170,17 @@ class JsonSerializer(BaseSerializer[T]):
 
 
 class JsonDeserializer(BaseDeserializer[T_co]):
-    """Deserialize JSON with a JSON Schema. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+    """Deserialize JSON with a JSON Schema. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
     An object becomes a dict, or the type that `to` specifies.
 
     Args:
         registry: Client of the registry.
-        to: Dataclass, pydantic model or TypedDict of the values, or a function of the dict.
-        validate: Validate values against the schema of the writer, or the latest version. Default True.
-        use_latest_version: Validate values against the latest version of the subject instead.
-        subject_name_strategy: Strategy of the subject for `use_latest_version`.
-        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+        to: Type of the results: a dataclass, a pydantic model or a TypedDict. Or a function that converts a dict.
+        validate: Validate values against the schema of the writer. Default True.
+        use_latest_version: Validate values against the latest version of the subject, not the schema of the writer.
+        subject_name_strategy: How to find the subject for `use_latest_version`.
+        id_bytes: Length of schema IDs in bytes: 4, or 8 if Apicurio Registry is configured so.
 
     Example:
         deserializer = JsonDeserializer(registry, Order)

@@ -1,4 +1,4 @@
-"""Pools of Protobuf descriptors: a file with its imports, from which messages can be created."""
+"""Creates pools of Protobuf descriptors. A pool contains a file and its imports, and can create message classes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ WELL_KNOWN = (
 
 
 def is_well_known(name: str) -> bool:
-    """Return whether a file is part of Protobuf itself, so that schemas import it without a reference."""
+    """Return whether a file is part of Protobuf itself. Schemas import such a file without a reference in the registry."""
     return name.startswith("google/protobuf/") and name[16:].removesuffix(".proto") in WELL_KNOWN
 
 
 def pool_of(file: FileDescriptorProto, references: Mapping[str, FileDescriptorProto]) -> DescriptorPool:
-    """Return a pool with a file and everything that it imports.
+    """Return a pool with a file, and with all files that it imports directly or indirectly.
 
     Args:
         file: Descriptor of the file.

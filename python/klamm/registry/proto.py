@@ -1,8 +1,8 @@
 """Converts the text of .proto files to descriptors and back, for the syntaxes proto2 and proto3.
 
-protobuf's Python package has descriptors but no parser. The parser reads everything that affects how a message is
-encoded: messages, enums, fields, oneofs, maps and imports. The parser skips services, extensions and custom options.
-protobuf itself resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
+The package protobuf has descriptors but no parser for .proto files. This parser reads everything that affects how a message
+is encoded: messages, enums, fields, oneofs, maps and imports. It skips services, extensions and custom options. protobuf
+resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCALARS = {
     for name, number in FieldProto.Type.items()
     if name not in ("TYPE_MESSAGE", "TYPE_ENUM", "TYPE_GROUP")
 }
-"""Numbers of the scalar types by name."""
+"""For each name of a scalar type, such as "int32", the number of the type in a descriptor."""
 NAMES = {number: name for name, number in SCALARS.items()}
 
 _TOKEN = re.compile(
@@ -43,7 +43,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 def parse(text: str, name: str = "schema.proto") -> descriptor_pb2.FileDescriptorProto:
-    """Return the descriptor of a .proto file. Names of types are not resolved.
+    """Parse a .proto file into a descriptor. The parser does not resolve the names of types.
 
     Args:
         text: The text of the file.
@@ -56,7 +56,7 @@ def parse(text: str, name: str = "schema.proto") -> descriptor_pb2.FileDescripto
 
 
 def descriptor(text: str, name: str) -> descriptor_pb2.FileDescriptorProto:
-    """Return the descriptor of a schema: the text of a .proto file, or a serialized descriptor in base64."""
+    """Return the descriptor of a schema. The schema is the text of a .proto file, or a serialized descriptor in base64."""
     try:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, DecodeError, ValueError):
@@ -182,7 +182,7 @@ class _Parser:
             self._at += 1
 
     def _option(self, options: Any) -> None:
-        """Read `name = value`. Custom options, and options that do not affect the encoding, are skipped."""
+        """Parse `name = value` into `options`. Skip custom options, and options that do not affect the encoding."""
         is_custom = self._accept("(")
         name = self._take("name")
         if is_custom:
@@ -237,13 +237,13 @@ class _Parser:
                 self._oneof(message)
             elif not self._skipped(message):
                 self._field(message, optional)
-        # The oneofs of optional fields come after all others.
+        # The oneofs of proto3's optional fields come after all other oneofs.
         for field in optional:
             field.oneof_index = len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{field.name}")
 
     def _skipped(self, message: Any) -> bool:
-        """Read a statement that is neither a type nor a field. Returns whether there was one."""
+        """Parse a statement that is neither a type nor a field. Return whether the next statement is of this kind."""
         if self._accept("option"):
             self._option(message.options)
             self._expect(";")
@@ -294,7 +294,7 @@ class _Parser:
         label = {"optional": FieldProto.LABEL_OPTIONAL, "required": FieldProto.LABEL_REQUIRED}.get(self._next)
         if self._next == "repeated":
             label = FieldProto.LABEL_REPEATED
-        # A type can have the name of a label only in proto3, so that what follows decides.
+        # A word such as `optional` is always read as a label, never as the name of a type.
         if label is not None:
             self._at += 1
             field = self._one_field(message, label)
@@ -388,7 +388,7 @@ class _Parser:
 
 
 def to_text(file: descriptor_pb2.FileDescriptorProto) -> str:
-    """Return the text of a .proto file for a descriptor, without services, extensions and custom options."""
+    """Return the text of a .proto file with the content of a descriptor. Leave out services, extensions and custom options."""
     lines = [f'syntax = "{file.syntax or "proto2"}";']
     if file.package:
         lines.append(f"package {file.package};")
@@ -433,7 +433,8 @@ def _write_message(lines: list[str], message: Any, is_proto3: bool, margin: str)
             f"{inner}reserved {span.start};" if last == span.start else f"{inner}reserved {span.start} to {last};"
         )
     lines += [f"{inner}reserved {_quoted(name)};" for name in message.reserved_name]
-    # A map field has its type among the nested ones, where a parser of the text puts it again: the order is part of the framing.
+    # A map field has its entry type among the nested types. Write the field at this place, so that a parser of the text puts the
+    # entry type at the same place: records store positions of nested types.
     for nested in message.nested_type:
         if nested.name in entries:
             fields = [field for field in message.field if _is_map(field) and field.type_name.endswith(nested.name)]

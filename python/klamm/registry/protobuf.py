@@ -1,7 +1,7 @@
-"""`ProtobufSerializer` and `ProtobufDeserializer`: messages of generated classes, or dynamic ones.
+"""`ProtobufSerializer` and `ProtobufDeserializer` for messages of generated or dynamic classes.
 
-A schema is the text of a .proto file. A file whose text `klamm.registry.proto` cannot write without loss is registered as a
-serialized descriptor in base64, as confluent-kafka does.
+A schema is the text of a .proto file. If `klamm.registry.proto` cannot write the text of a file without loss, the serializer
+registers the serialized descriptor in base64, as confluent-kafka does.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Parsed(NamedTuple):
 
     Attributes:
         file: Descriptor of the file.
-        pool: The pool that has the file and everything that it imports.
-        classes: Message classes that were created so far, by their position in the file.
+        pool: The pool with the file and all files that it imports.
+        classes: Message classes that were created so far, by the position of the message type in the file.
     """
 
     file: Any
@@ -49,7 +49,7 @@ class Parsed(NamedTuple):
     classes: dict[tuple[int, ...], Any]
 
     def message(self, indexes: tuple[int, ...]) -> Any:
-        """Return the descriptor of a message.
+        """Return the descriptor of the message type at a position in the file.
 
         Raises:
             SchemaError: The file has no message at this position.
@@ -64,10 +64,11 @@ class Parsed(NamedTuple):
         return found
 
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
-        """Return the descriptor of the message of a record.
+        """Return the descriptor of a record's message type, which the record stores as a position.
 
-        Java's serializer does not count the types of map fields, and the serializers of other languages do. If both
-        interpretations are possible, the name of the expected message decides. A record is never a map entry.
+        Java's serializer does not count the entry types of map fields. The serializers of other languages count them. If
+        both interpretations of the position are possible, the name of the expected type decides. A record is never a map
+        entry.
         """
         try:
             found = self.message(indexes)
@@ -109,7 +110,7 @@ def parse_schema(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
 
 
 def _indexes(message: Any) -> tuple[int, ...]:
-    """Return the position of a message in its file."""
+    """Return the position of a message type in its file: the index at each level of nesting."""
     if message.containing_type is not None:
         siblings = list(message.containing_type.nested_types)
         return (*_indexes(message.containing_type), siblings.index(message))
@@ -117,7 +118,7 @@ def _indexes(message: Any) -> tuple[int, ...]:
 
 
 def _text(file: Any) -> str:
-    """Return a file in the form for a registry: as text, or serialized if the text cannot represent it."""
+    """Return the text of a .proto file, or its serialized descriptor in base64 if text cannot represent the file."""
     original = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     text = to_text(original)
     try:
@@ -129,7 +130,7 @@ def _text(file: Any) -> str:
 
 
 def _plain(file: Any) -> Any:
-    """Return a descriptor without the parts that compilers write differently: names of types and JSON names."""
+    """Return a copy of a descriptor without the parts that differ between compilers: full type names and JSON names."""
     plain = descriptor_pb2.FileDescriptorProto()
     plain.CopyFrom(file)
     plain.ClearField("source_code_info")
@@ -150,10 +151,10 @@ def _plain(file: Any) -> Any:
 
 
 class ProtobufSerializer(BaseSerializer[T]):
-    """Serialize Protobuf messages. Pass it to a producer as `key_serializer` or `value_serializer`.
+    """Serialize Protobuf messages. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    The schema is that of the message's class. With `message_type`, dicts, dataclasses and pydantic models are accepted
-    too.
+    The serializer takes the schema from the class of the message. With `message_type`, it also accepts dicts, dataclasses
+    and pydantic models.
 
     Args:
         registry: Client of the registry.
@@ -161,13 +162,14 @@ class ProtobufSerializer(BaseSerializer[T]):
         auto_register_schemas: Register the schemas with the first record. If False, look up their IDs instead. Default True.
         use_latest_version: Write with the ID of the latest version of the subject.
         use_schema_id: Write with this schema ID.
-        normalize_schemas: Let the registry compare and keep the schema in a normal form.
-        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function of topic, "key" or "value", and message name.
+        normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
+        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function. The function gets the topic, "key" or
+            "value", and the message name.
         reference_subject_name: Function that returns the subject of an imported file. Default: the name of the file.
-        framing: How records say which schema they have; see docs/registry.md. Default "id".
+        framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
 
     Raises:
-        ConfigError: Arguments exclude each other.
+        ConfigError: Two arguments exclude each other.
         ArgumentError: `message_type` is not a message class.
 
     Example:
@@ -192,7 +194,7 @@ class ProtobufSerializer(BaseSerializer[T]):
     ) -> None:
         super().__init__(
             registry,
-            Schema("", "PROTOBUF"),  # each message has its own
+            Schema("", "PROTOBUF"),  # each message class has its own schema
             auto_register_schemas=auto_register_schemas,
             use_latest_version=use_latest_version,
             use_schema_id=use_schema_id,
@@ -230,7 +232,7 @@ class ProtobufSerializer(BaseSerializer[T]):
         return None, kind.full_name
 
     async def _references(self, file: Any) -> tuple[Reference, ...]:
-        """Register or look up the files that a file imports."""
+        """Register or look up the files that a file imports. Return the references for the schema of the file."""
         found = []
         for imported in file.dependencies:
             if is_well_known(imported.name):
@@ -239,7 +241,7 @@ class ProtobufSerializer(BaseSerializer[T]):
             schema = Schema(_text(imported), "PROTOBUF", await self._references(imported))
             if self._registers:
                 await self.registry._register(subject, schema, self._normalize)  # noqa: SLF001
-            # A registration returns the version only in some releases.
+            # Only some releases of the registry return the version when a schema is registered.
             registered = await self.registry._lookup(subject, schema, self._normalize, False)  # noqa: SLF001
             found.append(Reference(imported.name, subject, registered.version or 1))
         return tuple(found)
@@ -270,15 +272,15 @@ def _message_class(given: Any) -> Any:
 
 
 class ProtobufDeserializer(BaseDeserializer[T_co]):
-    """Deserialize Protobuf messages. Pass it to a consumer as `key_deserializer` or `value_deserializer`.
+    """Deserialize Protobuf messages. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
     Args:
         registry: Client of the registry.
         message_type: Generated class of the messages. Default: dynamic messages with the schema of the writer.
-        to: Dataclass, pydantic model or TypedDict of the values, or a function of a dict. `dict` returns dicts.
-        use_latest_version: Read dynamic messages with the latest version of the subject.
-        subject_name_strategy: Strategy of the subject for `use_latest_version`.
-        id_bytes: Length of schema IDs: 4, or 8 as Apicurio Registry can be configured.
+        to: Type of the results: a dataclass, a pydantic model, a TypedDict or `dict`. Or a function that converts a dict.
+        use_latest_version: Decode dynamic messages with the latest version of the subject.
+        subject_name_strategy: How to find the subject for `use_latest_version`.
+        id_bytes: Length of schema IDs in bytes: 4, or 8 if Apicurio Registry is configured so.
 
     Raises:
         ArgumentError: `message_type` is not a message class.
@@ -370,9 +372,9 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
 
 
 def _class_of(parsed: Parsed, wanted: Any, indexes: tuple[int, ...]) -> Any:
-    """Return the class of dynamic messages.
+    """Return the class for dynamic messages with the name of `wanted`.
 
-    A reader schema has a message of the same name, but its position can differ.
+    The function searches by name, because a reader schema can have the message type at a different position.
     """
     found = parsed.classes.get(indexes)
     if found is None:

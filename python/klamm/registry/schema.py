@@ -1,4 +1,4 @@
-"""The data of a schema registry: schemas, their references and versions, and results of compatibility checks."""
+"""The data classes for a schema registry: schemas, references, registered versions, and results of compatibility checks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["Compatibility", "CompatibilityLevel", "Mode", "Reference", "RegisteredSchema", "Schema", "SchemaType"]
 
 SchemaType: TypeAlias = "Literal['AVRO', 'JSON', 'PROTOBUF']"
-"""Type of a schema, as the registry names it."""
+"""The registry's name for the type of a schema."""
 
 CompatibilityLevel: TypeAlias = (
     "Literal['NONE', 'BACKWARD', 'BACKWARD_TRANSITIVE', 'FORWARD', 'FORWARD_TRANSITIVE', 'FULL', 'FULL_TRANSITIVE']"
 )
-"""The earlier versions with which a new version of a subject must be compatible, and in which direction."""
+"""A level says with which earlier versions a new version of a subject must be compatible, and in which direction."""
 
 Mode: TypeAlias = "Literal['READWRITE', 'READONLY', 'READONLY_OVERRIDE', 'IMPORT']"
-"""Whether a subject accepts new schemas."""
+"""A mode says whether a subject, or the whole registry, accepts new schemas."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Reference:
     """A schema that another schema uses.
 
     Attributes:
-        name: Name under which the schema uses it: an Avro full name, a URI in JSON Schema, an imported file in Protobuf.
+        name: Name of the referenced schema in the text of the other schema: a full name in Avro, a URI in JSON Schema, the
+            name of an imported file in Protobuf.
         subject: Subject of the referenced schema.
         version: Version of the referenced schema.
     """
@@ -46,7 +47,7 @@ class Schema:
     """A schema as text.
 
     Attributes:
-        text: The schema: JSON for Avro and JSON Schema, the text of a .proto file for Protobuf.
+        text: The text: JSON for Avro and JSON Schema, the content of a .proto file for Protobuf.
         type: "AVRO", "JSON" or "PROTOBUF".
         references: Other registered schemas that the text uses.
     """
@@ -62,7 +63,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Schema:
-        """Return the schema in a response of the registry."""
+        """Parse the schema in a response of the registry."""
         references = fields.get("references") or ()
         try:
             return cls(
@@ -74,7 +75,7 @@ class Schema:
             raise unexpected(f"without a valid schema: {type(error).__name__}: {error}") from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the schema in the form for a request to the registry."""
+        """Return the JSON object that represents the schema in a request to the registry."""
         fields: dict[str, Any] = {"schema": self.text}
         if self.type != "AVRO":
             fields["schemaType"] = self.type
@@ -91,7 +92,7 @@ class RegisteredSchema:
         schema: The schema.
         id: ID of the schema. All versions with the same text and references share the ID.
         subject: Subject, or None if the schema was read by its ID.
-        version: Version within the subject, or None if the registry did not return it.
+        version: Version within the subject, or None if the registry did not return the version.
         guid: GUID of the schema, or None if the registry has no GUIDs.
     """
 
@@ -108,7 +109,7 @@ class Compatibility:
 
     Attributes:
         is_compatible: Whether the schema could be registered.
-        messages: The reasons, if it could not.
+        messages: The reasons why the schema could not be registered, or nothing.
     """
 
     is_compatible: bool
@@ -119,7 +120,7 @@ class Compatibility:
 
 
 def unexpected(how: str) -> SchemaRegistryError:
-    """Return the error for a response that does not come from a registry."""
+    """Return the error for an unexpected response. `how` completes the sentence "… sent a response"."""
     return SchemaRegistryError(
         f"the schema registry sent a response {how}", hint="check that `url` is the address of a schema registry"
     )

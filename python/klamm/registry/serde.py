@@ -1,8 +1,8 @@
 """The base classes of all serializers and deserializers: subjects, registration, framing, caching and errors.
 
-A format adds the parsing of schemas, and the encoding or decoding of values. Producers and consumers call `serialize`
-and `deserialize` with topic and headers; `klamm.hooks` does that. A program can also call `serialize` and `deserialize`
-itself. Blocking and asyncio registry clients both work. If a lookup would block an event loop, `prepare` runs first.
+The module of a format adds the parsing of schemas, and the encoding or decoding of values. Producers and consumers call
+`serialize` and `deserialize` with topic and headers, through `klamm.hooks`. Applications can also call both methods
+directly. Blocking and asyncio registry clients both work. If a lookup would block an event loop, `prepare` runs first.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
 
 _MAX_FAILURES = 1000
-"""Maximum number of failed lookups that a deserializer remembers."""
+"""A deserializer stores the errors of at most this many failed lookups."""
 if TYPE_CHECKING:
     import typing_extensions
 
     T = typing_extensions.TypeVar("T", default=Any)
 else:
     T = TypeVar("T")
-"""Type of the values of a serializer. Without an argument that names a type, a serializer takes any value."""
+"""Type of the values of a serializer. If no argument determines the type, a serializer takes any value."""
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -66,7 +66,7 @@ class _Serde:
         return run(coroutine)
 
     async def _await(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup from an event loop. A blocking client runs in a thread."""
+        """Run a lookup from an event loop. With a blocking client, a thread runs the lookup."""
         if isinstance(self.registry, AsyncSchemaRegistry):
             return await make()
         import asyncio
@@ -74,7 +74,7 @@ class _Serde:
         return await asyncio.to_thread(lambda: run(make()))
 
     async def _parsed(self, registered: RegisteredSchema) -> Any:
-        """Return the parsed form of a schema, including its references."""
+        """Look up the references of a schema, and return the parsed schema."""
         schema = registered.schema
         where = registered.id if registered.id >= 0 else registered.guid
         if schema.type != self.schema_type:
@@ -90,7 +90,7 @@ class _Serde:
 
 
 class Target:
-    """The schema that a serializer writes with: its framing and its parsed form."""
+    """The schema that a serializer writes with: the parsed schema, and the bytes of the schema ID before each value."""
 
     __slots__ = ("parsed", "prefix", "schema_id", "subject", "until")
 
@@ -103,7 +103,7 @@ class Target:
 
 
 class BaseSerializer(_Serde, Generic[T_contra]):
-    """A serializer of any format."""
+    """The base class of the serializers of all formats."""
 
     def __init__(
         self,
@@ -147,16 +147,16 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         field: Field = "value",
         headers: list[tuple[str, bytes | None]] | None = None,
     ) -> bytes:
-        """Serialize a value, with the framing before it.
+        """Serialize a value. The schema ID comes before the value, or goes into a record header.
 
         Args:
             value: The value.
             topic: Topic of the record.
             field: "key" or "value".
-            headers: List to which a framing in headers appends the schema ID.
+            headers: Headers of the record. A serializer with the framing "header_id" or "header_guid" appends a header.
 
         Returns:
-            The bytes for the record.
+            The bytes of the key or value in the record.
 
         Raises:
             SchemaError: The value does not fit the schema.
@@ -193,14 +193,11 @@ class BaseSerializer(_Serde, Generic[T_contra]):
             await self._await(lambda: self._find(key, value))
 
     def is_prepared(self, value: T_contra, topic: str | None, field: Field) -> bool:
-        """Return whether `serialize` needs no request."""
+        """Return whether `serialize` can serialize the value without a request to the registry."""
         return self._known(self._key(value, topic, field)) is not None
 
     def _key(self, value: Any, topic: str | None, field: Field) -> tuple[Any, ...]:  # noqa: ARG002
-        """Return the key that determines the schema of a value.
-
-        Record names of a latest version are known only later.
-        """
+        """Return a key for the cache of targets. Values with the same key have the same schema."""
         return topic, field, None
 
     def _known(self, key: tuple[Any, ...]) -> Target | None:
@@ -229,7 +226,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
                 registered = await registry._register(subject, schema, self._normalize)
             else:
                 registered = await registry._lookup(subject, schema, self._normalize, False)
-            # What the registry returns can be in another form, and the program's own schema decides.
+            # The registry can return the schema in another form. The application's own schema takes precedence.
             mine = registered if self._uses_latest or schema is None else RegisteredSchema(schema, registered.id)
             parsed = await self._parsed(mine)
         target = Target(registered, subject, parsed, until)
@@ -238,9 +235,9 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return target
 
     async def _with_guid(self, registered: RegisteredSchema) -> RegisteredSchema:
-        """Ask for the GUID if the framing needs it.
+        """Request the GUID of a schema if the framing needs it.
 
-        Only some releases of registries return the GUID at a registration.
+        Only some releases of the registry return the GUID when a schema is registered.
         """
         if registered.guid is None and self._framing in ("guid", "header_guid"):
             return await self.registry._get_by_id(registered.id)
@@ -250,7 +247,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return subject_of(self._strategy, topic, field, name)
 
     async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
-        """Return the schema that the program passed, and the name of the record type."""
+        """Return the schema that the application passed, and the name of the record type. Both are None without a schema."""
         if self._schema is None:
             return None, None
         parsed = await self._parsed(RegisteredSchema(self._schema, -1))
@@ -267,7 +264,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
 
 
 class BaseDeserializer(_Serde, Generic[T_co]):
-    """A deserializer of any format."""
+    """The base class of the deserializers of all formats."""
 
     _has_indexes = False
 
@@ -299,8 +296,8 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         """Deserialize the bytes of a key or value.
 
         Args:
-            data: The bytes, with their framing.
-            topic: Topic of the record. It is needed for `use_latest_version`.
+            data: The bytes of the key or value in the record.
+            topic: Topic of the record. `use_latest_version` needs the topic.
             field: "key" or "value".
             headers: Headers of the record, which can contain the schema ID.
 
@@ -339,7 +336,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
     ) -> None:
         """Look up the schemas for a key or value, so that `deserialize` needs no request.
 
-        The arguments are those of `deserialize`.
+        The arguments are the same as for `deserialize`.
         """
         frame = self._frame(data, field, headers)
         writer = self._writers.get(frame.schema)
@@ -351,7 +348,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 await self._prepared(subject, lambda: self._find_latest(subject))
 
     async def _prepared(self, key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup, and keep its failure for `deserialize`, which must not block an event loop."""
+        """Run a lookup. Store an error for `deserialize`, which must not block the event loop with another lookup."""
         try:
             found = await self._await(make)
         except KafkaError as error:
@@ -367,7 +364,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
             raise copy.copy(self._failures[key]) from None
 
     def is_prepared(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> bool:
-        """Return whether `deserialize` needs no request. Damaged bytes need no request."""
+        """Return whether `deserialize` needs no request to the registry. For damaged bytes, return True."""
         try:
             frame = self._frame(data, field, headers)
             writer = self._writers.get(frame.schema)

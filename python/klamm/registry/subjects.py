@@ -1,4 +1,4 @@
-"""Subject name strategies: they choose the subject for the schema of a record."""
+"""Subject name strategies, which choose the subject for the schema of a key or value."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ Field: TypeAlias = "Literal['key', 'value']"
 """Part of a record that a serializer or deserializer handles."""
 
 SubjectNameStrategy: TypeAlias = "Literal['TOPIC', 'RECORD', 'TOPIC_RECORD'] | Callable[[str, Field, str | None], str]"
-"""A name, or a function of the topic, "key" or "value", and the name of the record type. The function returns the subject."""
+"""The name of a strategy, or a function that returns the subject.
+
+The function gets the topic, "key" or "value", and the name of the record type.
+"""
 
 STRATEGIES = ("TOPIC", "RECORD", "TOPIC_RECORD")
 
 
 def check_strategy(strategy: SubjectNameStrategy) -> SubjectNameStrategy:
-    """Return a strategy that is one of the names, or a function."""
+    """Return the strategy, or raise `ConfigError` if it is neither a known name nor a function."""
     if callable(strategy) or strategy in STRATEGIES:
         return strategy
     raise ConfigError(
@@ -29,10 +32,10 @@ def check_strategy(strategy: SubjectNameStrategy) -> SubjectNameStrategy:
 
 
 def subject_of(strategy: SubjectNameStrategy, topic: str | None, field: Field, record_name: str | None) -> str:
-    """Return the subject of a record.
+    """Return the subject for the schema of a record's key or value.
 
     Raises:
-        ConfigError: The strategy needs a topic or a record name, and there is none.
+        ConfigError: The strategy needs a topic or a record name that is missing.
     """
     if callable(strategy):
         subject = strategy(topic or "", field, record_name)

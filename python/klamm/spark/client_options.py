@@ -48,17 +48,19 @@ def client_config(given: Mapping[str, str], role: str, defaults: Mapping[str, st
 
 
 def keys_of(role: str) -> set[str]:
-    """Return the configuration keys, aliases included, that clients of a role accept."""
+    """Return the configuration keys and aliases that a consumer or a producer accepts."""
     return {name for name, roles in ROLES.items() if role in roles}
 
 
-# Roles of each configuration key. Keys of the other role are skipped: one dict of options often serves a read and a write.
+# Roles of each configuration key. If a key has only the other role, it is skipped: many jobs use one dict of options for
+# a read and a write.
 ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for name in (key, *aliases)}
 
-# A query must not create a topic whose name is misspelled. Spark alone stores the positions.
+# A query must not create a topic when a name is misspelled. Only Spark stores the positions of a query.
 # An offset that no longer exists must raise an error, so that failOnDataLoss decides.
-# A task reads one partition, so it may fetch more of it at a time. Larger fetches are no faster and need several times
-# their size in memory after decompression. Read-ahead has its own limit, which tests/spark/test_memory.py needs.
+# A task reads one partition, so it may fetch more of the partition at a time. Larger fetches are not faster, and need
+# several times their size in memory after decompression. `queued.max.bytes` limits the records that are read ahead.
+# tests/spark/test_memory.py needs this limit.
 READ_DEFAULTS = {
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "none",
@@ -67,16 +69,16 @@ READ_DEFAULTS = {
     "queued.max.bytes": "16777216",
 }
 
-# A task sends its rows as fast as it can and then flushes, so larger batches cost no latency. Buffered records add to the
-# worker's memory for rows; the producer's default of 64 MiB is no faster.
+# A task sends its rows as fast as it can and then flushes, so larger batches cost no latency. Buffered records need memory
+# in addition to the worker's rows. The producer's default buffer of 64 MiB is not faster.
 WRITE_DEFAULTS = {
     "batch.size": "262144",
     "buffer.memory": "16777216",
     "linger.ms": "20",
 }
 
-# A transaction lasts as long as its task; this is the longest timeout that brokers allow by default.
-# Every task creates a producer, and a new producer looks its coordinator up twice, with one backoff in between.
+# A transaction lasts as long as its task. By default, brokers allow no transaction timeout of more than 15 minutes.
+# Every task creates a producer. A new producer looks up its coordinator twice, with one backoff between the requests.
 EXACTLY_ONCE_DEFAULTS = {
     "retry.backoff.ms": "10",
     "transaction.timeout.ms": "900000",
@@ -107,7 +109,7 @@ REJECTED = {
     },
 }
 
-# Java's own partitioner classes. klamm's producer has each of them as a value of `partitioner`; it cannot run other classes.
+# Names of Java's own partitioner classes. klamm's producer has the same partitioners, but cannot run other Java classes.
 ACCEPTED_VALUES = {"partitioner.class": frozenset(value for key, value, _ in alias_values() if key == "partitioner")}
 
 _PEM = (
@@ -128,7 +130,7 @@ UNSUPPORTED = {
     "ssl.truststore.password": _PEM,
 }
 
-# Keys of the Java client 4.4 for its connections, tickets and metrics.
+# Keys of the Java client 4.4 that only affect its connections, Kerberos tickets and metrics.
 IGNORED = frozenset(
     {
         "auto.include.jmx.reporter",

@@ -1,11 +1,11 @@
 """Caches the Kafka clients of a Spark worker between tasks.
 
-Spark forks its Python workers and reuses them, and a client must not cross a fork. So clients are never created at
-import and never pickled; the cache key includes the process id. A task removes a client from the cache while it uses
-the client, so two tasks never share a client. The task returns the client only on success: after a failure, the
-client's buffers may hold records of the failed task.
+Spark forks its Python workers and reuses them, and a forked process must not use the clients of its parent. Therefore
+clients are never created at import and never pickled, and the cache key includes the process ID. A task removes a client
+from the cache while it uses the client, so two tasks never share a client. The task returns the client only on success:
+after a failure, the client's buffers may hold records of the failed task.
 
-This module also prepares the process: garbage collection and address space.
+This module also prepares the process: it tunes garbage collection and the use of address space.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _idle: dict[_Key, list[_Client]] = {}
 
 @contextmanager
 def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
-    """Provide a consumer with this configuration, from the cache or new."""
+    """Provide a consumer with this configuration: a cached one if possible, otherwise a new one."""
     of_bytes: type[klamm.Consumer] = klamm.Consumer
     with _cached(of_bytes, config) as client:
         yield client
@@ -51,7 +51,7 @@ def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
 
 @contextmanager
 def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
-    """Provide a producer with this configuration, from the cache or new. The caller must flush it."""
+    """Provide a producer with this configuration: a cached one if possible, otherwise a new one. The caller must flush it."""
     of_bytes: type[klamm.Producer] = klamm.Producer
     with _cached(of_bytes, config) as client:
         yield client
@@ -59,7 +59,7 @@ def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
 
 @contextmanager
 def group_admin(config: dict[str, str]) -> Iterator[GroupAdmin]:
-    """Provide an admin client for offsets of groups with this configuration, from the cache or new.
+    """Provide an admin client for offsets of groups with this configuration: a cached one if possible, otherwise a new one.
 
     The client serves tasks of any group, so all exactly-once tasks of a worker share its connections.
     """
@@ -80,11 +80,11 @@ def check_producer(config: dict[str, str], *, transactional: bool = False) -> No
 
 
 def prepare_process() -> None:
-    """Prepare a process that Spark forks for tasks, plans and commits. Each call begins with this.
+    """Prepare a process that Spark forked for tasks, plans and commits. Every call of Spark begins with this function.
 
-    * Loaded modules are excluded from garbage collection. These processes collect garbage after each call, and scanning all
-      modules takes 14 ms of CPU time (measured).
-    * If virtual memory is limited (`spark.executor.pyspark.memory`), all threads allocate from one arena.
+    * The function excludes loaded modules from garbage collection. Spark's processes collect garbage after each call, and
+      scanning all modules takes 14 ms of CPU time (measured).
+    * If virtual memory is limited (`spark.executor.pyspark.memory`), the function lets all threads allocate from one arena.
     """
     if SPARK_PROCESS in sys.modules:
         _use_one_arena()
@@ -93,17 +93,17 @@ def prepare_process() -> None:
 
 @cache
 def _use_one_arena() -> None:
-    """Let glibc's `malloc` have one arena, if virtual memory is limited.
+    """Limit glibc's `malloc` to one arena if virtual memory is limited.
 
-    Without this, glibc reserves 64 MB of addresses for each thread that allocates. Three threads used all of a limit of
-    512 MB (measured), and the next failed allocation of native code ended the worker.
+    By default, glibc reserves 64 MB of addresses for each thread that allocates. With a limit of 512 MB, three threads used
+    all addresses (measured). The next allocation of native code failed and ended the worker.
     """
     try:
         import resource
     except ImportError:  # Windows, where Spark does not limit memory
         return
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        import ctypes  # only here, because each worker would load it
+        import ctypes  # not at the top of the file, because every worker would load it
 
         with suppress(AttributeError):  # musl has neither arenas nor this function
             ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
@@ -113,22 +113,22 @@ def _use_one_arena() -> None:
 def _freeze(modules: int) -> None:  # noqa: ARG001
     """Freeze the objects that exist now, once for each number of modules.
 
-    This also freezes objects of the current call. Frozen objects in a reference cycle are never collected, so this must
-    not run in every call.
+    The function also freezes objects of the current call. Frozen objects in a reference cycle are never collected, so
+    the function must not run in every call.
     """
     gc.freeze()
 
 
 @contextmanager
 def _cached(create: Callable[[dict[str, str]], C], config: dict[str, str]) -> Iterator[C]:
-    # A digest, because a configuration may contain secrets.
+    # The key contains a digest of the configuration, because the configuration may contain secrets.
     key = (os.getpid(), create.__name__, sha256(repr(sorted(config.items())).encode()).digest())
     idle = _idle.setdefault(key, [])
     client: C = idle.pop() if idle else create(config)  # type: ignore[assignment]
     try:
         yield client
     except BaseException:
-        with suppress(KafkaError, ExceptionGroup):  # the records of a task that failed already
+        with suppress(KafkaError, ExceptionGroup):  # closing reports the unsent records of the failed task
             client.close(timeout=0)
         raise
     idle.append(client)
@@ -143,10 +143,10 @@ def _close_idle() -> None:
                 client.close(timeout=CLOSE_SECONDS)
 
 
-# A parameter of mallopt(3).
+# The parameter of mallopt(3) for the maximum number of arenas.
 M_ARENA_MAX = -8
 
-# A module that only Spark's own processes import, not the driver's program.
+# A module that Spark's Python processes import, but the application on the driver does not.
 SPARK_PROCESS = "pyspark.worker_util"
 
 # Tasks flush their records, so buffers are empty when a worker ends.

@@ -1,7 +1,7 @@
-"""Converts the Arrow batches of a klamm consumer into the source's columns, without touching rows.
+"""Converts the Arrow batches of a klamm consumer into the columns of the data source, without a loop over rows.
 
-Arrays of keys and values are passed on unchanged. Topic and partition are constant in a task, so their arrays are built once and
-sliced.
+Arrays of keys and values are passed on unchanged. Topic and partition are the same for all rows of a task, so their arrays are
+built once and sliced.
 
 A record's timestamp is a 64-bit number of milliseconds, but Spark counts microseconds. So Spark cannot store every timestamp.
 """
@@ -28,7 +28,7 @@ log = logging.getLogger("klamm.spark")
 
 
 class TimestampRangeError(KafkaError):
-    """The timestamp of a record is out of Spark's range.
+    """The timestamp of a record is too large or too small for Spark.
 
     Option `failOnTimestampRange` controls whether this error is raised.
 
@@ -36,7 +36,7 @@ class TimestampRangeError(KafkaError):
         topic: Topic of the record.
         partition: Partition of the record.
         offset: Offset of the record.
-        timestamp_ms: Timestamp of the record.
+        timestamp_ms: Timestamp of the record, in milliseconds since 1970.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
@@ -53,11 +53,11 @@ class TimestampRangeError(KafkaError):
 
 
 class Columns:
-    """The columns that a query reads. Spark pickles it for the executors.
+    """Converts record batches to the columns that a query reads. Spark pickles the object for the executors.
 
     Args:
         schema: Schema of the read.
-        fail_on_timestamp_range: Whether a timestamp out of Spark's range is an error. If not, it is null.
+        fail_on_timestamp_range: Whether a timestamp out of Spark's range raises an error. If not, it becomes null.
     """
 
     def __init__(self, schema: StructType, *, fail_on_timestamp_range: bool = True) -> None:
@@ -66,16 +66,16 @@ class Columns:
 
     @property
     def wanted(self) -> list[str]:
-        """Return the columns to request from the consumer. Offsets are always included: they show a task's progress."""
+        """Return the names of the columns to request from the consumer. Offsets are always included to show progress."""
         known = ("topic", "partition", "offset")
         return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in known)]
 
     def batches(self) -> Batches:
-        """Return the object that creates the batches of a task."""
+        """Return the object that turns the records of a task into Arrow batches with these columns."""
         return batches_of(self.wanted, {})
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that converts the batches of one partition."""
+        """Return a function that converts a batch of the consumer, from one partition, to a batch for Spark."""
         constants = {
             "topic": _Constant(pa.scalar(topic, pa.utf8())),
             "partition": _Constant(pa.scalar(partition, pa.int32())),
@@ -98,7 +98,7 @@ class Columns:
         return convert
 
     def _in_range(self, timestamps: pa.Array, offsets: pa.Array, topic: str, partition: int) -> pa.Array:
-        """Return timestamps in milliseconds. A timestamp becomes null if its microseconds do not fit into 64 bits."""
+        """Return timestamps in milliseconds that Spark can store. A timestamp out of range raises or becomes null."""
         import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
 
         ms = timestamps.cast(pa.int64())
@@ -142,7 +142,7 @@ class _Constant:
         return self._array.slice(0, count)
 
 
-# The last millisecond that fits into 64 bits in microseconds.
+# The largest timestamp in milliseconds whose value in microseconds fits into 64 bits.
 MAX_MS = (2**63 - 1) // 1000
 
 KLAMM_NAMES = {"timestampType": "timestamp_type"}

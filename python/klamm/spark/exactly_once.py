@@ -1,13 +1,14 @@
 """Writes the rows of a streaming query exactly once: one Kafka transaction for each task.
 
-A batch write can also be exactly once, if its options name an application and a version. These replace the query ID and
-the number of the micro-batch. Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may
-have committed already. So each transaction also commits an offset for a group of its own, which encodes the epoch and
-the number of rows. A repeated task reads that offset and skips the rows that are already committed. The transactional
-id and the group id are both `klamm-<query id>-<task number>`.
+Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of these tasks may have committed already. So each
+task has a consumer group, and each transaction also commits an offset for this group. The offset encodes the epoch and the number of
+rows. A repeated task reads the offset, and skips its rows if they are already committed. The transactional ID and the group ID are
+both `klamm-<query id>-<task number>`. A batch write can also be exactly once, if its options name an application and a version. The
+application then replaces the query ID, and the version replaces the number of the micro-batch.
 
-A new attempt first initializes its transactional id, which completes or aborts the open transaction of an earlier attempt and fences
-that attempt (KIP-98). Then it reads the offset. Tasks commit one by one, so readers may see part of a batch, but each row only once.
+A new attempt of a task first initializes its transactional ID. This completes or aborts the open transaction of an earlier attempt,
+and fences that attempt (KIP-98). Then the new attempt reads the offset. Tasks commit one by one, so readers may see part of a
+micro-batch, but each row only once.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ExactlyOnceError(KafkaError):
-    """A repeated task differs from the committed one, so writing it would lose or repeat rows."""
+    """A repeated task differs from the committed task, so that writing its rows would lose or repeat rows."""
 
 
 class Task(NamedTuple):
@@ -45,12 +46,12 @@ class Task(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the transactional id, which is also the group id."""
+        """Return the transactional ID of the task, which is also its group ID."""
         return f"klamm-{self.query}-{self.number}"
 
 
 def current_task() -> Task:
-    """Return the task that this worker runs, from Spark's task context."""
+    """Return the task of a streaming query that this worker runs, according to Spark's task context."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
     epoch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
@@ -62,7 +63,7 @@ def current_task() -> Task:
 
 
 def batch_task(app: str, version: int) -> Task:
-    """Return the task of a batch write that this worker runs: the application is its query, and the version its epoch."""
+    """Return the task of a batch write that this worker runs. `app` replaces the query, and `version` replaces the epoch."""
     context = TaskContext.get()
     if context is None:
         raise ConfigError("option 'delivery' is exactly-once, but this is not a task of Spark")
@@ -79,10 +80,10 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         task: The task.
 
     Returns:
-        Number of rows.
+        Number of rows of the task.
 
     Raises:
-        ExactlyOnceError: The task differs from the committed one.
+        ExactlyOnceError: The task differs from the task that an earlier attempt committed.
         KafkaError: The transaction failed.
     """
     topic = options.topic
@@ -90,14 +91,15 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         raise ConfigError("exactly-once delivery needs option 'topic'")
     first = next(batches, None)
     if first is None:
-        # Without rows no producer is needed. Most tasks of a small batch are empty.
+        # A task without rows needs no producer. Most tasks of a small micro-batch are empty.
         done = _committed(options, topic, task)
         return 0 if done is None or done.epoch < task.epoch else _skip(done, task, 0)
-    # A batch may have 64 MB: hold no reference to the first one while the others are sent.
+    # An Arrow batch may have 64 MB, so hold no reference to the first batch while later batches are sent.
     batches = chain(iter([first]), batches)
     del first
-    # Not from the cache. The transactional ID belongs to the task, and Spark gave only 29 of 113 tasks to the worker that had
-    # them before (benches/spark/requests.py, four slots). Another worker fences a kept producer, which fails its next task.
+    # Do not take the producer from a cache. The transactional ID belongs to the task, and Spark gave only 29 of 113 tasks to the
+    # worker that had run the same task before (benches/spark/requests.py, four slots). When another worker runs the task, it
+    # fences a cached producer, whose next task would then fail.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
         producer.init_transactions()
         done = _committed(options, topic, task)
@@ -132,14 +134,14 @@ class _Committed(NamedTuple):
 
 
 def _committed(options: WriteOptions, topic: str, task: Task) -> _Committed | None:
-    # Only the call is inside: a task that fails later does not cost the worker its connections.
+    # The `with` block contains only the call, so that a task that fails later does not close the cached client.
     with clients.group_admin(options.config.only(keys_of("admin"))) as admin:
         offset = admin.committed(task.name, klamm.TopicPartition(topic, 0))
     return None if offset is None else _Committed.of(offset)
 
 
 def _skip(done: _Committed, task: Task, rows: int) -> int:
-    """Return the number of rows if the task equals the committed one."""
+    """Return `rows` if the task equals the committed task, so that it can be skipped. Otherwise raise an error."""
     if done.epoch > task.epoch:
         raise ExactlyOnceError(
             f"cannot write batch {task.epoch} of query {task.query}: its batch {done.epoch} is already committed",
@@ -154,5 +156,5 @@ def _skip(done: _Committed, task: Task, rows: int) -> int:
     return rows
 
 
-# Bits of an offset for the number of rows; 31 bits remain for the epoch.
+# Number of bits of an offset that store the number of rows. The other 31 bits store the epoch.
 ROW_BITS = 32

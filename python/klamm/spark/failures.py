@@ -1,9 +1,9 @@
-"""Shortens the errors of a source or sink in Spark's messages.
+"""Shortens klamm's errors in Spark's error messages.
 
 Spark's Python processes send a failure to the JVM as a traceback of up to forty lines, with the message at its end. The
 message of a klamm error already says what failed and what to do. So this module makes Spark send only the message, as
-with its setting `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. The traceback is logged at level DEBUG. Other
-exceptions keep their traceback.
+Spark does with its setting `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. klamm logs the traceback at level
+DEBUG. Exceptions that are not klamm errors keep their traceback.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("klamm.spark")
 def short_errors(method: F) -> F:
     """Decorate a method that Spark calls: if it raises a klamm error, Spark shows only the message of the error."""
 
-    @wraps(method)  # Spark looks at signatures
+    @wraps(method)  # Spark inspects the signature of the method
     def call(*args: Any, **kwargs: Any) -> Any:
         with _without_traceback():
             return method(*args, **kwargs)
@@ -54,13 +54,13 @@ def _without_traceback() -> Iterator[None]:
     try:
         yield
     except (KafkaError, ExceptionGroup) as error:
-        # A group has the errors of records that were not delivered.
+        # An ExceptionGroup contains the errors of records that were not delivered.
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         if not isinstance(first, KafkaError):
             raise
         log.debug("a klamm error in a Python process of Spark", exc_info=True)
         if clients.SPARK_PROCESS in sys.modules:
-            # Spark's processes for Python code read this when they send an exception. Then they end.
+            # Spark's Python processes read this variable when they send an exception. Then the process ends.
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         if first is error:
             raise
@@ -70,7 +70,7 @@ def _without_traceback() -> Iterator[None]:
 
 @contextmanager
 def rows_after(first: int) -> Iterator[None]:
-    """Add the task, and the row within the task, to errors about a row of a batch.
+    """Add the number of the task, and of the row within the task, to errors about a row of a batch.
 
     Args:
         first: Number of rows in earlier batches of the task.

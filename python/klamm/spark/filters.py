@@ -1,8 +1,8 @@
 """Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
-Spark checks every row again. So this module only skips records that cannot match, and ignores filters that it does not
-know. A filter on timestamps only gives a first offset: brokers find the first record at or after a time, but later
-records may have earlier timestamps.
+Spark checks every row again. So this module only skips records that cannot match, and ignores filters of unknown types. A
+filter on timestamps can only raise the start offset: brokers find the first record at or after a time, but later records
+may have earlier timestamps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def narrow(
         filters: Filters that Spark pushes down.
         start: First offset of each partition.
         end: End offset of each partition.
-        at_times: Function that finds the first record at or after a time in ms, for each partition.
+        at_times: Function that returns the offset of the first record at or after a time in ms, for each partition.
     """
     filters = list(filters)
     kept = [tp for tp in end if _allows(filters, "topic", tp[0]) and _allows(filters, "partition", tp[1])]
@@ -62,7 +62,7 @@ def _of(filters: list[Filter], column: str) -> list[Any]:
 
 
 def _allows(filters: list[Filter], column: str, value: Any) -> bool:
-    """Return whether rows with this value pass. This is only valid for columns that are never null."""
+    """Return whether the filters allow rows with this value in a column. The column must never be null."""
     denied = [one.child for one in filters if isinstance(one, Not)]
     return all(_TESTS[type(one)](value, one.value) for one in _of(filters, column) if type(one) in _TESTS) and not any(
         _TESTS[type(one)](value, one.value) for one in _of(denied, column) if type(one) in _TESTS

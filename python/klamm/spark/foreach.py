@@ -4,7 +4,8 @@ Spark rejects output mode update for the sinks of Python data sources. `foreachB
 micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module write with `format("klamm")`.
 
 For exactly-once delivery, these functions pass the ID of the query and the number of the micro-batch as options `txnAppId` and
-`txnVersion` to the module `exactly_once`. A streaming write uses the same ID and number, so a query may switch between the two.
+`txnVersion` to the module `exactly_once`. A streaming write uses the same ID and number. A query may therefore switch between
+`foreachBatch` and a streaming write.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a streaming query that writes to Kafka in any output mode, update included.
 
-    The options and guarantees are the same as for `writeStream.format("klamm")`. For the modes append and complete, use
-    that call.
+    The options and guarantees are the same as for `writeStream.format("klamm")`. For the output modes append and complete,
+    prefer `writeStream.format("klamm")`.
 
     Args:
         frame: Rows to write, from a stream.
@@ -79,8 +80,8 @@ def write_stream(
 def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> Callable[[DataFrame, int], None]:
     """Return a function for Spark's `foreachBatch` that writes each micro-batch to Kafka.
 
-    Your own function for `foreachBatch` can call the returned function too. With exactly-once delivery, a micro-batch can then be written to the same
-    topic only once. To write more than one frame, set option `txnAppId` to a different name for each write.
+    Your own function for `foreachBatch` can call the returned function too. With exactly-once delivery, your function can write
+    each micro-batch to a topic only once. To write more than one frame, set option `txnAppId` to a different name for each write.
 
     Args:
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic` and `delivery`.
@@ -106,14 +107,14 @@ def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> C
 
 
 class _ForeachBatch:
-    """Writes micro-batches. A class, because Spark Connect pickles it."""
+    """Writes micro-batches. This is a class and not a closure, because Spark Connect pickles it."""
 
     def __init__(self, given: Settings) -> None:
         if "txnversion" in given:
             raise ConfigError(
                 "option 'txnVersion' is the number of the micro-batch, which Spark provides", hint="leave it out"
             )
-        # Any version does for the check.
+        # The check needs a version, and any number will do.
         self.options = write_options(given | ({"txnversion": "0"} if "txnappid" in given else {}))
         clients.check_producer(self.options.config, transactional=self.options.exactly_once)
         self._given = given
@@ -134,7 +135,7 @@ class _ForeachBatch:
 
 
 def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
-    """Return the IDs of the query that calls `foreachBatch` and of its run. None if Spark does not provide them."""
+    """Return the ID of the query that calls `foreachBatch`, and the ID of its run. Both are None if Spark lacks them."""
     if not isinstance(frame, ClassicDataFrame):
         return None, None
     context = frame.sparkSession.sparkContext
@@ -142,9 +143,10 @@ def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
 
 
 def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None:
-    """Raise an error if the function already wrote other rows of the same micro-batch.
+    """Raise an error if the function already wrote different rows of the same micro-batch.
 
-    klamm would treat the new rows as a repetition, and skip them. The same rows are accepted, because a function may repeat a write after a failure.
+    klamm would treat the new rows as a repetition, and skip them. Equal rows are allowed, because a function may repeat a write
+    after a failure.
     """
     rows = frame.semanticHash()
     with _lock:
@@ -158,7 +160,7 @@ def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None
 
 
 def _as_settings(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Settings:
-    """Return options with lower-case keys, and with values as Spark's own `options` converts them."""
+    """Return the options with keys in lower case, and with values converted to strings as Spark's `options` does."""
     given = {**(options or {}), **more}
     return Settings(
         {

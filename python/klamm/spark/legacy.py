@@ -1,11 +1,11 @@
 """Batch reads from brokers of Kafka 0.6 and 0.7, with option `kafka.protocol`.
 
 A read uses one broker, because each broker numbers its own partitions from 0. Offsets count bytes, so a range can only be divided at
-the beginnings of log segments, which brokers list. Rows have no key and no timestamp. Their headers are those of `klamm mirror`:
+the starts of log segments, which brokers list. Rows have no key and no timestamp. As with `klamm mirror`, the headers of a row are
 source.broker, source.partition, source.offset, and source.index for messages that were compressed together.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class KlammLegacyReader(DataSourceReader):
-    """Reads from a broker of Kafka 0.6 or 0.7 in one batch. Spark pickles it for the executors."""
+    """Reads from a broker of Kafka 0.6 or 0.7 in one batch. Spark pickles the reader for the executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         check(options)
@@ -48,9 +48,9 @@ class KlammLegacyReader(DataSourceReader):
 
     @short_errors
     def partitions(self) -> list[InputPartition]:
-        """Plan one or more tasks for each partition with messages to read; tasks begin at segments.
+        """Plan one or more tasks for each partition with messages to read. Tasks begin at the starts of segments.
 
-        A topic that has never had a message is an error: brokers accept any name, so it may be mistyped.
+        Raise an error for a topic that has never had a message. Brokers accept any name, so the name may be misspelled.
         """
         options = self._options
         with closing(_consumer(options)) as consumer:
@@ -70,7 +70,7 @@ class KlammLegacyReader(DataSourceReader):
 
     @short_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the byte offsets of one task, on an executor."""
+        """Read the messages of one task, which has a range of byte offsets. This runs on an executor."""
         offsets = range_of(partition)
         if offsets is None:
             return
@@ -165,7 +165,7 @@ def _resolve(consumer: Consumer07, tp: Partition, position: Position) -> int:
 
 
 def _cut(consumer: Consumer07, offsets: OffsetRange, most: int | None) -> list[OffsetRange]:
-    """Divide a range at the starts of segments. A part has at most `most` bytes, unless a segment is larger."""
+    """Divide a range at the starts of segments, into parts of at most `most` bytes. A large segment stays one part."""
     if offsets.start >= offsets.end:
         return []
     edges = [offsets.start]
@@ -178,7 +178,7 @@ def _cut(consumer: Consumer07, offsets: OffsetRange, most: int | None) -> list[O
 
 
 def _batches(messages: Iterable[Message07]) -> Iterator[list[Message07]]:
-    """Group messages into batches, limited in rows and in bytes."""
+    """Group messages into batches. A batch is full when it reaches a number of rows or a number of bytes."""
     batch: list[Message07] = []
     size = 0
     for message in messages:

@@ -1,11 +1,11 @@
-"""Asks the brokers for the partitions of a query and their offsets, on Spark's driver.
+"""Requests the partitions of a query and their offsets from the brokers, on Spark's driver.
 
-Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, there
-is a minimum interval between requests. A call waits instead of using a cache, so that the result includes every record
-that was acknowledged before the call. A request that fails with a retriable error is tried at most `fetchOffset.numRetries` times.
+Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, requests
+have a minimum interval. A call waits instead of using a cache, so that the result includes every record that was
+acknowledged before the call. A request with a retriable error is tried at most `fetchOffset.numRetries` times.
 
-A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore come
-back. `stream` decides what to write into the checkpoint.
+A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore appear
+again. `stream` decides what to write into the checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger("klamm.spark")
 
 
 class Lookup:
-    """Looks up partitions and offsets. It holds connections, so it must not be pickled."""
+    """Looks up partitions and offsets. A `Lookup` has open connections, so it must not be pickled."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -55,7 +55,7 @@ class Lookup:
         self._next_request = 0.0
         self.topic_ids: dict[
             str, str
-        ] = {}  # of the topics that were found last; without those of brokers that have no IDs
+        ] = {}  # topics of the last lookup; a topic is missing if its broker has no topic IDs
 
     def close(self) -> None:
         """Close the connections."""
@@ -64,10 +64,11 @@ class Lookup:
             self._admin.close()
 
     def partitions(self, *, running: bool = False) -> list[Partition]:
-        """Return the partitions that exist now and are to be read, in order.
+        """Return the partitions to read that exist now, sorted by topic and number.
 
         Args:
-            running: The query is already running, so a missing topic is left out. Default False: a missing topic is an error.
+            running: Whether the query is already running. If so, a missing topic is left out. Otherwise, a missing topic is
+                an error. Default False.
         """
         if self._options.assigned:
             return list(self._options.assigned)
@@ -86,7 +87,7 @@ class Lookup:
         return _as_dict(self._retried(lambda: self._consumer.beginning_offsets(_as_list(partitions))))
 
     def earliest_existing(self, partitions: list[Partition], timeout: float = 0.0) -> Offsets:
-        """Return the first offset of each partition that still exists.
+        """Return the first offset of each partition that still exists. Wait for missing partitions first.
 
         Args:
             partitions: Partitions that existed in an earlier lookup.
@@ -98,7 +99,7 @@ class Lookup:
                 return self.earliest(partitions)
             except UnknownTopicOrPartitionError as error:
                 existing = set(self.partitions(running=True))
-                if self._options.assigned:  # not looked up
+                if self._options.assigned:  # klamm does not look up whether assigned partitions exist
                     raise
                 if time.monotonic() < deadline:
                     log.warning("retrying in %g s: %s", self._options.retry_seconds, error)
@@ -107,17 +108,17 @@ class Lookup:
                     return self.earliest([tp for tp in partitions if tp in existing])
 
     def latest(self, partitions: list[Partition]) -> Offsets:
-        """Return the end offset of each partition: after the last record, or with `read_committed` the last stable offset."""
+        """Return the end offset of each partition. With `read_committed`, this is the last stable offset."""
         return _as_dict(self._retried(lambda: self._consumer.end_offsets(_as_list(partitions))))
 
     def latest_rate_limited(self, known: Offsets) -> Offsets:
-        """Return the end offset of every existing partition, at most `1 / MIN_INTERVAL` times a second.
+        """Return the end offset of every existing partition. If necessary, first wait until `MIN_INTERVAL` has passed.
 
-        A broker with old metadata may report a missing topic, or an end below a known offset. This method therefore
-        retries before it returns these results.
+        A broker with old metadata may report that a topic is missing, or an end offset below a known offset. Before the
+        method returns such a result, it retries.
 
         Args:
-            known: Offsets that the ends should have reached.
+            known: Offsets of an earlier result. The new end offsets should not be smaller.
         """
         time.sleep(max(0.0, self._next_request - time.monotonic()))
         for attempt in range(self._options.retries):
@@ -126,7 +127,7 @@ class Lookup:
             partitions = self.partitions(running=True)
             try:
                 ends = self.latest(partitions)
-            except UnknownTopicOrPartitionError:  # deleted between the two requests
+            except UnknownTopicOrPartitionError:  # a topic was deleted between the two requests
                 if self._options.assigned:
                     raise
                 ends = self.latest(self.partitions(running=True))
@@ -136,13 +137,16 @@ class Lookup:
         return ends
 
     def at_times(self, times: dict[Partition, int]) -> dict[Partition, int | None]:
-        """Return the offset of the first record at or after a time in ms, for each partition; None if there is no such record."""
+        """Return the offset of the first record at or after a time in ms, for each partition.
+
+        The offset is None if there is no such record.
+        """
         requested = {klamm.TopicPartition(*tp): ms for tp, ms in times.items()}
         found = self._retried(lambda: self._consumer.offsets_for_times(requested))
         return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in found.items()}
 
     def resolve(self, position: Position, partitions: list[Partition]) -> Offsets:
-        """Return the offset of a position in each partition, as of now."""
+        """Return the current offset of a position, such as "latest", in each partition."""
         at = position.at
         if isinstance(at, str):
             return self.earliest(partitions) if at == "earliest" else self.latest(partitions)
@@ -157,9 +161,10 @@ class Lookup:
         return offsets
 
     def record_bytes(self, start: Offsets, end: Offsets) -> dict[Partition, float]:
-        """Estimate the mean size of a record in each partition, in bytes of key and value, from the first records of the range.
+        """Estimate the mean size of a record's key and value in bytes, for each partition.
 
-        A partition without a sample gets the mean of the others.
+        The method reads a sample: the first records of each range. A partition without a sample gets the mean of the
+        sampled partitions.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -188,7 +193,7 @@ class Lookup:
         return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in wanted}
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit offsets to the group of option `commitGroup`, which shows the query's progress. A failure is only logged."""
+        """Commit offsets to the group of option `commitGroup`, to show the progress of the query. Only log a failure."""
         if self._options.commit_group is None or not offsets:
             return
         positions = {klamm.TopicPartition(*tp): offset for tp, offset in offsets.items()}
@@ -198,7 +203,10 @@ class Lookup:
             log.warning("could not commit offsets to group '%s': %s", self._options.commit_group, error)
 
     def _matching(self) -> list[Partition]:
-        """Return the partitions of the topics that the pattern matches. A listed topic must also have partitions."""
+        """Return the partitions of all topics that match the pattern.
+
+        A broker may list a topic before the broker can describe the topic. In this case, retry, and then raise the error.
+        """
         for _ in range(self._options.retries - 1):
             partitions, error = self._existing(self._names())
             if error is None:
@@ -218,9 +226,9 @@ class Lookup:
         return {name for name in self._retried(self._opened_admin().list_topics) if re.search(pattern, name)}
 
     def _existing(self, topics: set[str]) -> tuple[list[Partition], UnknownTopicOrPartitionError | None]:
-        """Return the partitions of the topics that exist, without waiting, and the error for a topic that does not exist."""
+        """Return the partitions of those topics that exist, and the error for a topic that does not exist, or None."""
         described, missing = self._described(topics)
-        # A broker may have rejected a topic because of another one in the same request.
+        # A broker may have rejected a topic because of another topic in the same request.
         for topic in sorted(missing) if len(topics) > 1 else ():
             found, denied = self._described({topic})
             described |= found
@@ -233,7 +241,7 @@ class Lookup:
     def _described(
         self, topics: set[str]
     ) -> tuple[dict[str, klamm.TopicDescription], dict[str, UnknownTopicOrPartitionError]]:
-        """Return the topics that exist, and the errors of the others."""
+        """Return the descriptions of the topics that exist, and the errors for the missing topics."""
 
         def describe() -> tuple[dict[str, klamm.TopicDescription], dict[str, UnknownTopicOrPartitionError]]:
             try:
@@ -251,7 +259,7 @@ class Lookup:
 
     def _opened_admin(self) -> TopicAdmin:
         if self._admin is None:
-            # Not at the top: workers that read a task import this file too, and do not need the client.
+            # Do not import at the top of the file: workers also import this file, but do not need the admin client.
             from klamm.spark.topic_admin import TopicAdmin
 
             self._admin = TopicAdmin(self._options.config.only(keys_of("admin")))
@@ -307,8 +315,8 @@ MISMATCHES = {
     "endingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
 }
 
-# Seconds for which a missing partition counts as missing for a moment. Brokers learn about topics within seconds, and a restart
-# of a small cluster takes less than this.
+# Only after this time in seconds is a missing partition considered deleted. Brokers learn about topics within seconds, and a
+# restart of a small cluster takes less time.
 GONE_SECONDS = 30.0
 
 # Seconds between requests for latest offsets. Spark needs 60 to 100 ms for the smallest micro-batch, so only idle streams wait.
@@ -317,8 +325,8 @@ MIN_INTERVAL = 0.05
 # Timeout of a commit in seconds. It is short because the query must not wait for a commit that only monitoring needs.
 COMMIT_SECONDS = 5.0
 
-# A sample is one small fetch from each partition. Only unresponsive brokers and deleted topics make it reach this timeout. The
-# timeout is generous because a partition without a sample gets the mean of the others, which may be far off.
+# A sample is one small fetch from each partition. Only unresponsive brokers and deleted topics let a sample reach this timeout.
+# The timeout is generous because a partition without a sample gets the mean of the sampled partitions, which may be far off.
 SAMPLE_SECONDS = 5.0
 SAMPLE_ROWS = 1000
 SAMPLE_CONFIG = {"max.partition.fetch.bytes": "131072", "queued.max.bytes": "1048576"}

@@ -1,8 +1,8 @@
-"""Calculates with offsets of partitions, and converts them to the JSON of checkpoints and options.
+"""Calculates with offsets of partitions, and converts offsets to the JSON of checkpoints and options.
 
-The JSON is that of Spark's own connector, `{"topic":{"0":17}}`. klamm and the connector can therefore read each other's
-checkpoints. Spark compares offsets as strings, so their order is fixed: by topic, then by partition number. Nothing
-here connects to a broker.
+Spark's own connector uses the same JSON, `{"topic":{"0":17}}`. klamm and the connector can therefore read each other's
+checkpoints. Spark compares offsets as strings, so the order in the JSON is fixed: by topic, then by partition number.
+Nothing here connects to a broker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DataLossError(KafkaError):
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Convert offsets into the form that Spark stores in its checkpoint."""
+    """Convert offsets to the JSON object that Spark stores in its checkpoint: partition numbers and offsets by topic."""
     named: dict[str, dict[str, int]] = {}
     for topic, number in sorted(offsets):
         named.setdefault(topic, {})[str(number)] = offsets[topic, number]
@@ -55,7 +55,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(named: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Convert offsets back from the form of `to_json`."""
+    """Convert the JSON object of `to_json` back to offsets."""
     return {
         (topic, int(number)): offset for topic, partitions in named.items() for number, offset in partitions.items()
     }
@@ -72,10 +72,10 @@ def count_offsets(start: Offsets, end: Offsets) -> int:
 
 
 def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
-    """Return an end offset for each partition, so that about `limit` records at most lie between `start` and the end.
+    """Return an end offset for each partition, so that at most about `limit` records lie between `start` and the end.
 
-    Each partition gets a share of the limit in proportion to its size, but at least one record. Otherwise a small
-    partition would wait until the large ones are empty.
+    Each partition gets a part of the limit in proportion to its number of records, but at least one record. Otherwise a
+    small partition would wait until the large partitions are empty.
     """
     sizes = {tp: end[tp] - start[tp] for tp in sorted(end) if end[tp] > start[tp]}
     total = sum(sizes.values())
@@ -84,7 +84,7 @@ def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
     limited = dict(end)
     before = 0
     for tp, size in sizes.items():
-        # Rounding the running sum makes the parts add up to the limit.
+        # This rounds the running sum instead of each part, so that the parts add up to the limit.
         part = limit * (before + size) // total - limit * before // total
         limited[tp] = start[tp] + max(1, part)
         before += size
@@ -94,8 +94,8 @@ def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
 def limit_bytes(limit: int, start: Offsets, end: Offsets, record_bytes: Mapping[Partition, float]) -> Offsets:
     """Return an end offset for each partition, so that about `limit` bytes of records lie between `start` and the end.
 
-    Every partition is reduced by the same factor, but keeps at least one record. Partitions whose record size is
-    unknown count as empty.
+    Every partition is reduced by the same factor, but keeps at least one record. A partition counts as empty if the size
+    of its records is unknown.
     """
     sizes = {tp: end[tp] - start[tp] for tp in end if end[tp] > start[tp]}
     total = sum(size * record_bytes.get(tp, 0.0) for tp, size in sizes.items())
@@ -111,10 +111,9 @@ def divide(
     max_bytes: int | None = None,
     record_bytes: Mapping[Partition, float] | None = None,
 ) -> list[OffsetRange]:
-    """Divide ranges into tasks, by the rules of Spark's connector and in its order.
+    """Divide ranges into tasks, with the same rules and in the same order as Spark's connector.
 
-    Small ranges stay whole. Larger ranges are divided in proportion to their sizes, until there are about `min_parts`
-    tasks.
+    Small ranges stay whole. Larger ranges are divided in proportion to their sizes, into about `min_parts` tasks in total.
 
     Args:
         ranges: Ranges to read.
@@ -147,7 +146,7 @@ def divide(
 
 
 def _proportion(size: int, total: int, parts: int) -> int:
-    """Return the number of parts for a range, rounded half up as in Java, and at least 1."""
+    """Return the number of parts for a range of this size: at least 1, and rounded half up as in Java."""
     return max(1, (2 * size * parts + total) // (2 * total))
 
 

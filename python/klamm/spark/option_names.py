@@ -45,9 +45,9 @@ OPTIONS = {
     )
 }
 
-# Options of columns whose types come from a schema registry, and the prefix of its client's configuration.
+# Options for columns whose types come from a schema registry. REGISTRY is the prefix of options of the registry client.
 TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror", "onnewfields"})
 REGISTRY = "schema.registry."
 
-# Options of Spark's own writer, which it also passes to the sink.
+# Options of Spark's own writer. Spark passes these options to klamm too.
 SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})

@@ -1,10 +1,9 @@
 """Parses and checks the options of reads and writes, before anything runs.
 
-The names are those of Spark's own Kafka connector. Spark passes the names in lower case; messages show them in their
-usual spelling. An unknown option is an error. Otherwise a misspelled option would be ignored silently: with a
-misspelled `startingOffsets`, a job would read the whole topic. A read accepts the options of a write, and a write those
-of a read, because jobs often use one dict for both. `client_options` handles options that begin with `kafka.`; `positions` parses
-positions.
+Spark's own Kafka connector has options with the same names. Spark passes the names in lower case, and error messages show the
+names in their usual spelling. An unknown option is an error. Otherwise a misspelled option would be ignored silently: with a
+misspelled `startingOffsets`, a job would read the whole topic. Reads and writes accept each other's options, because jobs often
+use one dict for both. `client_options` handles options that begin with `kafka.`, and `positions` parses positions.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Division:
-    """How ranges of offsets are divided into tasks; see `offsets.divide`."""
+    """The options that control how ranges of offsets are divided into tasks; see `offsets.divide`."""
 
     min_parts: int | None
     max_records: int | None
@@ -56,11 +55,11 @@ class Division:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of a read; docs/reference/spark.md describes them. Spark pickles them for the executors."""
+    """Options of a read; see docs/reference/spark.md. Spark pickles this object for the executors."""
 
     config: Settings
     protocol: str | None
-    """Release of an old broker, 0.6 or 0.7; otherwise None."""
+    """Release of an old broker, "0.6" or "0.7". None for Kafka 0.8 and newer."""
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[Partition, ...]
@@ -78,26 +77,26 @@ class ReadOptions:
     retries: int
     retry_seconds: float
     typed: TypedOptions | None = None
-    """Options of columns whose types come from a schema registry. None for bytes."""
+    """Options for columns whose types come from a schema registry. None if keys and values are bytes."""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
     """Options of a write.
 
-    Spark pickles them for the executors. Without a topic, the column `topic` names the topic of each row.
+    Spark pickles this object for the executors. Without a topic, the column `topic` names the topic of each row.
     """
 
     config: Settings
     topic: str | None
     exactly_once: bool
     txn: tuple[str, int] | None
-    """Application and version of an exactly-once batch write: options `txnAppId` and `txnVersion`."""
+    """Application and version of an exactly-once batch write, from the options `txnAppId` and `txnVersion`."""
     typed: TypedOptions | None = None
-    """Options of columns that are written with a schema registry. None for bytes."""
+    """Options for columns that are written with a schema registry. None if keys and values are bytes."""
 
     def arguments(self) -> ValueFormat:
-        """Return the arguments of `send_arrow`."""
+        """Return the keyword arguments for `send_arrow` that describe the format of keys and values."""
         return {} if self.typed is None else self.typed.arguments()
 
 
@@ -106,7 +105,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
 
     Args:
         options: Options, with keys in any case.
-        streaming: Whether the read is a stream. None if that is not known yet.
+        streaming: Whether the read is a stream, or None if the caller does not know yet.
 
     Raises:
         ConfigError: An option is unknown, missing or invalid, or contradicts another option.
@@ -187,7 +186,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     config = client_config(given, "producer", defaults)
     largest = whole_number(config.get("max.request.size", config.get("message.max.bytes", "")), MAX_INT)
     if "kafka.buffer.memory" not in given and largest is not None:
-        # A raised maximum size means that such records will be written, so make room for two of them.
+        # If the maximum record size was raised, the job writes such records. So make room for two of them.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
     typed = _typed(given, None)
     if typed is not None and topic is None:
@@ -211,7 +210,7 @@ def _txn(given: Settings) -> tuple[str, int] | None:
 
 def _typed(given: Settings, default: str | None) -> TypedOptions | None:
     if not any(name in given for name in TYPED) and not any(key.startswith(REGISTRY) for key in given):
-        return None  # most queries have bytes, and need none of the imports
+        return None  # most queries read and write bytes, and do not need the import below
     from klamm.spark.typed import typed_options
 
     return typed_options(given, _boolean, default)
@@ -253,7 +252,7 @@ def _checked(options: Mapping[str, str]) -> Settings:
                 "klamm does not read or write a path",
                 hint="set option 'subscribe' to read topics, option 'topic' to write to one",
             )
-        if key == "provider":  # Spark passes this instead of the options
+        if key == "provider":  # Spark passes this key instead of the options
             raise ConfigError(
                 "Spark does not pass the options of CREATE TABLE to Python data sources",
                 hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",

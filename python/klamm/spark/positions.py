@@ -1,7 +1,7 @@
 """Parses the options for the start and the end of a read: `earliest`, `latest`, offsets, or times.
 
-If more than one option sets the start (or the end), klamm uses the first option in this order, as Spark's connector
-does: `…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`. `lookup` turns positions into offsets.
+More than one option can set the start or the end. Like Spark's connector, klamm then uses the first of these options:
+`…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`. `lookup` turns positions into offsets.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = logging.getLogger("klamm.spark")
 
 @dataclass(frozen=True)
 class Times:
-    """The first record at or after a time.
+    """A position at the first record at or after a time.
 
     Attributes:
-        ms: Milliseconds since 1970, for all partitions or for each.
-        or_latest: If a partition has no such record, use its end; otherwise raise an error.
+        ms: Time in milliseconds since 1970: one number for all partitions, or one for each partition.
+        or_latest: Whether to use the end of a partition that has no such record. If False, raise an error.
     """
 
     ms: int | dict[Partition, int]
@@ -39,7 +39,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Position:
-    """A position in every partition.
+    """A position to look up in every partition.
 
     Attributes:
         option: The option that set the position, for error messages.
@@ -50,12 +50,12 @@ class Position:
     at: str | Offsets | Times
 
     def says(self, word: str, number: int) -> bool:
-        """Return whether the position is `word`, or its number, for at least one partition."""
+        """Return whether the position is `word`, or `number` for at least one partition."""
         return self.at == word or (isinstance(self.at, dict) and number in self.at.values())
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether the position is independent of the time of the lookup: it has an offset for each partition."""
+        """Return whether every lookup gives the same offsets, because the position has an offset for each partition."""
         return isinstance(self.at, dict) and min(self.at.values(), default=0) >= 0
 
     @property
@@ -65,7 +65,7 @@ class Position:
 
 
 def starting(given: Mapping[str, str], default: str) -> Position:
-    """Parse the options for the start of a read; `default` applies if none is set."""
+    """Parse the options for the start of a read. `default` applies if no option is set."""
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in ("error", "latest"):
         raise ConfigError(
@@ -81,7 +81,7 @@ def ending(given: Mapping[str, str]) -> Position:
 
 
 def assigned(text: str) -> tuple[Partition, ...]:
-    """Parse the value of option `assign`."""
+    """Parse the value of option `assign`, such as `{"topic":[0,1]}`, into sorted partitions."""
     form = f"""option 'assign' must be JSON such as {{"topic":[0,1]}}, got '{shortened(text)}'"""
     named = _object(text, form)
     partitions: set[Partition] = set()
@@ -147,5 +147,5 @@ def _is_integer(value: Any, least: int, most: int = MAX_LONG) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-# Times in seconds are smaller than this until the year 5138.
+# A smaller number is probably a time in seconds, because such times stay smaller than this until the year 5138.
 SMALLEST_LIKELY_MS = 10**11

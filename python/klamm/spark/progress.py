@@ -1,11 +1,11 @@
-"""Turns Spark's progress reports into rows of throughput and lag, and logs them to a file.
+"""Turns Spark's progress reports into rows with throughput and lag, and logs the rows to a file.
 
-Python data sources have no metrics of their own in Spark. The number of records is Spark's own count. The bytes come
-from an observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end of
-the batch, which the source reports.
+Spark has no metrics for Python data sources. The number of records is Spark's own count. The number of bytes comes from an
+observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end offsets of the
+batch, which the data source reports.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ def observed(rows: DataFrame) -> DataFrame:
     """Add an observation of records and bytes to a DataFrame, so that progress reports contain them.
 
     Args:
-        rows: DataFrame with the columns `key` and `value`, or one of them.
+        rows: DataFrame with the columns `key` and `value`, or with one of these columns.
 
     Returns:
-        The same rows. The query's `observedMetrics` contain `klamm` with the fields `records` and `bytes`.
+        A DataFrame with the same rows. In progress reports, `observedMetrics` then contains `klamm` with the fields
+        `records` and `bytes`.
 
     Example:
         query = observed(rows).writeStream.format("klamm").options(**options).start()
@@ -59,11 +60,12 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return throughput and lag from one progress report.
 
     Args:
-        report: An element of `query.recentProgress`, or the `progress` of a listener's event.
+        report: An element of `query.recentProgress`, or the attribute `progress` of a listener's event.
 
     Returns:
-        A row with `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes` (None without `observed`), `lag` in records (None
-        if no source reports it), and `late`, the number of rows dropped by the watermark.
+        A row with the keys `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes`, `lag` and `late`. `bytes` is None
+        without `observed`. `lag` is a number of records, or None if no source reports it. `late` is the number of rows that
+        the watermark dropped.
     """
     seen = report["observedMetrics"].get(OBSERVATION)
     return {
@@ -80,16 +82,18 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
-    """Return the metrics that Spark's Kafka connector reports for a source, from a source of a progress report.
+    """Compute the metrics that Spark's Kafka connector would report for a source.
 
-    Spark leaves `metrics` of a Python data source empty. This function uses the names and formats of the connector.
+    Spark leaves the field `metrics` of a Python data source empty. This function returns metrics with the connector's
+    names and formats.
 
     Args:
         source: An element of `sources` of a progress report, such as `query.lastProgress["sources"][0]`.
 
     Returns:
-        `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest`, over the partitions. Empty if the report
-        has no latest offsets: in a batch that was repeated after a crash, for sources of other formats, and before Spark 4.2.
+        The metrics `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` over all partitions. The
+        dict is empty if the report has no latest offsets. This happens in a batch that was repeated after a crash, for
+        sources of other formats, and before Spark 4.2.
 
     Example:
         source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]
@@ -106,7 +110,7 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _lag(report: Mapping[str, Any]) -> int | None:
-    """Return the number of records that exist but are not read yet, or None if no source reports it."""
+    """Return the number of records that exist but are not read yet, or None if no source reports offsets."""
     known = None
     for source in report["sources"]:
         reached, latest = _reached_and_latest(source)
@@ -124,7 +128,7 @@ def _reached_and_latest(source: Mapping[str, Any]) -> tuple[Offsets | None, Offs
 def _offsets(text: str | None) -> Offsets | None:
     """Parse offsets of partitions.
 
-    Return None for other sources, and for the text `None`, which PySpark uses for missing offsets.
+    Return None if the text does not contain offsets of Kafka partitions. PySpark uses the text `None` for missing offsets.
     """
     with suppress(ValueError):
         named = None if text is None else json.loads(text)
@@ -136,8 +140,8 @@ def _offsets(text: str | None) -> Offsets | None:
 class ProgressLog(StreamingQueryListener):
     """Appends one line of JSON for each micro-batch to a file, for `klamm report`.
 
-    Spark calls listeners with a delay. Before a program ends, it can pass each element of `query.recentProgress` to `note`;
-    batches that are already in the file are skipped.
+    Spark calls listeners with a delay. To lose no batch at the end of a program, pass each element of
+    `query.recentProgress` to `note`. `note` skips batches that are already in the file.
 
     Args:
         path: Path of the file.
@@ -152,7 +156,7 @@ class ProgressLog(StreamingQueryListener):
         self._lock = Lock()  # Spark calls listeners on its own thread
 
     def note(self, report: Mapping[str, Any]) -> None:
-        """Append one progress report to the file, unless it is already there."""
+        """Append one progress report to the file, unless the file already contains the report."""
         row = measured(report)
         # An idle query reports its last batch again, with a new time.
         name = row["run"], row["batch"], row["time"]
@@ -164,7 +168,7 @@ class ProgressLog(StreamingQueryListener):
                 file.write(json.dumps(row) + "\n")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Append a finished batch."""
+        """Append the report of a finished batch to the file."""
         self.note(event.progress)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:

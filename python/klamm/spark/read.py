@@ -1,11 +1,11 @@
-"""Batch reads, and the code that they share with streams: planning tasks on the driver, and reading a task on an executor.
+"""Batch reads, and the code that batch reads and streams share: planning tasks on the driver, and reading on an executor.
 
-Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the
-whole input of its task, and connections are created where they are used. A task notices missing offsets when it reads.
+Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the whole
+input of its task, and each process creates its own connections. A task notices missing offsets when it reads.
 `failOnDataLoss` then decides whether the task fails.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class KlammReader(DataSourceReader):
 
     @short_errors
     def partitions(self) -> list[InputPartition]:
-        """Plan one or more tasks for each partition with records to read."""
+        """Plan one or more tasks for each partition that has records to read."""
         options = self._options
         with closing(Lookup(options)) as lookup:
             partitions = lookup.partitions()
@@ -70,25 +70,25 @@ class KlammReader(DataSourceReader):
             return tasks(options, lookup, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the offsets of one task, on an executor."""
+        """Read the records of one task. This runs on an executor."""
         return read(self._options, self._columns, partition)
 
 
 class KlammFilteringReader(KlammReader):
-    """Reads a batch with Spark's filters applied to partitions and offsets.
+    """Reads a batch, and skips partitions and offsets that Spark's filters exclude.
 
     Spark rejects a reader with `pushFilters` unless spark.sql.python.filterPushdown.enabled is true. So this is a separate class,
-    enabled by option `filterPushdown`.
+    which klamm uses only with option `filterPushdown`.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Store the filters, and return all of them so that Spark checks every row."""
+        """Store the filters. Return all of them, so that Spark still checks every row."""
         self._filters = filters
         return filters
 
 
 def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) -> list[InputPartition]:
-    """Plan the tasks for a range of offsets in each partition."""
+    """Plan the tasks that read from `start` to `end` in each partition."""
     ranges = [
         OffsetRange(topic, number, start[topic, number], end[topic, number])
         for topic, number in sorted(end)
@@ -101,7 +101,7 @@ def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) ->
 
 
 def with_schemas(options: ReadOptions) -> ReadOptions:
-    """Return the options with the current schemas of the registry, so that all tasks use the same schemas."""
+    """Return the options with the registry's current schemas as text, so that all tasks use the same schemas."""
     if options.typed is None:
         return options
     from klamm.spark.typed import planned
@@ -110,7 +110,7 @@ def with_schemas(options: ReadOptions) -> ReadOptions:
 
 
 def columns_schema(options: ReadOptions) -> StructType:
-    """Return the schema of a read."""
+    """Return the schema of a read: its columns and their Spark types."""
     if options.typed is None:
         return source_schema(options.include_headers, options.columns)
     from klamm.spark.typed import planned, schema_of
@@ -119,7 +119,7 @@ def columns_schema(options: ReadOptions) -> StructType:
 
 
 def columns_of(options: ReadOptions, schema: StructType) -> Columns:
-    """Return the columns of a query."""
+    """Return the object that converts record batches to the columns of a query."""
     if options.typed is not None:
         from klamm.spark.typed import TypedSparkColumns
 
@@ -129,7 +129,7 @@ def columns_of(options: ReadOptions, schema: StructType) -> Columns:
 
 @short_errors
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """Read the offsets of one task, on an executor."""
+    """Read the records of one task. This runs on an executor."""
     offsets = range_of(task)
     if offsets is None:
         return
@@ -139,7 +139,10 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
 
 
 def range_of(task: InputPartition | None) -> OffsetRange | None:
-    """Return the offsets of a task. None for the empty task that Spark makes from a plan without tasks (before 4.2, a task None)."""
+    """Return the range of offsets of a task, or None for an empty task.
+
+    Spark makes an empty task from a plan without tasks. Before Spark 4.2, the empty task is None.
+    """
     return None if task is None else task.value
 
 
@@ -156,7 +159,9 @@ def _batches(
             for batch in consumer._arrow(BATCH_ROWS, CHECK_SECONDS, batches, BATCH_BYTES):  # noqa: SLF001
                 position = batch.column("offset")[-1].as_py() + 1
                 yield convert(batch)
-            position = consumer.position(tp)  # after offsets without records: compacted ones and transaction markers
+            position = consumer.position(
+                tp
+            )  # skips offsets without records, such as compacted records and transaction markers
             if position > before:
                 moved = time.monotonic()
             else:
@@ -176,9 +181,9 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted, and otherwise wait.
+    """Return whether a missing partition counts as deleted. If not, wait before the next attempt.
 
-    Raise an error if `failOnDataLoss` is set.
+    Raise an error if `failOnDataLoss` is true.
     """
     if not options.fail_on_data_loss and missing_seconds < GONE_SECONDS:
         log.warning("retrying in %g s: %s", options.retry_seconds, error)
@@ -193,7 +198,7 @@ def _is_gone(
 
 
 def _position_after_loss(options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int) -> int:
-    """Return the next position with records; raise if `failOnDataLoss` is set."""
+    """Return the next offset that has records. Raise an error if `failOnDataLoss` is true."""
     tp = klamm.TopicPartition(offsets.topic, offsets.partition)
     first, end = consumer.beginning_offsets([tp])[tp], consumer.end_offsets([tp])[tp]
     report_loss(
@@ -208,7 +213,7 @@ def _position_after_loss(options: ReadOptions, consumer: klamm.Consumer, offsets
 def _check_silence(
     options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int, idle: float
 ) -> int:
-    """After a time without records, check whether the expected records exist, and return the next position."""
+    """Check whether the expected records exist, after none arrived for some time. Return the next offset to read."""
     tp = klamm.TopicPartition(offsets.topic, offsets.partition)
     end = consumer.end_offsets([tp])[tp]
     if position >= end:
@@ -233,7 +238,7 @@ def report_loss(options: ReadOptions, subclass: str, message: str) -> None:
     Args:
         options: Options of the read.
         subclass: Last part of the error condition of Spark's connector, such as "PARTITIONS_DELETED".
-        message: What could not be read.
+        message: The error message, which says what could not be read.
 
     Raises:
         DataLossError: `failOnDataLoss` is true.
@@ -245,10 +250,11 @@ def report_loss(options: ReadOptions, subclass: str, message: str) -> None:
     log.warning("[%s] %s; continuing because failOnDataLoss is false", condition, message)
 
 
-# Maximum size of a batch. 8,000 to 64,000 rows are equally fast, 256,000 are slower. A worker holds a few batches at a time, so
-# they have a limit in bytes too: without it, records of 10 kB that were compressed to a tenth needed 300 MB.
+# Maximum size of a batch. Batches of 8,000 to 64,000 rows are equally fast, and batches of 256,000 rows are slower. A worker holds
+# a few batches at a time, so a batch has a limit in bytes too. Without this limit, records of 10 kB that were compressed to a tenth
+# needed 300 MB.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20
 
-# Seconds without a record after which a task checks whether the expected records exist.
+# If no record arrives for this time in seconds, a task checks whether the expected records exist.
 CHECK_SECONDS = 1.0

@@ -1,8 +1,8 @@
 """Defines the columns of reads and writes, in Spark's types and in Arrow's.
 
-A read has exactly the columns of Spark's own Kafka connector, all nullable. Spark requires the first Arrow batch of a task to match
-its schema exactly, so the Arrow types are listed here: `binary` and `utf8` with 32-bit offsets, and timestamps in microseconds in
-UTC. A schema from the user selects columns; other columns are not built.
+A read has exactly the columns of Spark's own Kafka connector, and all columns are nullable. Spark requires the first Arrow batch of a
+task to match its schema exactly, so this module also lists the Arrow types: `binary` and `utf8` with 32-bit offsets, and timestamps
+in microseconds in UTC. If the user passes a schema, klamm only builds the columns of that schema.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _SINK: dict[str, tuple[DataType, ...]] = {
 
 
 def source_schema(include_headers: bool, columns: tuple[str, ...] | None = None) -> StructType:
-    """Return the schema of a read.
+    """Return the schema of a read: its columns and their Spark types.
 
     Args:
         include_headers: Add the column `headers` to the default columns.
-        columns: Names of the columns to read. Default: all but `headers`.
+        columns: Names of the columns to read. Default: all columns except `headers`.
 
     Raises:
         ConfigError: A column does not exist.
@@ -70,10 +70,10 @@ def source_schema(include_headers: bool, columns: tuple[str, ...] | None = None)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Check the schema of a read and return it in Arrow's types.
+    """Check the schema of a read, and return the same schema with Arrow types.
 
     Raises:
-        ConfigError: A column does not exist or has another type.
+        ConfigError: A column does not exist, or has a wrong type.
     """
     fields = []
     for field in schema.fields:
@@ -97,9 +97,9 @@ def _source_column(name: str) -> tuple[DataType, pa.DataType]:
 
 
 def sink_columns(schema: StructType, topic: str | None) -> list[str]:
-    """Check the columns of a write and return the names of those that are written.
+    """Check the columns of a write, and return the names of the columns to write.
 
-    The checks and their messages are those of Spark's connector. Other columns are ignored, as in the connector.
+    Spark's connector has the same checks and messages. Like the connector, klamm ignores columns with other names.
 
     Args:
         schema: Schema of the rows.
@@ -123,12 +123,12 @@ def sink_columns(schema: StructType, topic: str | None) -> list[str]:
 
 
 def typed_sink_columns(schema: StructType, typed: set[str]) -> list[str]:
-    """Check the columns of a write with schemas of a registry and return the names of those that are written.
+    """Check the columns of a write that uses a schema registry, and return the names of the columns to write.
 
     Args:
         schema: Schema of the rows.
-        typed: "key", "value" or both: the columns that have any type. Without a column `value`, all columns that a record
-            does not have are the fields of the value.
+        typed: The columns that may have any type: "key", "value" or both. Without a column `value`, the value consists of
+            all columns that are not a part of a record, such as the topic.
 
     Raises:
         ConfigError: A column has the wrong type.
@@ -146,7 +146,7 @@ def typed_sink_columns(schema: StructType, typed: set[str]) -> list[str]:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Return whether two types are equal apart from nullability."""
+    """Return whether two types are equal, without regard to nullability and collations."""
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):
         return _same(one.elementType, other.elementType)
     if isinstance(one, StructType) and isinstance(other, StructType):

@@ -1,4 +1,4 @@
-"""A dict of settings whose values are never shown, because they may be secret; and whole numbers in settings."""
+"""A dict of settings that does not show its values, because they may be secret, and a parser for whole numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 200
 
 
 class Settings(dict[str, str]):
-    """A dict of settings by name. Its `repr` shows names only, so that tracebacks with local variables reveal no secrets."""
+    """A dict of settings by name. Its `repr` only shows names, so that a traceback with local variables has no secrets."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self)}>"
@@ -25,12 +25,12 @@ class Settings(dict[str, str]):
         return Settings({**self, **other})
 
     def only(self, names: Container[str]) -> Settings:
-        """Return the settings with these names."""
+        """Return a copy with only those settings whose names are in `names`."""
         return Settings({name: self[name] for name in self if name in names})
 
 
 def whole_number(text: str, most: int = MAX_LONG) -> int | None:
-    """Parse a whole number from 0 to `most`. None if the text is something else."""
+    """Parse a whole number from 0 to `most`. Return None if the text is not such a number."""
     text = text.strip()
     # Python raises an error for numbers of more than 4,300 digits.
     if not text.isdecimal() or len(text) > MAX_DIGITS:
@@ -40,5 +40,5 @@ def whole_number(text: str, most: int = MAX_LONG) -> int | None:
 
 
 def shortened(text: str) -> str:
-    """Return a text that is short enough for an error message."""
+    """Return the text, or its beginning and its length if it is too long for an error message."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -1,9 +1,9 @@
-"""The data source `klamm`: receives Spark's calls and creates readers and writers.
+"""The data source `klamm`, which receives Spark's calls and creates readers and writers.
 
-Spark creates and pickles the data source itself. So the data source stores nothing, and every method parses the options again.
+Spark creates and pickles the data source object. So the object stores nothing, and every method parses the options again.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("klamm.spark")
 
 
-# Spark 4.0 gives no filters to a data source.
+# Spark 4.0 does not pass filters to a data source.
 HAS_FILTERS = hasattr(datasource, "Filter")
 
 
@@ -46,12 +46,12 @@ class KlammDataSource(datasource.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format(...)`."""
+        """Return the name of the data source for `format(...)`: `klamm`."""
         return "klamm"
 
     @short_errors
     def schema(self) -> StructType:
-        """Return the schema of a read. Spark calls this first, so it also checks the options and the client's configuration."""
+        """Return the schema of a read. Check the options and the configuration too, because Spark calls this method first."""
         clients.prepare_process()
         options = read_options(Settings(self.options))
         if options.protocol is None:
@@ -84,7 +84,8 @@ class KlammDataSource(datasource.DataSource):
             return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
-    # Not `short_errors`: if this raises, Spark's process fails in its own clean-up, and only the traceback has this error.
+    # Do not use `short_errors` here. If this method raises, Spark's process also fails in its own clean-up, and only the
+    # traceback shows the first error.
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Create the reader of a streaming query."""
         options = with_schemas(read_options(Settings(self.options), streaming=True))
@@ -112,7 +113,7 @@ class KlammDataSource(datasource.DataSource):
     @short_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
         """Create the writer of a streaming query."""
-        # In output mode complete, Spark asks to overwrite. A topic keeps all rows; the newest row of a key counts.
+        # In output mode complete, Spark sets `overwrite`. A topic keeps all rows, and the newest row of a key counts.
         options = self._write_options()
         if options.txn is not None:
             raise ConfigError(

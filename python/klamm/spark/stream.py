@@ -1,14 +1,14 @@
-"""Streaming reads: chooses the end of each micro-batch and plans its tasks.
+"""Streaming reads: chooses the end offsets of each micro-batch and plans the tasks of the batch.
 
-Spark keeps one process on the driver for a query, so the state here lasts as long as the query. Spark calls
-`latestOffset` when the previous batch is done, but `commit` only once there is a next batch. Therefore both methods
-commit the query's progress to its group.
+Spark keeps one process on the driver for a query, so the state of a reader lasts as long as the query. Spark calls
+`latestOffset` when the previous batch is done. But Spark calls `commit` for a batch only when the next batch starts.
+Therefore both methods commit the query's progress to its group.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
 for lost partitions itself. If the result lacked these partitions, a later batch would read them again from the start.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ try:
     )
 
     ADMISSION_CONTROL = True
-except ImportError:  # Spark 4.0 and 4.1 have no limits for streams of Python data sources
+except ImportError:  # Spark 4.0 and 4.1 cannot limit the micro-batches of Python data sources
     ADMISSION_CONTROL = False
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
@@ -55,7 +55,7 @@ log = logging.getLogger("klamm.spark")
 
 
 class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream, with limits for micro-batches (admission control) and `Trigger.AvailableNow`."""
+    """Reads a stream. Supports limits for micro-batches (admission control) and `Trigger.AvailableNow`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -64,10 +64,10 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Offsets | None = None
         self._first_batch_is_empty = False
         self._has_planned_first = False
-        self._target: Offsets | None = None  # end of a run with Trigger.AvailableNow
+        self._target: Offsets | None = None  # end offsets of a run with Trigger.AvailableNow
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None
-        self._known: Offsets = {}  # end of the last batch; Spark 4.0 and 4.1 do not pass it
+        self._known: Offsets = {}  # end offsets of the last batch, which Spark 4.0 and 4.1 do not pass
         self._missing_since: dict[Partition, float] = {}
         self._topic_ids: dict[str, str] = {}
         self._last_batch_at: float | None = None
@@ -80,7 +80,10 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def initialOffset(self) -> dict[str, Any]:
-        """Return the start of a query without a checkpoint. Spark calls this twice and needs the same result."""
+        """Return the starting offsets of a query that has no checkpoint yet.
+
+        Spark calls this method twice and needs the same result.
+        """
         if self._initial is None:
             self._initial = self._lookup.resolve(self._options.start, self._lookup.partitions())
             self._topic_ids |= self._lookup.topic_ids
@@ -88,21 +91,21 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return one of the limits of a batch, because Spark requires one. `latestOffset` applies all limits."""
+        """Return one limit for a micro-batch, because Spark requires exactly one. `latestOffset` applies all limits."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
         if limits.max_bytes is not None:
             return ReadMaxBytes(limits.max_bytes)
-        # No limit, but not ReadAllAvailable, by which `latestOffset` recognizes Trigger.Once.
+        # Without a limit, do not return ReadAllAvailable: `latestOffset` recognizes Trigger.Once by ReadAllAvailable.
         return ReadMaxRows(2**63 - 1) if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     @short_errors
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Return the end of the next batch.
+        """Return the end offsets of the next batch.
 
         Args:
-            start: Start of the batch; None with Spark 4.0 and 4.1.
+            start: Start offsets of the batch. None with Spark 4.0 and 4.1.
             limit: Spark's limit for the batch.
         """
         if start is None:
@@ -110,10 +113,10 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(self._known)
         begin = from_json(start)
         if begin == self._initial:
-            # Spark's checkpoint stores the end of each batch, but not the start of the first one. A query that fails in its
-            # first batch would start later the next time, at a newer end of the topic or after deleted records, and skip
-            # records. So the first batch is empty and only stores the start. Trigger.Once has a single batch, and a start that
-            # is given in offsets is the same the next time.
+            # Spark's checkpoint stores the end of each batch, but not the start of the first batch. If a query fails in its
+            # first batch, its next run would look up the start again, at a newer end of the topic or after deleted records, and
+            # would skip records. So the first batch is empty and only stores the start. Two cases need no empty batch:
+            # Trigger.Once has a single batch, and a start that is given in offsets does not change.
             is_only = isinstance(limit, ReadAllAvailable) and not self._options.start.follows_end
             if self._first_batch_is_empty and not is_only:
                 self._first_batch_is_empty = False
@@ -129,11 +132,11 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
-        """Set the end of this run. Later records are read by the next run."""
+        """Set the end offsets of this run. The next run reads later records."""
         self._target = self._lookup.latest(self._lookup.partitions(running=True))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the latest offsets that were looked up, for the progress report."""
+        """Return the latest offsets of the last lookup, for the progress report."""
         return None if self._latest is None else to_json(self._latest)
 
     @short_errors
@@ -149,11 +152,11 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = {tp: last[tp] for tp in last if tp in begin}
             self._missing_since |= dict.fromkeys(missing, float("-inf"))
         if first == self._initial and not self._has_planned_first:
-            # No checks: a first batch that is repeated after a crash may end before today's `latest`.
+            # Do not check the first batch. If it is repeated after a crash, its end may be below today's `latest`.
             self._has_planned_first = True
             self._first_batch_is_empty = False
         else:
-            # The end may come from a checkpoint that another connector wrote.
+            # The end offsets may come from a checkpoint that Spark's own connector wrote.
             self._report_deleted(first.keys() - last.keys())
             self._report_lower_ends(first, last)
             for topic, number in begin.keys() - first.keys():
@@ -167,16 +170,16 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks(self._options, self._lookup, begin, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the offsets of one task, on an executor."""
+        """Read the records of one task. This runs on an executor."""
         return read(self._options, self._columns, partition)
 
     @short_errors
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the end of a finished batch to the group of option `commitGroup`."""
+        """Commit the end offsets of a finished batch to the group of option `commitGroup`."""
         self._commit(from_json(end))
 
     def stop(self) -> None:
-        """Close the connection. Spark does not always call this; it may kill the process instead."""
+        """Close the connections. Spark does not always call this method, because it may kill the process instead."""
         if self._opened_lookup is not None:
             self._opened_lookup.close()
 
@@ -187,8 +190,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif all(target.get(tp, -1) >= offset for tp, offset in begin.items()):
             end = target
         else:
-            # The query starts after the fixed end: with `latest`, records or partitions were added in between, or the fixed end
-            # came from a broker with stale state.
+            # The query starts after the fixed end. Either the query starts at `latest` and records or partitions were added in
+            # the meantime, or the fixed end came from a broker with stale state.
             end = self._target = self._checked_end(begin)
         self._latest = end
         return end
@@ -209,7 +212,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "PARTITION_OFFSET_CHANGED",
                 f"the topic of these partitions was deleted and created again: {format_partitions(replaced)}",
             )
-            # This batch ends without the partitions of the old topic. The next one reads the new topic from its beginning.
+            # The end of this batch lacks the partitions of the old topic. The next batch reads the new topic from its beginning.
             end = {tp: end[tp] for tp in end if tp not in replaced}
         missing = begin.keys() - end.keys() - replaced
         if missing - self._missing_since.keys():
@@ -217,16 +220,16 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in missing}
         if self._options.fail_on_data_loss:
             self._report_deleted(missing)
-            if begin != self._initial:  # which an option may set to any offset
+            if begin != self._initial:  # an option may set the initial offsets to any value
                 self._report_lower_ends(begin, end)
         kept = {tp for tp in missing if now - self._missing_since[tp] < GONE_SECONDS}
         return end | {tp: begin[tp] for tp in kept}
 
     def _replaced(self, begin: Offsets, end: Offsets) -> set[Partition]:
-        """Return the partitions of `begin` that belong to a topic which has been deleted and created again."""
+        """Return those partitions of `begin` whose topic was deleted and created again."""
         known, found = self._topic_ids, self._lookup.topic_ids
         other = {topic for topic in known.keys() & found.keys() if known[topic] != found[topic]}
-        # Brokers without topic IDs: a topic that was missing and is back with fewer records.
+        # Without topic IDs, a topic counts as replaced if it was missing and now has fewer records than before.
         shorter = {tp for tp in self._missing_since if tp in begin and end.get(tp, begin[tp]) < begin[tp]}
         return shorter | {tp for tp in begin if tp[0] in other}
 
@@ -247,7 +250,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def _should_wait(self, begin: Offsets, end: Offsets) -> bool:
-        """Return whether the batch is still too small. A run with Trigger.AvailableNow never waits."""
+        """Return whether the batch is still too small to start. A run with Trigger.AvailableNow never waits."""
         limits, now = self._options.limits, time.monotonic()
         if limits.min_offsets is None or self._target is not None:
             return False
@@ -266,13 +269,13 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _commit(self, offsets: Offsets) -> None:
-        # A commit for missing topics would wait for them.
+        # A commit would wait for missing topics, so leave them out.
         offsets = {tp: offsets[tp] for tp in offsets if tp not in self._missing_since}
         if offsets != self._committed:
             self._committed = offsets
             self._lookup.commit(offsets)
 
     def _add_new_partitions(self, start: Offsets, end: Offsets, timeout: float = 0.0) -> Offsets:
-        """Add the partitions of `end` that are new since `start` and still exist, at their first offset."""
+        """Return `start` plus the new partitions of `end`, if they still exist. A new partition starts at its first offset."""
         new = [tp for tp in end if tp not in start]
         return start | self._lookup.earliest_existing(new, timeout) if new else start

@@ -1,6 +1,6 @@
-"""An admin client for topics, in the processes that plan reads.
+"""An admin client for topics, for the processes that plan reads.
 
-A process of Spark imports this client in 15 ms of CPU time, and `klamm.Admin` in 70 ms (measured).
+The import of this client takes 15 ms of CPU time in a process of Spark. The import of `klamm.Admin` takes 70 ms (measured).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from klamm.waiting import Blocking
 
 
 class TopicAdmin(Blocking, _Admin, Topics):
-    """Has the calls of `klamm.Admin` for topics."""
+    """An admin client that only has the methods of `klamm.Admin` for topics."""
 
     def close(self) -> None:
         """Close the client."""

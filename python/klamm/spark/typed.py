@@ -1,7 +1,7 @@
 """Typed columns from a schema registry: the options, the schema at planning time, and the conversion for Spark.
 
-The driver asks the registry for the schema of the column and sends the schema's text with the tasks, so that all tasks of a query
-have the same schema. `klamm.registry.columns` decodes. This file converts types that Spark does not support.
+The driver requests the schema of a column from the registry, and sends the text of the schema with the tasks. All tasks of a query
+therefore use the same schema. `klamm.registry.columns` decodes records. This module converts types that Spark does not support.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SPARK_DIGITS = 38
 
 @dataclass(frozen=True)
 class TypedOptions:
-    """Options of typed columns. Spark pickles them for the executors."""
+    """Options of typed columns. Spark pickles this object for the executors."""
 
     registry: Settings
     formats: Mapping[str, str]
-    """Format of the key, of the value, or of both."""
+    """Format by field. The fields are "key", "value" or both."""
     schemas: Mapping[str, str | int | ReaderSchema]
     flatten: bool
     on_error: str
@@ -46,7 +46,7 @@ class TypedOptions:
     strategy: str
 
     def arguments(self) -> ValueFormat:
-        """Return the arguments of `arrow` and `send_arrow`."""
+        """Return the keyword arguments for `arrow` and `send_arrow`."""
         options: Any = {
             "registry": _registry(tuple(sorted(self.registry.items()))) if self.registry else None,
             "flatten": self.flatten,
@@ -60,7 +60,7 @@ class TypedOptions:
         return options  # type: ignore[no-any-return]
 
     def columns(self, names: list[str] | None) -> TypedColumns:
-        """Return the object that decodes the columns."""
+        """Return the object that decodes keys and values into Arrow columns."""
         from klamm.registry.columns import TypedColumns
 
         return TypedColumns(names, self.arguments())
@@ -69,15 +69,15 @@ class TypedOptions:
 def typed_options(  # noqa: C901
     given: Settings, boolean: Callable[[Settings, str, bool], bool], default: str | None
 ) -> TypedOptions | None:
-    """Parse the options of typed columns. None if the query has bytes.
+    """Parse the options of typed columns. Return None if keys and values are bytes.
 
     Args:
         given: The options of the query.
-        boolean: Function that parses an option that is true or false.
-        default: The schema if none is given. None derives it from the columns of a write.
+        boolean: Function that parses an option whose value is true or false.
+        default: Schema of a field for which no option sets a schema. With None, a write derives the schema from its columns.
 
     Raises:
-        ConfigError: An option is invalid, or does not fit another one.
+        ConfigError: An option is invalid, or contradicts another option.
     """
     formats = {}
     for field in ("key", "value"):
@@ -127,10 +127,11 @@ def typed_options(  # noqa: C901
 
 
 def _check_shown(registry: Settings) -> None:
-    """Reject credentials in options that Spark shows: `explain()` of a stream and, before Spark 4.2, the log of a write.
+    """Reject credentials in options whose values Spark shows.
 
-    Spark hides the values of options whose names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`. By
-    default, these are names with secret, password, token, access key or url.
+    `explain()` of a stream shows them, and before Spark 4.2 also the log of a write. Spark hides the values of options whose
+    names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`. By default, these are names that contain
+    secret, password, token, access key or url.
     """
     if "basic.auth.user.info" in registry:
         raise ConfigError(
@@ -145,7 +146,7 @@ def _check_shown(registry: Settings) -> None:
 
 
 def planned(options: ReadOptions) -> ReadOptions:
-    """Return the options with the texts of the current schemas of the registry.
+    """Return the options with the text of each schema, as the registry has it now.
 
     Raises:
         ConfigError: The topics are not known at planning time, or have different schemas.
@@ -169,9 +170,9 @@ def schema_of(options: ReadOptions) -> StructType:
 
 
 def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
-    """Return the columns of a typed read, in Spark's types and in Arrow's."""
+    """Return the columns of a typed read. Each column has a Spark type and an Arrow type."""
     typed = options.typed
-    assert typed is not None  # noqa: S101 - the caller has typed options
+    assert typed is not None  # noqa: S101 - callers only pass options with typed columns
     plain = source_schema(options.include_headers, options.columns)
     arrow = dict(zip(plain.names, arrow_schema(plain), strict=True))
     of_typed = {name for field in typed.formats for name in (field, f"{field}_error", f"{field}_raw")}
@@ -187,7 +188,7 @@ def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
 
 
 def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
-    """Return an Arrow type that holds the values of a column and that Spark supports.
+    """Return an Arrow type that Spark supports and that can represent all values of the given type.
 
     Raises:
         ConfigError: Spark has no type for the values.
@@ -211,7 +212,7 @@ def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
 
 
 class TypedSparkColumns(Columns):
-    """The columns that a typed query reads. Spark pickles it for the executors."""
+    """Converts record batches to the columns that a typed query reads. Spark pickles the object for the executors."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         expected = {field.name: (field.dataType, kind) for field, kind in _fields(options)}
@@ -229,15 +230,15 @@ class TypedSparkColumns(Columns):
         plain = source_schema(options.include_headers, options.columns).names
         self._names = [KLAMM_NAMES.get(name, name) for name in plain]
         if "offset" not in self._names:
-            # The offset shows a task's progress. It comes last, so that fields keep the names that they were planned with.
+            # The offset shows a task's progress. It is the last column, so that a field with this name keeps its planned name.
             self._names.append("offset")
 
     def batches(self) -> TypedColumns:
-        """Return what makes the batches of a task."""
+        """Return the object that turns the records of a task into typed Arrow batches."""
         return self._typed.columns(self._names)
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that converts the batches of one partition."""
+        """Return a function that converts a batch of the consumer, from one partition, to a batch for Spark."""
 
         def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
             arrays = []
@@ -255,7 +256,7 @@ class TypedSparkColumns(Columns):
 
 @functools.lru_cache(maxsize=8)
 def _registry(config: tuple[tuple[str, str], ...]) -> SchemaRegistry:
-    """Return the registry client of this process, so that all tasks of a worker share its connections and its cache."""
+    """Return a registry client with this configuration. All tasks of a worker share the client and its cache."""
     from klamm.registry import SchemaRegistry
 
     return SchemaRegistry(dict(config))

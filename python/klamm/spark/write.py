@@ -1,10 +1,10 @@
-"""Writes rows to topics: a task passes its Arrow batches to a producer and ends with a flush.
+"""Writes rows to topics. A task passes its Arrow batches to a producer, and flushes the producer at the end.
 
-Delivery is at least once, as with Spark's own connector: if Spark repeats a task, its rows are sent again. The idempotent producer
-prevents duplicates from its own retries. `exactly_once` prevents duplicates from repeated tasks in streams.
+Delivery is at least once, as with Spark's own connector: if Spark repeats a task, the task sends its rows again. The idempotent
+producer prevents duplicates from its own retries. `exactly_once` prevents duplicates from repeated tasks.
 """
 
-# typing.override is there from Python 3.12 on.
+# typing.override exists since Python 3.12.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
-        """Spark 4.0 gives Arrow batches to every writer that is a `DataSourceArrowWriter`."""
+        """Base class for Spark 4.0, which passes Arrow batches to every `DataSourceArrowWriter`."""
 
 
 log = logging.getLogger("klamm.spark")
@@ -41,13 +41,13 @@ log = logging.getLogger("klamm.spark")
 
 @dataclass
 class Written(WriterCommitMessage):
-    """Message of a finished task to the driver: the number of rows, all of them acknowledged."""
+    """Message of a finished task to the driver: the number of rows. The brokers have acknowledged all rows."""
 
     rows: int
 
 
 class KlammWriter(DataSourceArrowWriter):
-    """Writes the rows of a batch query: at least once, or exactly once for options `txnAppId` and `txnVersion`."""
+    """Writes the rows of a batch query at least once. With options `txnAppId` and `txnVersion`, writes exactly once."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -64,18 +64,18 @@ class KlammWriter(DataSourceArrowWriter):
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of a task, on an executor, and wait for their acknowledgements."""
+        """Send the rows of a task, and wait until the brokers acknowledge them. This runs on an executor."""
         if self._options.txn is not None:
             task = exactly_once.batch_task(*self._options.txn)
             return Written(exactly_once.write(self._options, self._columns, iterator, task))
         return _write(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Log the number of rows. All tasks have succeeded, so their rows are already in the topic."""
+        """Log the number of rows. Spark calls this after all tasks succeeded, so all rows are already in the topic."""
         log.info("wrote %d rows", _rows(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Log that a task failed. The rows of other tasks remain in the topic."""
+        """Log that a task failed. The rows of finished tasks remain in the topic."""
         log.warning("the write failed after %d rows of finished tasks", _rows(messages))
 
 
@@ -88,23 +88,23 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of a task, on an executor, and wait for their acknowledgements."""
+        """Send the rows of a task, and wait until the brokers acknowledge them. This runs on an executor."""
         if self._options.exactly_once:
             clients.prepare_process()
             return Written(exactly_once.write(self._options, self._columns, iterator, exactly_once.current_task()))
         return _write(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Log the number of rows. All tasks have succeeded, so their rows are already in the topic."""
+        """Log the number of rows. Spark calls this after all tasks succeeded, so all rows are already in the topic."""
         log.info("wrote %d rows of batch %d", _rows(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Log that a task failed. The rows of other tasks remain in the topic."""
+        """Log that a task failed. The rows of finished tasks remain in the topic."""
         log.warning("batch %d failed after %d rows of finished tasks", batchId, _rows(messages))
 
 
 def columns_of(options: WriteOptions, schema: StructType) -> list[str]:
-    """Check the columns of a write and return the names of those that are written."""
+    """Check the columns of a write, and return the names of the columns to write."""
     if options.typed is None:
         return sink_columns(schema, options.topic)
     names = typed_sink_columns(schema, set(options.typed.formats))

@@ -1,4 +1,4 @@
-"""`klamm demo`: produces real lines, runs a PySpark pipeline over them, and checks its counts. `flow` has the steps in order."""
+"""`klamm demo`: produces real lines, runs a PySpark pipeline over these lines, and checks the counts. `flow` has the steps."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="run a complete example with PySpark and check its counts",
-        description="Produce real lines, run a PySpark streaming pipeline over them, read its result back, and compare the "
-        "counts with the files on disk. If they differ, the exit code is 1.",
+        description="Produce real lines, run a PySpark streaming pipeline over these lines, read the result back, and compare the "
+        "counts with the files on disk. If the counts differ, the exit code is 1.",
     )
     parser.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="use this running cluster (default: start a dev broker)"

@@ -1,8 +1,8 @@
-"""Finds the lines that the demo produces, and counts them.
+"""Finds and counts the lines that the demo produces.
 
-By default these are the source lines of the interpreter's standard library: hundreds of thousands of lines of real text, on every
-machine. Lines and bytes are counted in the chunks from disk, not in the split lines, so that the final comparison also checks the
-splitting.
+By default, the demo produces the source lines of Python's standard library. Every machine has these hundreds of thousands of lines
+of real text. This module counts lines and bytes in the chunks from disk, not in the split lines, so that the final comparison also
+checks the splitting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STDIN = "-"
 
 @dataclass
 class Count:
-    """Number of records and of bytes in their values."""
+    """Number of records, and number of bytes in the values of these records."""
 
     records: int = 0
     bytes: int = 0
@@ -39,7 +39,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Source:
-    """A file, and the key for its lines."""
+    """A file, and the record key for the lines of the file."""
 
     key: bytes
     path: str
@@ -47,7 +47,7 @@ class Source:
 
 @dataclass
 class Corpus:
-    """The files to produce. `counts` grows package by package while `batches` is read."""
+    """The files to produce, and the counts of each package. `batches` fills `counts` while it reads the files."""
 
     sources: list[Source]
     counts: dict[str, Count] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class Corpus:
 
     @property
     def total(self) -> Count:
-        """Return the counts of everything that was read so far."""
+        """Return the total counts of all files that `batches` has read so far."""
         return sum(self.counts.values(), Count())
 
     def batches(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Read all files, and yield a key and some of its lines at a time."""
+        """Read all files. Yield the key of a file and a list of its lines, several times for each file."""
         for source in self.sources:
             count = self.counts.setdefault(package_of(source.key), Count())
             for lines in split_lines(counted(read_chunks(source.path), count)):
@@ -71,7 +71,7 @@ class Corpus:
 
 
 def counted(chunks: Iterable[bytes], count: Count) -> Iterator[bytes]:
-    """Yield chunks unchanged, and count their lines and the bytes that are not newlines."""
+    """Yield chunks unchanged. Add the number of lines, and of bytes that are not newlines, to `count`."""
     last = b"\n"
     for chunk in chunks:
         newlines = chunk.count(b"\n")
@@ -84,7 +84,7 @@ def counted(chunks: Iterable[bytes], count: Count) -> Iterator[bytes]:
 
 
 def package_of(key: bytes) -> str:
-    """Return the package of a key: its first component, without `.py`."""
+    """Return the name of the package of a key: the first component of the path, without `.py`."""
     return key.decode("utf-8", "replace").split("/", 1)[0].removesuffix(".py")
 
 
@@ -95,7 +95,7 @@ def find_corpus(source: str | None) -> Corpus:
     if source == STDIN:
         return Corpus([Source(b"stdin", STDIN)])
     path = Path(source)
-    path.stat()  # raises before a broker is started, if the path does not exist
+    path.stat()  # raises if the path does not exist, before the demo starts a broker
     found = folder(path) if path.is_dir() else [Source(os.fsencode(path.name), source)]
     if not found:
         raise CommandError(f"{source} contains no files", "pass a file, or a folder with files")
@@ -103,7 +103,7 @@ def find_corpus(source: str | None) -> Corpus:
 
 
 def standard_library(root: Path) -> list[Source]:
-    """Return the modules of the standard library."""
+    """Return the `.py` files of the standard library."""
     return [source for source in folder(root) if source.path.endswith(".py")]
 
 

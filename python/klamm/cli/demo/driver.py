@@ -1,8 +1,8 @@
-"""Runs the demo's Spark pipeline in a process of its own: `python -m klamm.cli.demo.driver` with four arguments.
+"""Runs the demo's Spark pipeline in a separate process: `python -m klamm.cli.demo.driver` with four arguments.
 
-The process leads its own session, so that the demo can kill it, its JVM and Spark's Python workers at any moment, even while the JVM
-starts. Events go to standard output, as one JSON object on each line: `{"started": version}`, `{"rows": number}`, and at the end
-`{"result": …}` or `{"error": text}`. Spark's own output goes to standard error.
+The process leads its own session. The demo can therefore kill the process, its JVM and Spark's Python workers at any moment, even
+while the JVM starts. The process writes events to standard output, one JSON object on each line: `{"started": version}`,
+`{"rows": number}`, and at the end `{"result": …}` or `{"error": text}`. Spark's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a JVM that only runs for seconds. The second compiler would take longer than its code saves."""
+"""Options for a JVM that only runs for seconds. In this time, the JVM's optimizing compiler (C2) costs more than it saves."""
 
 REPORT_SECONDS = 0.5
 """Pause between checks of the query's progress."""
 
 
 def main(bootstrap: str, source_topic: str, result_topic: str, folder: str) -> int:
-    """Run the pipeline. All its files are in `folder`, which the demo deletes."""
+    """Run the pipeline. All files of the pipeline are in `folder`, which the demo deletes."""
     threading.Thread(target=exit_with_parent, daemon=True).start()
     events = redirect_standard_output()
     try:
@@ -52,7 +52,7 @@ def main(bootstrap: str, source_topic: str, result_topic: str, folder: str) -> i
 
 
 def start_spark(folder: Path) -> SparkSession:
-    """Start a JVM and a session that only uses the loopback interface and `folder`."""
+    """Start a JVM and a Spark session. The session only uses the loopback interface, and files in `folder`."""
     from pyspark.sql import SparkSession
 
     temporary = folder / "tmp"
@@ -76,7 +76,7 @@ def start_spark(folder: Path) -> SparkSession:
 
 
 def stop_spark(spark: SparkSession) -> None:
-    """Stop the session and wait until the JVM has ended. The JVM ends when its standard input is closed."""
+    """Stop the session, close the JVM's standard input so that the JVM ends, and wait for its end."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to wait for its JVM
@@ -105,19 +105,22 @@ def report_rows(spark: SparkSession, events: TextIO, finished: threading.Event) 
 
 
 def emit(events: TextIO, **event: object) -> None:
-    """Write one event to the demo."""
+    """Write one event as a line of JSON, for the demo to read."""
     print(json.dumps(event), file=events, flush=True)
 
 
 def redirect_standard_output() -> TextIO:
-    """Return standard output for events, and redirect all other output, the JVM's included, to standard error."""
+    """Return a stream to the original standard output, for events. Redirect all other output to standard error.
+
+    The output of the JVM goes to standard error too.
+    """
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return events
 
 
 def exit_with_parent() -> None:
-    """Kill this process group when standard input is closed. The end of the demo closes it, even after a crash."""
+    """Kill this process group when standard input is closed, which happens when the demo ends or crashes."""
     os.read(0, 1)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 

@@ -1,7 +1,7 @@
-"""Runs the demo's four stages: start a broker, produce lines, run the pipeline, read its result back.
+"""Runs the demo's four stages: start a broker, produce lines, run the pipeline, and read the result back.
 
-At the end, the counts must be equal to the counts of the files on disk. The demo always ends its processes, also after
-an error or a signal. The demo deletes its topics unless `--keep` is set.
+At the end, the counts must be equal to the counts of the files on disk. The demo ends its processes even after an error or
+a signal. The demo deletes its topics unless `--keep` is set.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, output: Output, corpus: Corpus | None = None) 
 
 @dataclass(frozen=True)
 class Topics:
-    """Topics of the demo, and the cluster that they are in."""
+    """Names of the demo's topics, and the bootstrap address of the cluster with these topics."""
 
     bootstrap: str
     lines: str
@@ -72,7 +72,7 @@ class Topics:
 
 
 def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topics:
-    """Stage 1: start or use a cluster and create two topics, which `stack` deletes at the end."""
+    """Stage 1: start a dev broker or use the cluster of `--bootstrap`, and create two topics. `stack` cleans up at the end."""
     if args.bootstrap:
         bootstrap = str(args.bootstrap)
         output.say(f"1/4 broker: the cluster at {bootstrap}")
@@ -85,7 +85,7 @@ def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topic
     topics = Topics(bootstrap, f"klamm-demo-lines-{run_id}", f"klamm-demo-result-{run_id}")
     names = [topics.lines, topics.result]
     if args.bootstrap and not args.keep:
-        # Registered before the request, which may create them even if it is interrupted.
+        # Register the clean-up before the request, which may create the topics even if it is interrupted.
         stack.push(lambda kind, *_: delete_topics(bootstrap, names, output, kind))
     with klamm.Admin(bootstrap) as admin:
         admin.create_topics(dict.fromkeys(names, klamm.NewTopic(partitions=PARTITIONS)))
@@ -94,12 +94,12 @@ def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topic
 
 
 def delete_topics(bootstrap: str, names: list[str], output: Output, failure: type[BaseException] | None) -> None:
-    """Delete the demo's topics, with a short timeout if the demo failed. An error is printed."""
+    """Delete the demo's topics, with a short timeout if the demo failed. Print an error instead of raising it."""
     try:
         with klamm.Admin(bootstrap) as admin:
             admin.delete_topics(names, timeout=CLOSE_SECONDS if failure else None)
     except klamm.KafkaError as error:
-        # If the cluster made the demo fail, that error is reported already.
+        # If the demo failed because of the cluster, it has already reported that error.
         if failure is None or not issubclass(failure, klamm.KafkaError):
             output.say(f"could not delete topics {' and '.join(names)}: {error}")
 
@@ -155,7 +155,7 @@ def produce(topics: Topics, corpus: Corpus, output: Output) -> Stage:
 
 
 def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage:
-    """Stage 3: run the Spark pipeline in a process of its own."""
+    """Stage 3: run the Spark pipeline in a separate process."""
     output.say("3/4 pipeline: starting Spark's JVM, which takes some seconds")
     result: dict[str, float] = {}
     with (
@@ -177,7 +177,7 @@ def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage
 
 @contextmanager
 def sigterm_as_exit() -> Iterator[None]:
-    """Turn SIGTERM into `SystemExit`, so that clean-up ends the JVM, and restore the signal handlers afterwards."""
+    """In the block, raise `SystemExit` for SIGTERM, so that the clean-up ends the JVM. Then restore the signal handlers."""
 
     def terminate(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

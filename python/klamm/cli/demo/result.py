@@ -1,4 +1,4 @@
-"""Reads the demo's result from the result topic, compares it with the files on disk, and prints it."""
+"""Reads the demo's result from the result topic, compares the counts with the files on disk, and prints the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN_DIFFERENCES = 10
 
 @dataclass(frozen=True)
 class Package:
-    """The pipeline's result for one package."""
+    """The pipeline's result for one package: its counts and its frequent identifiers."""
 
     count: Count
     identifiers: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Stage:
     seconds: float
 
     def fields(self) -> dict[str, Any]:
-        """Return the stage in JSON's types."""
+        """Return the stage as a dict for JSON, with the rate in records per second."""
         rate = self.count.records / self.seconds if self.seconds else 0.0
         return {
             "stage": self.name,
@@ -48,7 +48,7 @@ class Stage:
 
 
 def read_packages(consumer: klamm.Consumer, topic: str) -> tuple[dict[str, Package], Count]:
-    """Read the result topic to its end; return the last value of each key, and the counts of all that was read."""
+    """Read the result topic to its end. Return the last value of each key, and the counts of all records."""
     partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
     begin, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     packages: dict[str, Package] = {}
@@ -69,13 +69,13 @@ def read_packages(consumer: klamm.Consumer, topic: str) -> tuple[dict[str, Packa
 
 
 def parse_package(value: bytes) -> Package:
-    """Parse a value of the result topic."""
+    """Parse the JSON value of a record of the result topic."""
     fields = json.loads(value)
     return Package(Count(fields["lines"], fields["bytes"]), [str(name) for name in fields["identifiers"]])
 
 
 def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> list[str]:
-    """Return one line for each package whose counts differ from those on disk."""
+    """Return one line of text for each package whose counts differ from the counts on disk."""
     lines = []
     for package in sorted({*expected, *found}):
         want = expected.get(package, Count())
@@ -89,7 +89,7 @@ def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> 
 
 
 def show_packages(output: Output, packages: Mapping[str, Package]) -> None:
-    """Print the largest packages and the total."""
+    """Print a table of the largest packages and the total of all packages."""
     ranked = sorted(packages.items(), key=lambda item: (-item[1].count.records, item[0]))
     rows = [
         (name, package.count.records, package.count.bytes, ", ".join(package.identifiers[:TOP_IDENTIFIERS]))
@@ -125,5 +125,5 @@ def show_verdict(output: Output, expected: Count, found: Count, wrong: list[str]
 
 
 def total_of(packages: Mapping[str, Package]) -> Count:
-    """Return the sum of all packages."""
+    """Return the sum of the counts of all packages."""
     return sum((package.count for package in packages.values()), Count())

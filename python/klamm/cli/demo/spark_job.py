@@ -1,4 +1,4 @@
-"""Starts the process of the demo's Spark pipeline (`driver`), reads its events, and kills all its processes at the end."""
+"""Starts the process of the demo's Spark pipeline (`driver`), reads its events, and at the end kills all Spark processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ERROR_LENGTH = 400
 
 @contextmanager
 def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path) -> Iterator[SparkJob]:
-    """Run `klamm.cli.demo.driver`. Leaving the context kills all its processes."""
+    """Run `klamm.cli.demo.driver` in the block. At the end of the block, kill all processes of its session."""
     log = folder / "spark.log"
     with signals_deferred() as release, log.open("wb") as log_file:
         process = subprocess.Popen(
@@ -50,14 +50,14 @@ def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path
 
 
 def spark_home(folder: Path) -> dict[str, str]:
-    """Return a setting of `SPARK_HOME` with which Spark's Python processes import the installed PySpark.
+    """Return an environment variable `SPARK_HOME` that makes Spark's Python processes import the installed PySpark.
 
-    Without the setting, these processes would import a copy that Spark has in a zip file. Without compiled modules,
-    this import takes each process 0.5 s longer.
+    Without the variable, these processes would import a copy of PySpark in a zip file, which has no compiled modules.
+    Each process would then start 0.5 s later.
     """
     spec = find_spec("pyspark")
     installed = Path(spec.origin or "").parent if spec is not None else None
-    # A PySpark that is not from a wheel has its JVM part elsewhere.
+    # If PySpark was not installed from a wheel, its JAR files are in another folder.
     if installed is None or not (installed / "jars").is_dir():
         return {}
     home = folder / "spark"
@@ -65,7 +65,7 @@ def spark_home(folder: Path) -> dict[str, str]:
     try:
         for name in ("bin", "jars"):
             (home / name).symlink_to(installed / name)
-    except OSError:  # Windows allows links only to administrators
+    except OSError:  # on Windows, only administrators may create links
         return {}
     return {"SPARK_HOME": str(home)}
 
@@ -78,7 +78,7 @@ class SparkJob:
     log: Path
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events of the pipeline until it has ended; raise if it failed."""
+        """Yield the events of the pipeline until the pipeline has ended. Raise if the pipeline failed."""
         for line in self.process.stdout or ():
             event = json.loads(line)
             if "error" in event:
@@ -88,7 +88,7 @@ class SparkJob:
             raise CommandError(f"the Spark pipeline's process ended with exit code {code}", self._keep_log())
 
     def _keep_log(self) -> str:
-        """Copy Spark's log out of the folder that will be deleted, and return a hint with its path."""
+        """Copy Spark's log out of the demo's folder, which will be deleted. Return a hint with the path of the copy."""
         with NamedTemporaryFile(prefix="klamm-demo-spark-", suffix=".log", delete=False) as kept:
             shutil.copyfile(self.log, kept.name)
         return f"see Spark's log: {kept.name}"
@@ -98,8 +98,8 @@ class SparkJob:
 def signals_deferred() -> Iterator[Callable[[], None]]:
     """Defer SIGINT and SIGTERM until the yielded function is called.
 
-    If a signal raised an exception while a process starts, its process ID would be lost. The function uses handlers and
-    not a signal mask, because a new process inherits the mask, and Spark ends its workers with SIGTERM.
+    If a signal raised an exception while a process starts, the ID of this process would be lost. The function sets signal
+    handlers instead of a signal mask. A new process would inherit the mask, but Spark ends its workers with SIGTERM.
     """
     deferred: list[int] = []
     before = {
@@ -121,10 +121,10 @@ def signals_deferred() -> Iterator[Callable[[], None]]:
 
 
 def end_session(leader: int) -> None:
-    """Kill every process of the session that `leader` started, and wait until all have ended.
+    """Kill every process of the session that `leader` started, and wait until all processes have ended.
 
-    The JVM is in the leader's process group. Spark's Python daemon creates a group of its own, but stays in the
-    session. Each process would end when its standard input closes, but too late.
+    The JVM is in the leader's process group. Spark's Python daemon creates its own process group, but stays in the
+    session. Without the kill, each process would end later, when its standard input is closed.
     """
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
@@ -135,11 +135,11 @@ def end_session(leader: int) -> None:
 
 
 def session_members(session: int) -> list[int]:
-    """Return the live processes of a session, from Linux's /proc; on other systems, an empty list."""
+    """Return the IDs of the live processes of a session, from Linux's /proc. On other systems, return an empty list."""
     members = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # pid (name) state parent group session …; the name may contain any character, including ")".
+            # The fields are: pid (name) state parent group session …. The name may contain any character, even ")".
             state, _, _, member_of = path.read_text(errors="replace").rpartition(")")[2].split()[:4]
         except OSError:
             continue
@@ -149,7 +149,7 @@ def session_members(session: int) -> list[int]:
 
 
 def check_prerequisites() -> None:
-    """Raise if PySpark or a suitable Java is missing, before anything is produced."""
+    """Raise if PySpark or a suitable version of Java is missing."""
     if find_spec("pyspark") is None:
         raise CommandError("the demo needs PySpark", "install it with: pip install 'klamm[spark]'")
     hint = f"install Java {JAVA_NEEDED} or later, or set JAVA_HOME to one"

@@ -1,7 +1,8 @@
-"""Keys and values of a registry's schemas as typed Arrow columns.
+"""Decodes keys and values with schemas of a registry into typed Arrow columns.
 
-The core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, compiles a plan for each
-of them, and puts the columns together. `avro`, `protobuf` and `json_types` know the formats.
+The Rust core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, and compiles a plan for
+each schema. A plan tells the core how to decode values. The package then combines all columns into a batch. `avro`, `protobuf` and
+`json_types` contain the code for each format.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ _ON_NEW_FIELDS = ("drop", "raise")
 _DEEPEST_PLAN = 126
 """The core reads plans with at most 127 levels of lists."""
 _SAMPLE = 1000
-"""Number of values from which a schema is inferred."""
+"""klamm infers a schema from at most this many records."""
 
 
 @dataclass(frozen=True)
 class ReaderSchema:
-    """The schema of a column, as a reader found it in the registry.
+    """The schema of a column, which the reader looked up in the registry.
 
     Attributes:
         schema: The schema.
-        versions: For each subject, the version with this schema. Later versions belong to newer writers.
+        versions: The version of the schema in each subject. Later versions belong to newer writers.
     """
 
     schema: Schema
@@ -58,11 +59,11 @@ class ReaderSchema:
 
 
 class TypedColumns:
-    """The columns of one iteration or table.
+    """Turns records into Arrow batches with typed keys or values, for one iteration or table.
 
     Args:
         names: Names of the columns, or None for all columns.
-        layout: Layout of the other columns, as for `ArrowColumns`.
+        layout: Layout of the columns that are not typed, as for `ArrowColumns`.
         options: How keys and values are decoded.
 
     Raises:
@@ -119,7 +120,7 @@ class TypedColumns:
         return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
 
     def schemas_of(self, topics: Sequence[str]) -> dict[str, ReaderSchema]:
-        """Return the current reader schemas of topics, for use later or in another process.
+        """Look up the current schemas for the typed columns of topics, to use the schemas later or in another process.
 
         Raises:
             ConfigError: The topics have different schemas.
@@ -127,7 +128,7 @@ class TypedColumns:
         return {name: run(spec.schema_of(topics)) for name, spec in self._specs.items()}
 
     def read(self, consumer: Any, records: Records[Any, Any]) -> Iterator[pa.RecordBatch]:
-        """Decode records. After an error the consumer continues with the records that were not returned."""
+        """Decode records into batches. After an error, the consumer continues with the records that were not returned."""
         self._check_blocking()
         start = 0
         try:
@@ -143,7 +144,7 @@ class TypedColumns:
             raise
 
     async def read_async(self, consumer: Any, records: Records[Any, Any]) -> AsyncIterator[pa.RecordBatch]:
-        """Decode records, as `read`, without blocking the event loop."""
+        """Decode records into batches, like `read`, but without blocking the event loop."""
         start = 0
         try:
             while start < len(records):
@@ -176,7 +177,10 @@ class TypedColumns:
     def _decode(
         self, records: Records[Any, Any], start: int
     ) -> tuple[pa.RecordBatch, int, DeserializationError | None]:
-        """Return a batch, the index after its last record, and the error of the record that ended it."""
+        """Decode records from an index on, up to the first record that raises an error.
+
+        Return the batch, the index from which to continue, and the error or None.
+        """
         arrays, failures = {}, {}
         error = None
         end = len(records)
@@ -215,7 +219,7 @@ class TypedColumns:
     def _assembled(
         self, plain: dict[str, Any], typed: dict[str, pa.Array], failed: dict[str, list[Any]], rows: int
     ) -> pa.RecordBatch:
-        """Put the columns together, in the order of their names."""
+        """Combine plain and typed columns into a batch, in the order of the requested names."""
         arrays: list[Any] = []
         fields: list[pa.Field] = []
         taken = set(self._names)
@@ -256,7 +260,7 @@ def _registry(given: Any) -> tuple[SchemaRegistry | AsyncSchemaRegistry | None, 
 
 
 def _rewind(consumer: Any, records: Records[Any, Any], start: int) -> None:
-    """Let the consumer return the records from `start` on again."""
+    """Move the consumer back, so that it returns the records from index `start` again."""
     if start >= len(records):
         return
     for tp, part in records[start:].by_partition().items():
@@ -265,7 +269,7 @@ def _rewind(consumer: Any, records: Records[Any, Any], start: int) -> None:
 
 
 class _Column:
-    """One decoded column: its reader schema, and the plans for the schemas of writers."""
+    """Decodes one column. It has the reader's schema, and a plan for the schema of each writer."""
 
     def __init__(  # noqa: PLR0917
         self,
@@ -305,7 +309,7 @@ class _Column:
             raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
 
     def refuse_new_fields(self) -> None:
-        """Let records fail whose writer has a field that the column does not have."""
+        """From now on, decoding a record fails if the writer's schema has a field that the column lacks."""
         if self._registry is None:
             raise ConfigError(
                 "on_new_fields='raise' needs a registry, which has the schemas of the writers", hint="leave it out"
@@ -321,7 +325,7 @@ class _Column:
         elif self._decoder is None:
             await self._prepare_topic("", records)
         if self._decoder is None:
-            return  # there are only nulls so far
+            return  # all values so far are null
         for prefix in self._decoder.unknown(records):
             try:
                 plan = await self._plan(prefix)
@@ -334,12 +338,12 @@ class _Column:
                 self._decoder.add(prefix, json.dumps(plan))
 
     async def prepare_empty(self, topic: str) -> None:
-        """Determine the type of the column if there are no records."""
+        """Determine the type of the column for a topic without records."""
         if topic not in self._topics and (self._decoder is None or self._needs_topics()):
             await self._prepare_topic(topic, None)
 
     def forget_failures(self) -> None:
-        """Ask again for schemas that were not found. The registry may have them by the time of the next batch."""
+        """Request schemas that were not found again, because the registry may have these schemas before the next batch."""
         for prefix in self._failed:
             if self._decoder is not None:
                 self._decoder.remove(prefix)
@@ -347,12 +351,12 @@ class _Column:
 
     def decode(self, records: Records[Any, Any], start: int, stops: bool) -> Any:
         decoder = self._decoder
-        if decoder is None:  # there are only nulls, which say nothing about the type
+        if decoder is None:  # all values are null, so the type is unknown
             decoder = self._made(pa.field(self.name, pa.null()))
         return decoder.decode(records, start, stops)
 
     def cause(self, prefix: bytes, path: str, why: str) -> KafkaError:
-        """Return why a record cannot be decoded."""
+        """Return the error that explains why a record cannot be decoded."""
         if prefix in self._failed:
             return self._failed[prefix]
         schema: int | str | None = None
@@ -383,7 +387,7 @@ class _Column:
         return decoder
 
     async def _prepare_topic(self, topic: str, records: Records[Any, Any] | None) -> None:
-        """Determine the reader's schema, and check that all topics have the same type."""
+        """Determine the reader's schema for a topic, and check that its type is the type of the column."""
         prefix = None
         needs_record = self._needs_topics() and (self._kind == "protobuf" or self._strategy != "TOPIC")
         if records is not None and self._is_framed and needs_record:
@@ -405,7 +409,7 @@ class _Column:
             )
 
     async def _first_usable(self, prefixes: list[bytes]) -> bytes | None:
-        """Return the framing of the first record whose schema is in the registry."""
+        """Return the first of the framings whose schema is in the registry, or None."""
         for prefix in prefixes:
             try:
                 await self._registered(prefix)
@@ -415,8 +419,8 @@ class _Column:
         return None
 
     async def _registered(self, prefix: bytes) -> RegisteredSchema:
-        """Return the schema that a framing names."""
-        assert self._registry is not None  # noqa: S101 - only framed columns have framings
+        """Look up the schema with the ID that a framing contains."""
+        assert self._registry is not None  # noqa: S101 - a column without a registry has no framings
         frame = read(prefix, None, id_bytes=self._id_bytes, has_indexes=self._has_indexes)
         if isinstance(frame.schema, bytes):
             raise SchemaError(
@@ -446,7 +450,7 @@ class _Column:
         if self._kind == "protobuf" and isinstance(given, type):
             return self._message_reader(given.DESCRIPTOR)  # type: ignore[attr-defined]
         if self._needs_topics() and self._strategy != "TOPIC" and prefix is None:
-            return None  # the record name is only known from a record
+            return None  # only a record shows the record name
         schema = await self._schema(topic, None if prefix is None else await self._named(prefix))
         if schema.type != FORMATS[self._kind]:
             raise SchemaError(f"the {self.name} schema is of type {schema.type}, not {FORMATS[self._kind]}")
@@ -457,7 +461,7 @@ class _Column:
         return await self._record_name(prefix) if self._needs_topics() and self._strategy != "TOPIC" else None
 
     async def _schema(self, topic: str, name: str | None) -> Schema:
-        """Return the reader's schema, which is the given schema or a version of the topic's subject."""
+        """Return the reader's schema: the given schema, or a version of the topic's subject."""
         given = self._given
         if not self._needs_topics():
             return given if isinstance(given, Schema) else Schema(given, FORMATS[self._kind])  # type: ignore[arg-type]
@@ -470,7 +474,7 @@ class _Column:
         return found.schema
 
     async def schema_of(self, topics: Sequence[str]) -> ReaderSchema:
-        """Return the reader's schema of topics. All topics must have the same type."""
+        """Return the reader's schema for several topics. All topics must have schemas of the same type."""
         found = None
         for topic in topics:
             schema = await self._schema(topic, None)
@@ -536,7 +540,7 @@ class _Column:
         return title if isinstance(title, str) else None
 
     async def _message(self, prefix: bytes) -> Any:
-        """Return the descriptor of the message that a framing names."""
+        """Look up the descriptor of the message type with the schema ID and position that a framing contains."""
         from klamm.registry.protobuf import parse_schema
 
         registered = await self._registered(prefix)
@@ -548,7 +552,7 @@ class _Column:
         return await self._registry._resolve(registered.schema)  # noqa: SLF001
 
     async def _plan(self, prefix: bytes) -> list[Any]:
-        """Return the plan for a writer's schema."""
+        """Look up the schema that a framing names, and create the plan for this schema."""
         registered = await self._registered(prefix)
         try:
             plan, new = await self._plan_and_new_field(registered, prefix)
@@ -590,7 +594,10 @@ class _Column:
         return ["avro", plan], new_fields.of_avro(plan)
 
     async def _is_older(self, registered: RegisteredSchema) -> bool:
-        """Return whether a schema is a version that the reader's schema followed, whose fields were removed on purpose."""
+        """Return whether a schema is an older version of the reader's schema.
+
+        Fields that only an older version has were removed on purpose.
+        """
         assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
         versions = await self._registry._versions_of(registered.id)  # noqa: SLF001
         return any(version <= self._versions.get(subject, 0) for subject, version in versions)
@@ -608,6 +615,6 @@ def _depth(plan: Any) -> int:
 
 
 def _of_topic(records: Records[Any, Any], topic: str) -> Records[Any, Any]:
-    """Return the first consecutive records of a topic."""
+    """Return the records of a topic that come from its first partition, or no records."""
     parts = [part for tp, part in records.by_partition().items() if tp.topic == topic]
     return parts[0] if parts else records[:0]

@@ -1,7 +1,7 @@
-"""Avro schemas as Arrow types, and the plans by which the core reads what writers wrote.
+"""Converts Avro schemas to Arrow types, and creates the plans with which the Rust core decodes values.
 
 A plan resolves the schema of a writer to the schema of the reader by the rules of the Avro specification: promotion, defaults,
-aliases, and unions. `src/registry/avro.rs` describes its form. One plan serves all records of a schema.
+aliases, and unions. `src/registry/avro.rs` describes the form of a plan. One plan is used for all records of a writer's schema.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PROMOTIONS = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-# Logical types of integers, their units in a second, and their Arrow types.
+# For each logical type of integers: the integer type, the number of units per second, and the Arrow type.
 _TIMES = {
     "date": ("int", 0, pa.date32()),
     "time-millis": ("int", 10**3, pa.time32("ms")),
@@ -54,10 +54,10 @@ _MAX_DIGITS_128, _MAX_DIGITS_256 = 38, 76
 
 
 class Avro:
-    """A parsed schema with its named types.
+    """A parsed Avro schema with its named types.
 
     Args:
-        parsed: What `klamm.registry.avro.parse` returns.
+        parsed: The result of `klamm.registry.avro.parse`.
     """
 
     def __init__(self, parsed: Parsed) -> None:
@@ -66,7 +66,7 @@ class Avro:
         self.is_bytes = parsed.is_bytes
 
     def arrow_type(self) -> pa.DataType:
-        """Return the type of a column with values of this schema.
+        """Return the Arrow type of a column with values of this schema.
 
         Raises:
             SchemaError: The schema is recursive, or nested too deep.
@@ -74,7 +74,7 @@ class Avro:
         return self._type(self.root, "", ())
 
     def resolved(self, schema: Any) -> Any:
-        """Return a schema without references to names."""
+        """Return the schema of a named type if the argument is a name. Otherwise return the argument."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.names[schema]
         return schema
@@ -123,17 +123,17 @@ class Avro:
         )
 
     def member_names(self, members: list[Any]) -> list[str]:
-        """Return the names of the columns for the branches of a union. A name is that of the branch's type."""
+        """Return a column name for each branch of a union: the name of the branch's type."""
         full = [_name_of(self.resolved(member)) for member in members]
         short = [name.rpartition(".")[2] for name in full]
         return short if len(set(short)) == len(short) else full
 
 
 def plan(writer: Avro, reader: Avro) -> list[Any]:
-    """Return the plan that reads values of a writer into a column of the reader's type.
+    """Return the plan that decodes values of a writer into a column with the reader's type.
 
     Raises:
-        SchemaError: The schema of the writer cannot be resolved to that of the reader.
+        SchemaError: The schema of the writer cannot be resolved to the schema of the reader.
     """
     if writer.is_bytes and kind_of(reader.resolved(reader.root)) in ("bytes", "string"):
         return ["rest"]
@@ -141,16 +141,16 @@ def plan(writer: Avro, reader: Avro) -> list[Any]:
 
 
 def kind_of(schema: Any) -> str:
-    """Return the type of a schema that is not a reference."""
+    """Return the name of a schema's type, such as "record" or "union". The schema must not be a reference to a name."""
     if isinstance(schema, list):
         return "union"
     return schema if isinstance(schema, str) else schema["type"]
 
 
 def logical_of(schema: Any) -> str | None:
-    """Return the logical type of a schema, if it is valid.
+    """Return the logical type of a schema, or None if the schema has none.
 
-    Invalid logical types are ignored, as the specification requires.
+    The function ignores invalid logical types, as the specification requires.
     """
     if not isinstance(schema, dict):
         return None
@@ -167,7 +167,7 @@ def logical_of(schema: Any) -> str | None:
 
 
 def check_depth(schema: Any, path: str, outer: tuple[str, ...]) -> None:
-    """Raise an error for types that contain themselves, because a column has a fixed depth.
+    """Raise an error for a type that contains itself, because a column has a fixed depth.
 
     Raises:
         SchemaError: The type contains itself, or is nested too deep.
@@ -183,7 +183,7 @@ def check_depth(schema: Any, path: str, outer: tuple[str, ...]) -> None:
 
 
 def unique_fields(schema: Any, path: str) -> list[Any]:
-    """Return the fields of a record."""
+    """Return the fields of a record. Raise an error if two fields have the same name."""
     fields: list[Any] = schema["fields"]
     if len({field["name"] for field in fields}) < len(fields):
         raise SchemaError("the record has two fields of one name", path=path.removeprefix("."))
@@ -246,7 +246,7 @@ class _Resolver:
         return ["member", at, self._same(writer, chosen, path, (*outer, ""))]
 
     def _matches(self, writer: Any, reader: Any, *, strict: bool) -> bool:
-        """Return whether two types match, without comparing their parts.
+        """Return whether the outer types match. Parts such as fields and items are not compared.
 
         With `strict`, names must match and types are not promoted.
         """
@@ -267,7 +267,7 @@ class _Resolver:
         return name == reader["name"].rpartition(".")[2] or name in _aliases(reader)
 
     def _same(self, writer: Any, reader: Any, path: str, outer: tuple[str, ...]) -> list[Any]:  # noqa: PLR0911
-        """Return the plan for types that match."""
+        """Return the plan for a writer's and a reader's type that match."""
         kind, theirs = kind_of(reader), kind_of(writer)
         inner = (*outer, "")
         if kind in ("record", "error"):
@@ -297,7 +297,7 @@ class _Resolver:
     def _record(self, writer: Any, reader: Any, path: str, outer: tuple[str, ...]) -> list[Any]:
         fields = unique_fields(reader, path)
         written = {field["name"] for field in writer["fields"]}
-        sources: dict[str, int] = {}  # index of the reader's field by the name of the writer's
+        sources: dict[str, int] = {}  # index of the reader's field by the name of the writer's field
         missing = []
         for at, field in enumerate(fields):
             names = [field["name"], *(field.get("aliases") or ())]
@@ -335,7 +335,7 @@ def _with_path(error: SchemaError) -> str:
 
 
 def _time(logical: str, of_writer: str | None, theirs: str) -> list[Any]:
-    """Return the plan for a time. The writer's unit can differ from the reader's."""
+    """Return the plan for a time. The writer's unit can differ from the reader's unit."""
     unit = _TIMES[logical][1]
     written = _TIMES[of_writer][1] if of_writer in _TIMES else 0
     multiply, divide = (1, 1) if not written else (max(unit // written, 1), max(written // unit, 1))
@@ -345,7 +345,7 @@ def _time(logical: str, of_writer: str | None, theirs: str) -> list[Any]:
 
 
 def skip(avro: Avro, schema: Any, path: str, outer: tuple[str, ...]) -> list[Any]:  # noqa: PLR0911
-    """Return the plan that skips a value that is not in the reader's schema."""
+    """Return the plan that skips a value whose field is not in the reader's schema."""
     schema = avro.resolved(schema)
     check_depth(schema, path, outer)
     kind, inner = kind_of(schema), (*outer, "")
@@ -369,10 +369,10 @@ def skip(avro: Avro, schema: Any, path: str, outer: tuple[str, ...]) -> list[Any
 
 
 def encoded(avro: Avro, schema: Any, default: Any, path: str, depth: int = 0) -> bytearray:
-    """Return a default in Avro's binary encoding.
+    """Return a default value in Avro's binary encoding.
 
     Raises:
-        SchemaError: The default does not fit its type.
+        SchemaError: The default value does not fit its type.
     """
     schema = avro.resolved(schema)
     kind = kind_of(schema)

@@ -1,4 +1,4 @@
-"""Schemas that are derived from Arrow types, for programs that write columns and have no schema of their own."""
+"""Derives schemas from Arrow types, for applications that write columns without a schema."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MILLIS = ("s", "ms")
 
 
 def derived(kind: str, column: pa.DataType, name: str) -> Schema:
-    """Return a schema for the values of a column.
+    """Return a schema that describes the values of a column.
 
     Args:
         kind: "avro", "json" or "protobuf".
-        column: Type of the column.
+        column: Arrow type of the column.
         name: Name of the record type.
 
     Raises:

@@ -1,7 +1,7 @@
-"""JSON Schema as Arrow types, and types inferred from values.
+"""Converts JSON Schemas to Arrow types, and infers Arrow types from values.
 
-A column has one type. If the schema allows values of different types, or does not name a type, the column has the JSON
-text.
+A column has one type. If the schema allows values of different types, or does not name a type, the column contains the
+values as JSON text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SIMPLE = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(),
 
 
 def arrow_field(text: str, references: Mapping[str, str], name: str) -> pa.Field:
-    """Return the field for values of a JSON Schema.
+    """Return the Arrow field for a column with values of a JSON Schema.
 
     Args:
         text: The schema.
@@ -56,7 +56,7 @@ class _Types:
     def _resolved(
         self, schema: Any, document: str, path: str, outer: tuple[int, ...]
     ) -> tuple[Any, str, tuple[int, ...]]:
-        """Follow references, and skip alternatives that only add null."""
+        """Follow references. If a schema has alternatives and all but one are null, use that one."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(schema, dict):
                 break
@@ -98,7 +98,7 @@ class _Types:
         return found, document
 
     def _type(self, schema: Any, document: str, path: str, outer: tuple[int, ...]) -> pa.DataType | None:  # noqa: PLR0911
-        """Return the Arrow type, or None if the column has the JSON text."""
+        """Return the Arrow type of a schema, or None if the column must contain JSON text."""
         if not isinstance(schema, dict):
             return None
         kind = _kind(schema)
@@ -136,7 +136,7 @@ class _Types:
 
 
 def _kind(schema: dict[str, Any]) -> str | None:
-    """Return the type of a schema that has only one type besides null, or None."""
+    """Return the type of a schema that allows one type, or one type and null. Otherwise return None."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [k for k in kind if k != "null"]
@@ -150,17 +150,18 @@ def _kind(schema: dict[str, Any]) -> str | None:
 
 
 def inferred(values: Iterable[bytes], name: str) -> pa.Field:
-    """Return a field whose type holds all of these values."""
+    """Return an Arrow field whose type can represent all given JSON values."""
     found: Any = None
     for value in values:
         try:
             found = _merged(found, _shape(json.loads(value), 0))
         except (ValueError, RecursionError):
-            continue  # a value that is not JSON says nothing about the others
+            continue  # ignore a value that is not JSON
     return _field_of(name, found)
 
 
-# A shape is None (only null), the name of a type, ("list", shape), or a dict of shapes. "text" has room for everything.
+# A shape describes the inferred type of values. It is None (all values are null), the name of a type, ("list", shape), or a
+# dict of shapes. The shape "text" can represent all values.
 def _shape(value: Any, depth: int) -> Any:  # noqa: PLR0911
     if depth > _MAX_DEPTH:
         return "text"

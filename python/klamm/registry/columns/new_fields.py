@@ -1,7 +1,7 @@
 """Finds the fields of a writer's schema that a column does not have, so that a reader can refuse them.
 
 Each function returns the path of the first such field, or None. The functions compare nested fields only where the
-writer and the column have the same type. Values of other types are errors when they are decoded.
+writer and the column have the same type. Where the types differ, decoding a value raises an error later.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def of_avro(plan: list[Any], path: str = "") -> str | None:
-    """Return the first field that a plan skips.
+    """Return the path of the first field that a plan skips.
 
     Args:
-        plan: What `klamm.registry.columns.avro.plan` returns.
+        plan: The result of `klamm.registry.columns.avro.plan`.
         path: Path of the value.
     """
     kind = plan[0]
@@ -35,11 +35,11 @@ def of_avro(plan: list[Any], path: str = "") -> str | None:
 
 
 def of_protobuf(message: Any, plan: list[Any], path: str = "") -> str | None:
-    """Return the first field of a message whose number a plan does not have.
+    """Return the path of the first field of a message whose number is not in the plan.
 
     Args:
         message: Descriptor of the writer's message.
-        plan: What `klamm.registry.columns.protobuf.columns` returns for the message of the column.
+        plan: The result of `klamm.registry.columns.protobuf.columns` for the message of the column.
         path: Path of the message.
     """
     kinds = {number: kind for number, _, kind, *_ in plan}
@@ -54,7 +54,7 @@ def of_protobuf(message: Any, plan: list[Any], path: str = "") -> str | None:
 
 
 def of_json(writer: pa.DataType, column: pa.DataType, path: str = "") -> str | None:
-    """Return the first field of a writer's type that the column's type does not have."""
+    """Return the path of the first field of the writer's type that the column's type does not have."""
     if pa.types.is_struct(writer) and pa.types.is_struct(column):
         names = {field.name for field in column}
         for field in writer:
@@ -69,7 +69,7 @@ def of_json(writer: pa.DataType, column: pa.DataType, path: str = "") -> str | N
 
 
 def joined(path: str, name: str) -> str:
-    """Return the path of a field."""
+    """Return the path of a field with this name inside a value with this path."""
     return f"{path}.{name}" if path else name
 
 

@@ -1,7 +1,7 @@
-"""Messages of Protobuf as Arrow types, and the plans by which the core reads them.
+"""Converts Protobuf messages to Arrow types, and creates the plans with which the Rust core decodes messages.
 
-`src/registry/protobuf.rs` describes the form of a plan. Protobuf identifies fields by number, so one plan for the
-reader's message reads the values of all writers.
+`src/registry/protobuf.rs` describes the form of a plan. Protobuf identifies fields by number, so the plan for the reader's
+message can decode the values of all writers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WRAPPERS = {
 
 
 def columns(message: Any) -> tuple[pa.DataType, list[Any]]:
-    """Return the Arrow type of a message, and the plan that reads it.
+    """Return the Arrow type of a message, and the plan that decodes such messages.
 
     Args:
         message: The descriptor of the message.
@@ -68,7 +68,7 @@ def _message(message: Any, path: str, outer: tuple[str, ...]) -> tuple[pa.DataTy
         elif is_repeated(field):
             kind, shape = pa.list_(pa.field("item", kind)), "repeated"
         else:
-            # The entries of a map have the default where a key or value is missing.
+            # If an entry of a map lacks its key or value, the default applies.
             has_default = message.GetOptions().map_entry or not field.has_presence
             shape = "implicit" if has_default else "optional"
         oneof = field.containing_oneof

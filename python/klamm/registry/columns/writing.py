@@ -1,7 +1,7 @@
-"""Typed Arrow columns as the keys and values of records: the schema, the casts and the plan for the core.
+"""Encodes typed Arrow columns as the keys and values of records: finds the schema, the casts and the plan for the Rust core.
 
-The schema is given, looked up, or derived from the Arrow type. `src/registry/encode.rs` describes the form of a plan.
-`derive` derives schemas.
+The application passes the schema, or klamm looks up the schema or derives it from the Arrow type (`derive`).
+`src/registry/encode.rs` describes the form of a plan.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TypedRows:
                 await encoder.prepare(kinds[encoder.name])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return the data with encoded keys and values.
+        """Yield the data as record batches with encoded keys and values.
 
         Raises:
             SchemaError: A value does not fit the schema.
@@ -108,7 +108,7 @@ class TypedRows:
         return pa.schema([pa.field(name, array.type) for name, array in columns.items()])
 
     def _shaped(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Return the columns of a batch, with the fields of the value as one column."""
+        """Return the columns of a batch by name. The fields of the value are combined into one column `value`."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "value" in columns or not any(e.name == "value" for e in self._encoders):
             return columns
@@ -130,7 +130,7 @@ def _reader(data: Any) -> Any:
 
 
 class _Encoder:
-    """Encodes one column."""
+    """Encodes the keys or the values, which are one column."""
 
     def __init__(self, name: Field, kind: str, schema: Any, registry: Any, strategy: Any, topic: str) -> None:  # noqa: PLR0917
         self.name: Field = name
@@ -203,7 +203,7 @@ class _Encoder:
 
 
 def _planned(kind: str, schema: Schema, references: Any, column: pa.DataType) -> tuple[list[pa.DataType], list[Any]]:
-    """Return the two types to which the column is cast, first and second, and the plan."""
+    """Return the types for the first and the second cast of a column, and the plan for encoding the column."""
     if kind == "avro":
         from klamm.registry.avro import parse
 
@@ -224,9 +224,9 @@ _Node = tuple[pa.DataType, pa.DataType, list[Any]]
 
 
 class _Avro:
-    """Makes the plan for a schema.
+    """Creates the plan for an Avro schema.
 
-    A node has the type for the first cast, the type for the second cast, and the plan.
+    A node consists of the type for the first cast, the type for the second cast, and the plan.
     """
 
     def __init__(self, avro: Avro) -> None:
@@ -322,7 +322,7 @@ class _Avro:
 
 
 def unfit(column: pa.DataType, expected: str, path: str) -> SchemaError:
-    """Return the error for a column that cannot have the type of the schema."""
+    """Return the error for a column that cannot be written as the type of the schema."""
     return SchemaError(f"a column of type {column} cannot be written as {expected}", path=path.removeprefix("."))
 
 
@@ -347,7 +347,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
-    """Return whether a type can be cast to another one. The cast still checks each value."""
+    """Return whether the type of a column can be cast to the target type. The cast still checks each value."""
     types = pa.types
     if types.is_null(column):
         return True
@@ -368,7 +368,7 @@ def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
 
 
 def _integer(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the integers that represent a type."""
+    """Return the integer type that represents dates, times and durations of a type. Return other types unchanged."""
     types = pa.types
     if types.is_date32(kind) or types.is_time32(kind):
         return pa.int32()
@@ -378,7 +378,7 @@ def _integer(kind: pa.DataType) -> pa.DataType:
 
 
 def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
-    """Make the plan for JSON, which follows the type of the column."""
+    """Create the casts and the plan for JSON. The plan depends only on the type of the column, not on the schema."""
     types = pa.types
     if types.is_dictionary(column):
         return _json(column.value_type, path)

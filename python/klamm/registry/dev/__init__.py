@@ -1,4 +1,4 @@
-"""The dev registry: a schema registry in memory, for tests and development. `DevRegistry` is its class."""
+"""The dev registry: a schema registry in memory, for tests and development. The class is `DevRegistry`."""
 
 from __future__ import annotations
 

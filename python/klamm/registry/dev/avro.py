@@ -1,4 +1,7 @@
-"""Avro schemas of the dev registry: validity, normal form, and the compatibility of two schemas by Avro's resolution rules."""
+"""Avro schemas for the dev registry: checks validity, normalizes schemas, and checks the compatibility of two schemas.
+
+Two schemas are compatible according to Avro's rules of schema resolution.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Avro:
 
     Args:
         text: The schema as JSON, or the name of a primitive type.
-        references: Texts of the referenced schemas, in an order in which each uses only earlier ones.
+        references: Texts of the referenced schemas by name. Each schema comes after the schemas that it references.
 
     Raises:
         ValueError: The schema is invalid. The message says why.
@@ -44,15 +47,15 @@ class Avro:
             self.schema = _loaded(text)
             fastavro.parse_schema(self.schema, named_schemas=known)
             self.root = self._add(self.schema, "")
-        except Exception as error:  # noqa: BLE001 - a schema is any JSON, and the parser expects another form
+        except Exception as error:  # noqa: BLE001 - the parser raises many types for JSON that is not a schema
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
     def canonical(self) -> str:
-        """Return the normal form. Two schemas are the same if their normal forms are equal."""
+        """Return the canonical text of the schema. Two schemas count as equal if their canonical texts are equal."""
         return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
 
     def normalized(self) -> str:
-        """Return the text with attributes in a fixed order."""
+        """Return the text of the schema with attributes in a fixed order."""
 
         def ordered(node: Any) -> Any:
             if isinstance(node, list):
@@ -67,7 +70,7 @@ class Avro:
         return json.dumps(ordered(self.schema), separators=(",", ":"), ensure_ascii=False)
 
     def _add(self, node: Any, namespace: str) -> Any:
-        """Return a node with full names, and collect the named types."""
+        """Return a part of the schema with full names, and store the named types."""
         if isinstance(node, str):
             return node if node in PRIMITIVES else _full_name(node, namespace)
         if isinstance(node, list):
@@ -90,12 +93,12 @@ class Avro:
         return name
 
     def resolved(self, node: Any) -> Any:
-        """Return a node. If it is a name, return the named type."""
+        """Return the named type if the argument is a name. Otherwise return the argument."""
         return self.names.get(node, node) if isinstance(node, str) else node
 
 
 def incompatibilities(reader: Avro, writer: Avro) -> list[str]:
-    """Return the reasons why a reader cannot read all data of a writer; an empty list means that it can."""
+    """Return the reasons why a reader cannot read all data of a writer. The list is empty if the schemas are compatible."""
     return _Check(reader, writer).check(reader.root, writer.root, "/")
 
 
@@ -135,7 +138,7 @@ class _Check:
 
     def _union(self, reader: list[Any], writer: Any, path: str) -> list[str]:
         for branch in reader:
-            # A check that fails must not count as seen, because another branch can still compare the same two.
+            # Types that a failed check has compared must not count as seen: another branch can still compare these types.
             seen = set(self._seen)
             if not self.check(branch, writer, path):
                 return []

@@ -1,8 +1,8 @@
-"""JSON Schemas of the dev registry: validity, normal form, and whether a new schema accepts all data of an old one.
+"""JSON Schemas for the dev registry: checks validity, normalizes schemas, and checks whether a new schema is compatible.
 
-The rules are those of the strict policy, which is the default of Confluent's registry. A property may be added if the
-old schema allowed no other properties. A property may be removed if the new schema allows other properties. A change
-that no rule covers is compatible.
+A new schema is compatible if it accepts all data of the old schema. The rules are the strict policy, which is the default
+of Confluent's registry. A property may be added if the old schema allowed no additional properties. A property may be
+removed if the new schema allows additional properties. A change that no rule covers is compatible.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Keywords with a limit: the new value may not be lower, or not higher.
+# Keywords with a limit. The new value of an upper limit must not be lower. The new value of a lower limit must not be higher.
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _MAX_DEPTH = 100
@@ -47,15 +47,15 @@ class Json:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
     def canonical(self) -> str:
-        """Return the text that decides whether two schemas are the same."""
+        """Return the canonical text of the schema. Two schemas count as equal if their canonical texts are equal."""
         return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
 
     def normalized(self) -> str:
-        """Return the text with sorted keys."""
+        """Return the text of the schema with sorted keys."""
         return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
     def resolved(self, node: Any) -> Any:
-        """Return a node after following its `$ref`, if the target is in the schema or in a referenced schema."""
+        """Follow the `$ref` of a part of the schema. Return the target, or the part itself if the target is missing."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
                 break
@@ -70,7 +70,7 @@ class Json:
 
 
 def incompatibilities(reader: Json, writer: Json) -> list[str]:
-    """Return the reasons why a new schema (the reader) does not accept all data of an old one.
+    """Return the reasons why a new schema (the reader) does not accept all data of an old schema (the writer).
 
     The result is empty if the new schema accepts all data.
     """
@@ -175,7 +175,7 @@ class _Check:
     def _added(self, new: Any, others_before: Any, path: str, depth: int) -> list[str]:
         """Check a new property.
 
-        Old data may already contain the property, unless the old schema allowed no other properties.
+        Old data may already contain the property, unless the old schema allowed no additional properties.
         """
         if others_before is False or self._reader.resolved(new) in (True, {}):
             return []
@@ -194,7 +194,7 @@ class _Check:
 
 
 def _types(schema: Any) -> set[str] | None:
-    """Return the types that a schema accepts, or None for all."""
+    """Return the types that a schema accepts, or None if the schema accepts all types."""
     if "type" not in schema:
         return None
     named = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])

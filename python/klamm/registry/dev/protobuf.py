@@ -1,4 +1,7 @@
-"""Protobuf schemas of the dev registry: validity, normal form, and whether a new schema can read the data of an old one."""
+"""Protobuf schemas for the dev registry: checks validity, normalizes schemas, and checks whether a new schema is compatible.
+
+A new schema is compatible if it can read the data of the old schema.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from klamm.registry.proto import FieldProto, descriptor, to_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Types whose encodings can be read as each other.
+# Groups of types. A reader can read a value of one type as any other type in the same group.
 _GROUPS = (
     {FieldProto.TYPE_INT32, FieldProto.TYPE_UINT32, FieldProto.TYPE_INT64, FieldProto.TYPE_UINT64}
     | {FieldProto.TYPE_BOOL, FieldProto.TYPE_ENUM},
@@ -30,7 +33,7 @@ class Protobuf:
 
     Args:
         text: The text of the file, or its serialized descriptor in base64.
-        references: Texts of the imported files by name, in an order in which each imports only earlier ones.
+        references: Texts of the imported files by name. Each file comes after the files that it imports.
 
     Raises:
         ValueError: The schema is invalid. The message says why.
@@ -47,11 +50,11 @@ class Protobuf:
             raise ValueError(f"{type(error).__name__}: {error}") from None
 
     def canonical(self) -> str:
-        """Return the text that decides whether two schemas are the same."""
+        """Return the canonical text of the file. Two schemas count as equal if their canonical texts are equal."""
         return to_text(self._file)
 
     def normalized(self) -> str:
-        """Return the text with sorted imports, fields and enum values."""
+        """Return the text of the file with sorted imports, fields and enum values."""
         file = descriptor_pb2.FileDescriptorProto()
         file.CopyFrom(self._file)
         if not file.public_dependency and not file.weak_dependency:
@@ -73,12 +76,15 @@ class Protobuf:
         return to_text(file)
 
     def serialized(self) -> str:
-        """Return the serialized descriptor in base64, which Confluent's clients ask for."""
+        """Return the serialized descriptor in base64, which Confluent's clients request."""
         return base64.b64encode(self._file.SerializeToString()).decode("ascii")
 
 
 def incompatibilities(reader: Protobuf, writer: Protobuf) -> list[str]:
-    """Return the reasons why a new schema (the reader) cannot read the data of an old one. Empty if it can."""
+    """Return the reasons why a new schema (the reader) cannot read the data of an old schema (the writer).
+
+    The list is empty if the new schema can read the data.
+    """
     new, old = reader.descriptor, writer.descriptor
     if new.package != old.package:
         return [f"PACKAGE_CHANGED at #/: {old.package or 'none'} became {new.package or 'none'}"]

@@ -1,6 +1,6 @@
-"""`DevRegistry`: a schema registry with Confluent's REST API inside this process, for tests and development.
+"""`DevRegistry`: a schema registry with Confluent's REST API inside the application's process, for tests and development.
 
-Python's own HTTP server runs in threads. `klamm.registry.dev.store` has the contents. The registry is not for production.
+Python's own HTTP server runs in threads. `klamm.registry.dev.store` stores the schemas. The registry is not for production.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RegistryAction = Literal["delay", "error", "garbage", "drop"]
 MAX_BODY = 16 << 20
 """Maximum size of a request, in bytes."""
 IDLE_S = 60.0
-"""How long an idle connection stays open, in seconds."""
+"""Seconds after which the registry closes an idle connection."""
 _REMEMBERED = 10_000
 
 
@@ -68,16 +68,17 @@ class _Fault:
 class DevRegistry:
     """A schema registry in this process, for tests and development.
 
-    The registry runs inside the `with` block, or from `start()` to `stop()`. `DevBroker(schema_registry=True)` starts
-    one with a cluster.
+    The registry runs inside the `with` block, or from `start()` to `stop()`. `DevBroker(schema_registry=True)` starts a
+    cluster with a registry.
 
     Args:
-        port: Port. Default 0, which takes a free port.
-        path: File that keeps the contents, so that they survive a restart. Default: memory only.
+        port: Port to listen on. Default 0, which takes a free port.
+        path: File that stores the schemas and settings, so that they survive a restart. Default: memory only.
         users: Users and passwords for HTTP basic authentication. Default: clients do not authenticate.
-        tokens: Tokens that clients may send as bearer token instead.
+        tokens: Tokens that clients may send as a bearer token, instead of user and password.
         tls: Certificate and private key in PEM, to serve HTTPS. Default: HTTP.
-        client_ca: Authority in PEM that must have signed the certificates of clients. Default: clients need no certificate.
+        client_ca: CA certificate in PEM. This CA must have signed the certificates of clients. Default: clients need no
+            certificate.
 
     Example:
         with DevRegistry() as registry:
@@ -110,13 +111,13 @@ class DevRegistry:
 
     @property
     def url(self) -> str:
-        """Return the address, as `http://127.0.0.1:8081`; empty while the registry does not run."""
+        """Return the address, such as `http://127.0.0.1:8081`, or an empty string while the registry does not run."""
         if self._server is None:
             return ""
         return f"http{'s' if self._context else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     def start(self) -> Self:
-        """Start the registry and return it. If it already runs, nothing happens.
+        """Start the registry, unless it already runs. Return the registry.
 
         Raises:
             ConfigError: The port is in use.
@@ -163,10 +164,10 @@ class DevRegistry:
 
         Args:
             action: One of the actions above.
-            status: HTTP status; for `error`. Default 500.
-            seconds: Duration in seconds; for `delay`.
-            times: Number of requests to affect. Default 1; None means all, until `clear_faults`.
-            path: Only requests whose path contains this text. Default: all requests.
+            status: HTTP status for the action `error`. Default 500.
+            seconds: Duration in seconds for the action `delay`.
+            times: Number of requests to affect. Default 1. None affects all requests until `clear_faults`.
+            path: Affect only requests whose path contains this text. Default: all requests.
 
         Raises:
             ConfigError: The action is unknown.
@@ -213,7 +214,7 @@ class DevRegistry:
         return not known or any(hmac.compare_digest(each.encode(), authorization.encode()) for each in known)
 
     def _answer(self, method: str, target: str, body: bytes) -> tuple[int, Any]:
-        """Return status and JSON of the response to a request."""
+        """Return the HTTP status and the JSON object of the response to a request."""
         split = urlsplit(target)
         path = [unquote(part) for part in split.path.strip("/").split("/")]
         query = {name: values[-1] for name, values in parse_qs(split.query).items()}
@@ -281,7 +282,8 @@ def _mode(store: Store, query: _Query, subject: str) -> dict[str, Any]:
     return {"mode": store.mode(subject) if query.flag("defaultToGlobal") else store.own_mode(subject)}
 
 
-# What each method and path calls: with the store, the query, the body, and the parts of the path at the asterisks.
+# The function for each method and path. Its arguments are the store, the query, the body, and the parts of the path that
+# match an asterisk.
 _ROUTES: dict[str, Callable[..., Any]] = {
     "GET ": lambda s, q, b: {},
     "GET contexts": lambda s, q, b: ["."],
@@ -343,7 +345,7 @@ class _Server(ThreadingHTTPServer):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = self.registry._context  # noqa: SLF001
         if context is not None:
-            # The handshake runs in the thread of the connection, so that a silent client blocks no other.
+            # The handshake runs in the thread of the connection, so that a silent client does not block other clients.
             connection = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         with self._open_lock:
             self._open.add(connection)
@@ -370,7 +372,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "klamm-dev-registry", ""
-    wbufsize = -1  # one packet for head and body
+    wbufsize = -1  # buffered, so that head and body are sent in one packet
 
     def setup(self) -> None:
         if isinstance(self.request, ssl.SSLSocket):
@@ -419,7 +421,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _respond_safely(self, body: bytes) -> None:
         try:
             status, answer = self.server.registry._answer(self.command, self.path, body)  # noqa: SLF001
-        except Exception as error:  # noqa: BLE001 - as a registry answers its own faults
+        except Exception as error:  # noqa: BLE001 - a registry responds with 500 to its own faults
             status, answer = 500, {"error_code": 50001, "message": f"{type(error).__name__}: {error}"}
         self._respond(status, json.dumps(answer).encode())
 

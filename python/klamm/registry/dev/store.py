@@ -1,7 +1,7 @@
-"""The contents of the dev registry: subjects, versions, compatibility levels and modes, as Confluent's registry keeps them.
+"""Stores the contents of the dev registry: subjects, versions, compatibility levels and modes, as in Confluent's registry.
 
-`Store` has one method for each operation of the REST API and raises `Rejected` with the registry's error code. A
-`Store` can keep its contents in a file. `klamm.registry.dev.server` has the HTTP server.
+`Store` has one method for each operation of the REST API, and raises `Rejected` with the registry's error code. A
+`Store` can write its contents to a file. `klamm.registry.dev.server` has the HTTP server.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TYPES: dict[str, tuple[Any, Any]] = {
 _MAX_REFERENCES = 100
 
 
-class Rejected(Exception):  # noqa: N818 - it is the registry's answer
-    """A request that the registry answers with an error.
+class Rejected(Exception):  # noqa: N818 - this becomes the registry's response
+    """The registry responds to a request with an error.
 
     Args:
         code: The registry's error code. The first three digits of the code are the HTTP status.
@@ -54,7 +54,7 @@ class Version:
 
 @dataclass
 class Subject:
-    """A subject. Numbers of deleted versions are not reused."""
+    """A subject with its versions. The numbers of deleted versions are not used again."""
 
     versions: list[Version] = field(default_factory=list)
     last: int = 0
@@ -62,18 +62,18 @@ class Subject:
 
 @dataclass
 class Stored:
-    """A schema, which any number of versions can share."""
+    """A schema. Any number of versions, also of different subjects, can share a schema."""
 
     type: str
     text: str
     references: list[dict[str, Any]]
 
     def key(self) -> str:
-        """Return the key that is equal for equal schemas."""
+        """Return a text that is equal for equal schemas."""
         return json.dumps([self.type, self.text, self.references])
 
     def guid(self) -> str:
-        """Return the GUID, which is computed from the contents."""
+        """Return the GUID, which is a hash of the schema."""
         return str(uuid.UUID(hashlib.md5(self.key().encode(), usedforsecurity=False).hexdigest()))
 
 
@@ -81,7 +81,7 @@ class Store:
     """The contents of a registry.
 
     Args:
-        path: File that keeps the contents, or None for memory only. Each change replaces the file.
+        path: File that stores the contents, or None for memory only. Each change replaces the file.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -113,12 +113,12 @@ class Store:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         new = self._path.with_suffix(".new")
         new.write_text(json.dumps(contents), encoding="utf-8")
-        new.replace(self._path)  # a crash leaves the old contents or the new ones
+        new.replace(self._path)  # atomic: after a crash, the file has the old or the new contents
 
     # Schemas
 
     def parse(self, body: Mapping[str, Any], normalize: bool = False) -> tuple[Stored, Any]:
-        """Return the schema in a request, with its parsed form."""
+        """Return the schema in a request, and the parsed schema."""
         kind = body.get("schemaType") or "AVRO"
         text, references = body.get("schema"), body.get("references") or []
         if kind not in TYPES or not isinstance(text, str) or not text.strip():
@@ -176,7 +176,7 @@ class Store:
         return self.parse({"schemaType": schema.type, "schema": schema.text, "references": schema.references})[1]
 
     def describe(self, schema_id: int, how: str | None = None) -> dict[str, Any]:
-        """Return a schema as a response contains it."""
+        """Return a schema as the JSON object for a response."""
         schema = self._schemas.get(schema_id)
         if schema is None:
             raise Rejected(40403, f"Schema {schema_id} not found")
@@ -197,7 +197,7 @@ class Store:
         raise Rejected(40403, f"Schema {guid} not found")
 
     def versions_of(self, schema_id: int, deleted: bool) -> list[dict[str, Any]]:
-        """Return the subjects and versions that have a schema."""
+        """Return where a schema is registered: a list of subjects and versions."""
         self.describe(schema_id)
         return [
             {"subject": name, "version": version.version}
@@ -209,7 +209,7 @@ class Store:
     # Subjects
 
     def subjects(self, prefix: str, deleted: bool, only_deleted: bool) -> list[str]:
-        """Return the names of subjects."""
+        """Return the names of the subjects with a prefix."""
 
         def is_shown(subject: Subject) -> bool:
             is_live = any(not version.deleted for version in subject.versions)
@@ -218,7 +218,7 @@ class Store:
         return sorted(n for n, subject in self._subjects.items() if n.startswith(prefix) and is_shown(subject))
 
     def versions(self, subject: str, deleted: bool = False) -> list[Version]:
-        """Return the versions of a subject."""
+        """Return the versions of a subject, by default without deleted versions."""
         found = [v for v in self._subject(subject).versions if deleted or not v.deleted]
         if not found:
             raise Rejected(40401, f"Subject '{subject}' not found.")
@@ -248,12 +248,12 @@ class Store:
         raise Rejected(40402, f"Version {wanted} not found.")
 
     def version(self, subject: str, number: int | str, how: str | None, deleted: bool) -> dict[str, Any]:
-        """Return a version of a subject as a response contains it."""
+        """Return a version of a subject as the JSON object for a response."""
         version = self._version(subject, number, deleted)
         return {"subject": subject, "version": version.version, **self.describe(version.id, how)}
 
     def register(self, subject: str, body: Mapping[str, Any], normalize: bool) -> dict[str, Any]:
-        """Add a version to a subject, unless it has the schema already."""
+        """Add a schema to a subject as a new version, unless the subject already has the schema."""
         schema, parsed = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
         known = self._find(subject, schema)
         if known is not None and not known.deleted:
@@ -290,8 +290,8 @@ class Store:
     def _as_registered(self, version: Version) -> dict[str, Any]:
         """Return the response to a registration.
 
-        It has no schema, as that of Confluent's registry: clients would cache the text of a Protobuf file that they
-        registered as a descriptor.
+        Like the response of Confluent's registry, the response does not contain the schema. Otherwise, if a client
+        registered a Protobuf file as a descriptor, it would cache the text of this file.
         """
         return {"id": version.id, "version": version.version, "guid": self._schemas[version.id].guid()}
 
@@ -306,13 +306,13 @@ class Store:
         return schema_id
 
     def _find(self, subject: str, schema: Stored) -> Version | None:
-        """Return the newest version with a schema. Prefer a version that is not deleted."""
+        """Return the newest version of a subject with this schema, or None. Prefer versions that are not deleted."""
         entry = self._subjects.get(subject)
         found = [v for v in entry.versions if self._schemas[v.id].key() == schema.key()] if entry else []
         return max(found, key=lambda version: (not version.deleted, version.version), default=None)
 
     def lookup(self, subject: str, body: Mapping[str, Any], normalize: bool, deleted: bool) -> dict[str, Any]:
-        """Return the version of a schema in a subject."""
+        """Return the version that a schema has in a subject, as the JSON object for a response."""
         self.versions(subject, deleted)
         schema, _ = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
         found = self._find(subject, schema)
@@ -332,7 +332,7 @@ class Store:
         )
 
     def delete_version(self, subject: str, number: int | str, permanent: bool) -> int:
-        """Delete a version, softly first and then permanently."""
+        """Delete a version. A permanent delete is only possible after a soft delete."""
         self._check_writable(subject)
         version = self._version(subject, number, deleted=True) if number != "latest" else self._version(subject, number)
         if permanent and not version.deleted:
@@ -349,7 +349,7 @@ class Store:
         return version.version
 
     def delete_subject(self, subject: str, permanent: bool) -> list[int]:
-        """Delete all versions of a subject, softly first and then permanently."""
+        """Delete all versions of a subject. A permanent delete is only possible after a soft delete."""
         self._check_writable(subject)
         versions = list(self._subject(subject).versions)
         live = [version for version in versions if not version.deleted]
@@ -387,7 +387,10 @@ class Store:
     # Compatibility
 
     def check(self, subject: str, number: str | None, body: Mapping[str, Any], normalize: bool) -> list[str]:
-        """Return why a schema is incompatible with a version, or with the versions that the level requires."""
+        """Return the reasons why a schema is incompatible with a version.
+
+        Without a version number, compare with the versions that the compatibility level requires.
+        """
         schema, parsed = self.parse(body, normalize)
         against = None if number is None else [self._version(subject, number)]
         return self._incompatibilities(subject, schema, parsed, against)
@@ -416,7 +419,7 @@ class Store:
     # Configuration and mode
 
     def config(self, subject: str) -> dict[str, Any]:
-        """Return the configuration that applies to a subject, or of the registry for an empty name."""
+        """Return the configuration that applies to a subject. An empty name stands for the registry."""
         return {**self._config[""], **self._config.get(subject, {})}
 
     def own_config(self, subject: str) -> dict[str, Any]:
@@ -426,7 +429,7 @@ class Store:
         return self._config[subject]
 
     def set_config(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Change the configuration."""
+        """Change the configuration of a subject. An empty name stands for the registry."""
         changes = {name: value for name, value in body.items() if name != "compatibility" and value is not None}
         if body.get("compatibility") is not None:
             level = str(body["compatibility"]).upper()
@@ -448,7 +451,7 @@ class Store:
         return old
 
     def mode(self, subject: str) -> str:
-        """Return the mode that applies to a subject, or of the registry for an empty name."""
+        """Return the mode that applies to a subject. An empty name stands for the registry."""
         if self._modes[""] == "READONLY_OVERRIDE":
             return "READONLY_OVERRIDE"
         return self._modes.get(subject, self._modes[""])
@@ -460,7 +463,7 @@ class Store:
         return self._modes[subject]
 
     def set_mode(self, subject: str, body: Mapping[str, Any], force: bool) -> dict[str, Any]:
-        """Change the mode."""
+        """Change the mode of a subject. An empty name stands for the registry."""
         mode = str(body.get("mode")).upper()
         if mode not in MODES:
             raise Rejected(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
