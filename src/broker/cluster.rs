@@ -16,7 +16,7 @@ use super::fault::{self, Action, Fault, Faults};
 use super::handlers;
 use super::ids::Connection;
 use super::options::{Node, Options};
-use super::recording::Recording;
+use super::replay::Recording;
 use super::request::{Context, FrameResult, Output, WaitingRequest, millis};
 use super::request_log::{LoggedRequest, RequestLog};
 use super::sasl::Authenticator;
@@ -312,7 +312,7 @@ impl Cluster {
         match self.faults.select(&self.state, &request) {
             None => (handlers::handle(&mut self.state, request), None),
             Some((Action::Drop, _)) => (FrameResult::Close, None),
-            Some((Action::Error(code), _)) => (handlers::refuse(&mut self.state, request, code), None),
+            Some((Action::Error(code), _)) => (handlers::reject(&mut self.state, request, code), None),
             Some((action, random)) => {
                 if let Action::Throttle(by) = action {
                     request.context.throttle_ms = Some(millis(by));

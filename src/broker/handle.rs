@@ -8,7 +8,7 @@
 use super::Time;
 use super::fault::Fault;
 use super::options::Options;
-use super::recording::Recording;
+use super::replay::Recording;
 use super::request_log::LoggedRequest;
 use super::server::{Addresses, Command, Server};
 use super::telemetry::TelemetryPush;

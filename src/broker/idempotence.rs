@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const REMEMBERED: usize = 5;
 
 /// Memory of a producer: five batches and their containers.
-const COST: usize = 384;
+const PRODUCER_MEMORY: usize = 384;
 
 #[derive(Clone, Copy, Debug)]
 struct BatchRange {
@@ -65,12 +65,12 @@ pub(super) struct Producers {
 
 impl Producers {
     /// Returns the memory that a batch adds here.
-    pub fn cost(&self, header: &Header) -> usize {
-        if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { COST }
+    pub fn added_memory(&self, header: &Header) -> usize {
+        if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { PRODUCER_MEMORY }
     }
 
-    pub fn total_cost(&self) -> usize {
-        self.by_id.len() * COST
+    pub fn total_memory(&self) -> usize {
+        self.by_id.len() * PRODUCER_MEMORY
     }
 
     /// Checks a batch. A batch without a producer ID is always new.

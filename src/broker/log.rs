@@ -99,15 +99,15 @@ pub(super) struct Found {
 }
 
 impl Log {
-    pub const ABORTED_COST: usize = size_of::<Aborted>();
+    pub const ABORTED_TXN_MEMORY: usize = size_of::<Aborted>();
 
     /// Returns the memory that a batch of `size` bytes takes.
-    pub fn cost(size: usize) -> usize {
+    pub fn batch_memory(size: usize) -> usize {
         size + size_of::<Entry>()
     }
 
-    pub fn total_cost(&self) -> usize {
-        self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
+    pub fn total_memory(&self) -> usize {
+        self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_TXN_MEMORY
     }
 
     pub fn bytes(&self) -> u64 {
@@ -620,9 +620,9 @@ mod tests {
             log.truncate(cut);
             let end = cut - cut % 2;
             assert_eq!((log.start_offset(), log.end_offset()), (0, end));
-            let cost = log.total_cost();
+            let memory_size = log.total_memory();
             append_in(5, &mut log, &[1, 2], Compression::None, None);
-            assert!(log.total_cost() > cost);
+            assert!(log.total_memory() > memory_size);
             let data = log.read(0, i64::MAX, usize::MAX, true).unwrap().data;
             let found: Vec<_> = batches(data).map(|b| b.unwrap().header.base_offset).collect();
             assert_eq!(found, (0..=end).step_by(2).collect::<Vec<_>>());

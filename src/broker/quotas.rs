@@ -28,7 +28,7 @@ const IP_LIMITS: &[(&str, bool)] = &[("connection_creation_rate", true)];
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Memory of a quota, without its strings.
-const QUOTA: usize = 128;
+const QUOTA_MEMORY: usize = 128;
 
 /// Number of rates from which unused ones are removed.
 const MANY_RATES: usize = 1000;
@@ -193,8 +193,8 @@ impl Quotas {
     }
 }
 
-pub(super) fn cost(entity: &Entity) -> usize {
-    QUOTA + entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len)).sum::<usize>()
+pub(super) fn quota_memory(entity: &Entity) -> usize {
+    QUOTA_MEMORY + entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len)).sum::<usize>()
 }
 
 /// Checks the value of a quota. The error is a message.

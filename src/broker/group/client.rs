@@ -1,4 +1,4 @@
-//! What the group protocols share about clients: the committer of offsets, and the host in descriptions.
+//! What the group protocols share about clients: the identity of a member, and the host in descriptions.
 
 use crate::api::ErrorCode;
 
@@ -8,11 +8,11 @@ pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
 /// An error code and the message for its field.
 pub(in crate::broker) type Rejection = (ErrorCode, String);
 
-/// The client that commits or fetches offsets: a member of the group, or a client outside it.
+/// The fields with which a request identifies a member of the group, or a client outside the group.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::broker) struct Committer<'a> {
-    pub member: &'a str,
-    pub instance: Option<&'a str>,
+pub(in crate::broker) struct MemberIdentity<'a> {
+    pub member_id: &'a str,
+    pub instance_id: Option<&'a str>,
     /// The generation or member epoch, or -1 outside the group.
     pub generation: i32,
 }

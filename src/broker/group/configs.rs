@@ -208,20 +208,20 @@ impl Settings {
 impl Known {
     fn check(&self, value: &str) -> Result<(), String> {
         let name = self.name;
-        let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
+        let invalid = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
         match self.value_type {
             Text | List => Ok(()),
             Bool if ["true", "false"].contains(&value.trim().to_ascii_lowercase().as_str()) => Ok(()),
-            Bool => refused("Expected value to be either true or false"),
+            Bool => invalid("Expected value to be either true or false"),
             OneOf(allowed) if allowed.contains(&value) => Ok(()),
-            OneOf(allowed) => refused(&format!("String must be one of: {}", allowed.join(", "))),
+            OneOf(allowed) => invalid(&format!("String must be one of: {}", allowed.join(", "))),
             Reset if start(value).is_some() => Ok(()),
-            Reset => refused("must be `earliest`, `latest` or of the form `by_duration:PnDTnHnMn.nS`"),
+            Reset => invalid("must be `earliest`, `latest` or of the form `by_duration:PnDTnHnMn.nS`"),
             Int { min, max } => match value.trim().parse::<i32>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(()),
-                Ok(number) if number < min => refused(&format!("Value must be at least {min}")),
+                Ok(number) if number < min => invalid(&format!("Value must be at least {min}")),
                 Ok(_) => Err(format!("{name} must be in the range {min} to {max} inclusive.")),
-                Err(_) => refused("Not a number of type INT"),
+                Err(_) => invalid("Not a number of type INT"),
             },
         }
     }

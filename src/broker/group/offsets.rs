@@ -36,7 +36,7 @@ pub(in crate::broker) struct Offsets {
     commits: u64,
 }
 
-fn cost(group: &str, topic: &str, kept: &Kept) -> usize {
+fn memory_size(group: &str, topic: &str, kept: &Kept) -> usize {
     group.len() + topic.len() + kept.committed.metadata.len() + 128
 }
 
@@ -44,7 +44,7 @@ impl Offsets {
     /// Commits an offset. Returns false if there is no memory for it.
     pub fn commit(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Committed) -> bool {
         let new = self.keep(new);
-        if !memory.take(cost(group, topic, &new)) {
+        if !memory.try_reserve(memory_size(group, topic, &new)) {
             return false;
         }
         self.apply(memory, group, topic, partition, new);
@@ -61,13 +61,13 @@ impl Offsets {
         new: Committed,
     ) -> bool {
         let new = self.keep(new);
-        if !memory.take(cost(group, topic, &new)) {
+        if !memory.try_reserve(memory_size(group, topic, &new)) {
             return false;
         }
         let topics = self.pending.entry(group.to_owned()).or_default();
         let producers = topics.entry(topic.to_owned()).or_default().entry(partition).or_default();
         let old = producers.insert(producer_id, new);
-        memory.give(old.map_or(0, |old| cost(group, topic, &old)));
+        memory.release(old.map_or(0, |old| memory_size(group, topic, &old)));
         true
     }
 
@@ -91,7 +91,7 @@ impl Offsets {
         for (group, topic, index, kept) in ended {
             match committed {
                 true => self.apply(memory, &group, &topic, index, kept),
-                false => memory.give(cost(&group, &topic, &kept)),
+                false => memory.release(memory_size(&group, &topic, &kept)),
             }
         }
     }
@@ -106,10 +106,10 @@ impl Offsets {
         let topics = self.offsets.entry(group.to_owned()).or_default();
         let indexes = topics.entry(topic.to_owned()).or_default();
         if indexes.get(&partition).is_some_and(|old| old.order > new.order) {
-            return memory.give(cost(group, topic, &new));
+            return memory.release(memory_size(group, topic, &new));
         }
         let old = indexes.insert(partition, new);
-        memory.give(old.map_or(0, |old| cost(group, topic, &old)));
+        memory.release(old.map_or(0, |old| memory_size(group, topic, &old)));
     }
 
     /// Returns whether an open transaction has an offset for the partition.
@@ -135,17 +135,17 @@ impl Offsets {
         let of_topic = self.pending.get_mut(group).and_then(|topics| topics.get_mut(topic));
         let pending = of_topic.and_then(|indexes| indexes.remove(&partition));
         for old in kept.into_iter().chain(pending.into_iter().flat_map(BTreeMap::into_values)) {
-            memory.give(cost(group, topic, &old));
+            memory.release(memory_size(group, topic, &old));
         }
     }
 
     pub fn forget_group(&mut self, memory: &mut Memory, group: &str) {
         for (topic, indexes) in self.offsets.remove(group).into_iter().flatten() {
-            indexes.into_values().for_each(|old| memory.give(cost(group, &topic, &old)));
+            indexes.into_values().for_each(|old| memory.release(memory_size(group, &topic, &old)));
         }
         for (topic, indexes) in self.pending.remove(group).into_iter().flatten() {
             let producers = indexes.into_values().flat_map(BTreeMap::into_values);
-            producers.for_each(|old| memory.give(cost(group, &topic, &old)));
+            producers.for_each(|old| memory.release(memory_size(group, &topic, &old)));
         }
     }
 
@@ -153,14 +153,14 @@ impl Offsets {
     pub fn forget_topic(&mut self, memory: &mut Memory, topic: &str) {
         for (group, topics) in &mut self.offsets {
             for old in topics.remove(topic).into_iter().flat_map(BTreeMap::into_values) {
-                memory.give(cost(group, topic, &old));
+                memory.release(memory_size(group, topic, &old));
             }
         }
         self.offsets.retain(|_, topics| !topics.is_empty());
         for (group, topics) in &mut self.pending {
             let producers = topics.remove(topic).into_iter().flat_map(BTreeMap::into_values);
             for old in producers.flat_map(BTreeMap::into_values) {
-                memory.give(cost(group, topic, &old));
+                memory.release(memory_size(group, topic, &old));
             }
         }
         self.pending.retain(|_, topics| !topics.is_empty());

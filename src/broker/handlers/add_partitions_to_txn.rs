@@ -2,7 +2,7 @@
 //!
 //! v4 and later are for brokers: other clients are rejected.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::add_partitions_to_txn::TransactionResult;
 use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
@@ -14,7 +14,7 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if context.version >= 4 {
         if let Err(code) = state.check(context, Operation::ClusterAction, Resource::Cluster) {
-            return HandlerResult::Reply(request.refuse(code));
+            return HandlerResult::Reply(request.response_with(code));
         }
         let results = request.transactions.into_iter().map(|transaction| TransactionResult {
             topic_results: add(state, context, &transaction),
@@ -24,7 +24,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     let id = Resource::TransactionalId(&request.v3_and_below_transactional_id);
     if let Err(code) = state.check(context, Operation::Write, id) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let transaction = Transaction {
         transactional_id: request.v3_and_below_transactional_id,
@@ -37,8 +37,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { results_by_topic_v3_and_below, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         let topics = |topics: Vec<Topic>| topics.into_iter().map(|topic| result(&topic, |_, _| error_code)).collect();
         let results = self.transactions.into_iter().map(|transaction| TransactionResult {
             transactional_id: transaction.transactional_id,
@@ -60,8 +60,8 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
         4.. => Ok(()),
         _ => state.check(context, Operation::Write, Resource::Topic(topic)),
     };
-    let refused = wanted.topics.iter().any(|topic| may_write(state, &topic.name).is_err());
-    let missing = refused || pairs().any(|(topic, index)| !exists(state, topic, index));
+    let is_denied = wanted.topics.iter().any(|topic| may_write(state, &topic.name).is_err());
+    let missing = is_denied || pairs().any(|(topic, index)| !exists(state, topic, index));
     let producer = ProducerId { id: wanted.producer_id, epoch: wanted.producer_epoch };
     let id = wanted.transactional_id.as_str();
     let added = if missing {

@@ -1,7 +1,7 @@
 //! AlterClientQuotas v0 and v1: sets quotas of users, client IDs and addresses. Byte rates are enforced; other quotas
 //! are only stored.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_client_quotas::{Entity, Entry, EntryResponse, Op, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::AlterConfigs, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let mut seen = BTreeSet::new();
     let entries = request.entries.into_iter().map(|Entry { entity, ops }| {

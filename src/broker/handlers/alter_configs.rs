@@ -32,10 +32,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
             }
         };
-        let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
+        let error = altered.err().unwrap_or(ErrorCode::NONE.into());
         ResourceResponse {
-            error_code: refusal.code,
-            error_message: refusal.message,
+            error_code: error.code,
+            error_message: error.message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
         }

@@ -1,7 +1,7 @@
 //! AlterPartitionReassignments v0 and v1: changes the replicas of partitions at once, so there is never a reassignment
 //! to cancel.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_partition_reassignments::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let may_grow = request.allow_replication_factor_change;
     let responses = request.topics.into_iter().map(|topic| {

@@ -1,7 +1,7 @@
 //! AlterShareGroupOffsets v0: sets the start offsets of a share group without members, and creates the group if
 //! necessary. As in Kafka, an offset need not exist in the log.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_share_group_offsets::{PartitionResponse, Request, Response, Topic, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
@@ -13,7 +13,7 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err((code, why)) = admit(state, context, &request.group_id) {
         let error_message = why.map(str::to_owned);
-        return HandlerResult::Reply(Response { error_message, ..request.refuse(code) });
+        return HandlerResult::Reply(Response { error_message, ..request.response_with(code) });
     }
     let responses = request.topics.into_iter().map(|topic| alter(state, context, &request.group_id, topic));
     HandlerResult::Reply(Response { responses: responses.collect(), ..Response::default() })

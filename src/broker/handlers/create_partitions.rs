@@ -22,8 +22,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 Err(code) => Err(code.into()),
             },
         };
-        let refusal = grown.err().unwrap_or(ErrorCode::NONE.into());
-        TopicResult { name: topic.name, error_code: refusal.code, error_message: refusal.message }
+        let error = grown.err().unwrap_or(ErrorCode::NONE.into());
+        TopicResult { name: topic.name, error_code: error.code, error_message: error.message }
     });
     let results = results.collect();
     HandlerResult::Reply(Response { results, ..Response::default() })

@@ -1,7 +1,7 @@
 //! DescribeAcls v0 to v3: returns the access rules that match a filter. Without an authorizer, the error is
 //! SECURITY_DISABLED.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_acls::{Acl, Request, Resource, Response};
 use crate::broker::authorizer::{self, Filter, NameMatch, Operation, Permission, ResourceType};
@@ -14,10 +14,10 @@ const ANY: i8 = 1;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let Some(authorizer) = &state.authorizer else {
         let error_message = Some("No Authorizer is configured on the broker".to_owned());
-        return HandlerResult::Reply(Response { error_message, ..request.refuse(ErrorCode::SECURITY_DISABLED) });
+        return HandlerResult::Reply(Response { error_message, ..request.response_with(ErrorCode::SECURITY_DISABLED) });
     };
     if let Err(code) = state.check(context, Operation::Describe, authorizer::Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let Some(filter) = filter(request) else {
         return HandlerResult::Reply(Response { error_code: ErrorCode::INVALID_REQUEST, ..empty() });

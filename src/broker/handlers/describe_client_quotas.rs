@@ -1,6 +1,6 @@
 //! DescribeClientQuotas v0 and v1: returns the quotas that match a filter, including those that are not enforced.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_client_quotas::{ANY, Component, DEFAULT, EXACT, Entity, Entry, Quota, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -14,7 +14,7 @@ type Filter = BTreeMap<String, Option<Option<String>>>;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::DescribeConfigs, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let strict = request.strict;
     let filter = match parse(request.components) {

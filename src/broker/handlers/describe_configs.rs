@@ -20,9 +20,9 @@ pub(super) const ROOT_LOGGER: &str = "root";
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let results = request.resources.into_iter().map(|resource| {
         let found = describe(state, context, &resource);
-        let (configs, refusal) = match found {
+        let (configs, error) = match found {
             Ok(configs) => (configs, ErrorCode::NONE.into()),
-            Err(refusal) => (Vec::new(), refusal),
+            Err(error) => (Vec::new(), error),
         };
         // Kafka 4.4 describes all configurations if the list of names is empty.
         let wanted = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty());
@@ -32,8 +32,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             false => Config { synonyms: Vec::new(), ..c },
         };
         ResourceResult {
-            error_code: refusal.code,
-            error_message: refusal.message,
+            error_code: error.code,
+            error_message: error.message,
             resource_type: resource.resource_type,
             configs: configs.into_iter().filter(is_wanted).map(with_synonyms).collect(),
             resource_name: resource.resource_name,

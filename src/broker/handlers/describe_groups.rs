@@ -7,7 +7,7 @@ use crate::api::ErrorCode;
 use crate::api::describe_groups::{Group, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
-use crate::broker::group::classic::Phase;
+use crate::broker::group::classic::ClassicGroupState;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
@@ -34,10 +34,10 @@ fn group(state: &State, context: &Context, group_id: String) -> Group {
         Some(group::Group::Classic(group)) => {
             return Group {
                 group_id,
-                group_state: group.phase.name().to_owned(),
+                group_state: group.state.name().to_owned(),
                 protocol_type: group.protocol_type.clone().unwrap_or_default(),
-                protocol_data: match group.phase {
-                    Phase::Stable => group.protocol.clone().unwrap_or_default(),
+                protocol_data: match group.state {
+                    ClassicGroupState::Stable => group.protocol.clone().unwrap_or_default(),
                     _ => String::new(),
                 },
                 members: group.describe(),

@@ -1,7 +1,7 @@
 //! DescribeLogDirs v0 to v5: returns one directory for each node, with the sizes of its replicas. The directory is in
 //! memory, and all nodes share one memory limit.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_log_dirs::{DirResult, PartitionResult, Request, Response, TopicResult};
 use crate::broker::authorizer::{Operation, Resource};
@@ -29,7 +29,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             topics.push(TopicResult { name: name.to_owned(), partitions });
         }
     }
-    let (total, usable) = state.memory.room();
+    let (total, usable) = state.memory.limit_and_free();
     let result = DirResult {
         log_dir: LOG_DIR.to_owned(),
         topics,
@@ -40,8 +40,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { results: vec![result], ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         let result = DirResult { error_code, log_dir: LOG_DIR.to_owned(), ..DirResult::default() };
         Response { error_code, results: vec![result], ..Response::default() }
     }

@@ -1,7 +1,7 @@
 //! ElectLeaders v0 to v2: makes the first replica of a partition the leader, at once. An unclean election makes any
 //! running replica the leader if the partition has none. All replicas have all records.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::elect_leaders::{PREFERRED, PartitionResult, Request, Response, TopicPartitions, TopicResult, UNCLEAN};
 use crate::broker::authorizer::{Operation, Resource};
@@ -10,10 +10,10 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_REQUEST));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_REQUEST));
     }
     let asked = request.topic_partitions.is_some();
     let all = |state: &State| {
@@ -42,16 +42,16 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { replica_election_results: results, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
-        let refuse = |TopicPartitions { topic, partitions }| TopicResult {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
+        let result = |TopicPartitions { topic, partitions }| TopicResult {
             topic,
             partition_result: partitions
                 .into_iter()
                 .map(|partition_id| PartitionResult { partition_id, error_code, error_message: None })
                 .collect(),
         };
-        let results = self.topic_partitions.unwrap_or_default().into_iter().map(refuse).collect();
+        let results = self.topic_partitions.unwrap_or_default().into_iter().map(result).collect();
         Response { error_code, replica_election_results: results, ..Response::default() }
     }
 }

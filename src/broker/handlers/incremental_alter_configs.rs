@@ -28,10 +28,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             true => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
             false => alter(state, context, &resource, validate_only),
         };
-        let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
+        let error = altered.err().unwrap_or(ErrorCode::NONE.into());
         ResourceResponse {
-            error_code: refusal.code,
-            error_message: refusal.message,
+            error_code: error.code,
+            error_message: error.message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
         }

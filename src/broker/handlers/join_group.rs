@@ -3,7 +3,7 @@
 //! A member of a consumer group (KIP-848) gets its response at once. In v0 the session timeout is also the rebalance
 //! timeout. Left out: `group.max.size`.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::join_group::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -20,7 +20,7 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         request.rebalance_timeout_ms = request.session_timeout_ms;
     }
     if let Err(code) = admit(state, context, &request) {
-        return HandlerResult::Reply(in_form(context.version, request.refuse(code)));
+        return HandlerResult::Reply(in_form(context.version, request.response_with(code)));
     }
     let client_id = context.client_id.as_deref().unwrap_or("");
     let joining = Joining {
@@ -34,15 +34,18 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
     };
     let State { groups, memory, topics, .. } = state;
     let is_new = request.member_id.is_empty();
-    if !memory.has(joining.cost()) || is_new && !groups.create_classic(memory, &request.group_id) {
-        return HandlerResult::Reply(in_form(context.version, request.refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE)));
+    if !memory.has_room_for(joining.memory_size()) || is_new && !groups.create_classic(memory, &request.group_id) {
+        return HandlerResult::Reply(in_form(
+            context.version,
+            request.response_with(ErrorCode::COORDINATOR_NOT_AVAILABLE),
+        ));
     }
     let joined =
         groups.with_consumer(memory, context.clock.now, &request.group_id, |group| group.join(topics, &joining));
     if let Some(answer) = joined {
         return HandlerResult::Reply(in_form(context.version, answer));
     }
-    groups.replies.expect(context.connection);
+    groups.replies.register(context.connection);
     groups.with_classic(memory, &request.group_id, |group, replies| match is_new {
         true => group.join_new(joining, replies),
         false => group.join_again(joining, replies),

@@ -1,7 +1,7 @@
 //! LeaveGroup v0 to v5: removes members of the classic protocol from a group. From v3 on, a request may have several
 //! members, and may name static members by instance ID.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::leave_group::{Member, MemberResponse, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -15,13 +15,13 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         request.members = vec![Member { member_id, ..Member::default() }];
     }
     if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     if request.group_id.is_empty() {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_GROUP_ID));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_GROUP_ID));
     }
     if !state.is_coordinator(context.node, &request.group_id) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::NOT_COORDINATOR));
+        return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
     let State { groups, memory, .. } = state;
     let left = groups.with_classic(memory, &request.group_id, |group, replies| {

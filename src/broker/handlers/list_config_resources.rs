@@ -11,12 +11,12 @@ use crate::broker::state::State;
 const ALL: [i8; 5] = [GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC];
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let refuse = |error_code| HandlerResult::Reply(Response { error_code, ..Response::default() });
+    let error_response = |error_code| HandlerResult::Reply(Response { error_code, ..Response::default() });
     if let Err(code) = state.check(context, Operation::DescribeConfigs, Resource::Cluster) {
-        return refuse(code);
+        return error_response(code);
     }
     if !request.resource_types.iter().all(|wanted| ALL.contains(wanted)) {
-        return refuse(ErrorCode::UNSUPPORTED_VERSION);
+        return error_response(ErrorCode::UNSUPPORTED_VERSION);
     }
     let wanted = request.resource_types.as_slice();
     let is_wanted = |kind: i8| match context.version {

@@ -91,7 +91,7 @@ use crate::api::header::RequestHeader;
 use crate::api::{self, ErrorCode, Info, Message, Request};
 use crate::wire::{Error, Reader};
 use bytes::Bytes;
-use defaults::{Refuse, ThrottleTime};
+use defaults::{RespondWith, ThrottleTime};
 use std::sync::Arc;
 
 /// Dispatches to the handlers of these APIs. The broker serves the APIs listed here.
@@ -109,21 +109,21 @@ macro_rules! serve {
         }
 
         /// Rejects a request with an error code, in the fields that its API has for it, and does nothing else.
-        pub(super) fn refuse(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
+        pub(super) fn reject(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
             let RawRequest { api, context, body } = request;
             // Only the fetch session knows the partitions of an incremental Fetch.
             if api.key == api::fetch::API.key {
                 return answer(context, body, |context, request| {
-                    HandlerResult::Reply(fetch::refuse_all(state, context, request, code))
+                    HandlerResult::Reply(fetch::response_with(state, context, request, code))
                 });
             }
             if api.key == api::metadata::API.key {
                 return answer(context, body, |context, request| {
-                    HandlerResult::Reply(metadata::refuse_all(state, context, request, code))
+                    HandlerResult::Reply(metadata::response_with(state, context, request, code))
                 });
             }
             $( if api.key == api::$module::API.key {
-                return answer(context, body, |_, request: api::$module::Request| HandlerResult::Reply(request.refuse(code)));
+                return answer(context, body, |_, request: api::$module::Request| HandlerResult::Reply(request.response_with(code)));
             } )*
             FrameResult::Close
         }

@@ -10,13 +10,13 @@ use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
-use crate::broker::group::{Committer, Group};
+use crate::broker::group::{Group, MemberIdentity};
 use crate::broker::journal::Entry;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let refused = admit(state, context, &request).err();
+    let group_error = admit(state, context, &request).err();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let name = match context.version {
@@ -27,7 +27,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let name = name.and_then(|name| may_read(&name).map(|()| name));
         let partitions = topic.partitions.into_iter().map(|p| PartitionResponse {
             partition_index: p.partition_index,
-            error_code: match (refused, &name) {
+            error_code: match (group_error, &name) {
                 (Some(code), _) => code,
                 (None, Err(code)) => *code,
                 (None, Ok(name)) => commit(state, &request.group_id, name, p),
@@ -44,9 +44,9 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     if !state.is_coordinator(context.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
     }
-    let committer = Committer {
-        member: &request.member_id,
-        instance: request.group_instance_id.as_deref(),
+    let identity = MemberIdentity {
+        member_id: &request.member_id,
+        instance_id: request.group_instance_id.as_deref(),
         generation: request.generation_id_or_member_epoch,
     };
     let State { groups, memory, .. } = state;
@@ -56,7 +56,7 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     {
         return Err(ErrorCode::UNSUPPORTED_VERSION);
     }
-    match groups.admit_commit(memory, context.clock.now, &request.group_id, committer, false) {
+    match groups.admit_commit(memory, context.clock.now, &request.group_id, identity, false) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 && groups.get(&request.group_id).is_none() => {
             Err(ErrorCode::ILLEGAL_GENERATION)
         }

@@ -1,6 +1,6 @@
 //! PushTelemetry v0: stores the metrics that a client pushes (KIP-714).
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::push_telemetry::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};
@@ -8,5 +8,5 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, _context: &Context, request: Request) -> HandlerResult<Response> {
     let taken = state.telemetry.take(&request);
-    HandlerResult::Reply(request.refuse(taken.err().unwrap_or(ErrorCode::NONE)))
+    HandlerResult::Reply(request.response_with(taken.err().unwrap_or(ErrorCode::NONE)))
 }

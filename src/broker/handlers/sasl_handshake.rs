@@ -3,7 +3,7 @@
 //! After v0, SASL messages arrive without a request header. As in Kafka, an unsupported mechanism closes the
 //! connection.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::sasl_handshake::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};
@@ -11,7 +11,7 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let Some(authenticator) = &mut state.authenticator else {
-        return HandlerResult::Reply(request.refuse(ErrorCode::ILLEGAL_SASL_STATE));
+        return HandlerResult::Reply(request.response_with(ErrorCode::ILLEGAL_SASL_STATE));
     };
     let known = authenticator.begin(context.connection, &request.mechanism, context.version == 0);
     let error_code = if known { ErrorCode::NONE } else { ErrorCode::UNSUPPORTED_SASL_MECHANISM };

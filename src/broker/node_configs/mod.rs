@@ -303,7 +303,7 @@ mod tests {
         let change = |scope, name: &str, value: &str| {
             let mut values = configs.in_scope(scope);
             values.insert(name.to_owned(), value.to_owned());
-            configs.check(scope, &values).map_err(|refusal| refusal.code)
+            configs.check(scope, &values).map_err(|error| error.code)
         };
         assert_eq!(change(Scope::Node(1), "log.retention.ms", "5"), Ok(()));
         assert_eq!(change(Scope::Node(1), "no.such", "5"), Ok(()));

@@ -103,9 +103,9 @@ impl State {
                 if let Some(topic) = topics.get_mut(&topic) {
                     let rolling = topic.configs.rolling(now_ms);
                     if let Some(partition) = topic.partition(partition) {
-                        memory.give(partition.log.total_cost());
+                        memory.release(partition.log.total_memory());
                         partition.log.replace(&kept, rolling);
-                        memory.charge(partition.log.total_cost());
+                        memory.reserve(partition.log.total_memory());
                     }
                 }
             }
@@ -194,7 +194,7 @@ impl State {
         let Some(partition) = topic.partition(*partition) else { return };
         for batch in batches(records.clone()).filter_map(Result::ok) {
             let header = &batch.header;
-            memory.charge(Log::cost(batch.data.len()) + partition.producers.cost(header));
+            memory.reserve(Log::batch_memory(batch.data.len()) + partition.producers.added_memory(header));
             partition.log.append_kept(&batch, rolling);
             let Some(control) = header.is_control().then(|| control(&batch)) else {
                 let stamped = header.timestamp_type() == TimestampType::LogAppendTime;
@@ -205,7 +205,7 @@ impl State {
             let first = partition.producers.end_transaction(header, epoch);
             let aborted = control.is_some_and(|c| c.control_type == ControlType::Abort);
             if let Some(first) = first.filter(|_| aborted) {
-                memory.charge(Log::ABORTED_COST);
+                memory.reserve(Log::ABORTED_TXN_MEMORY);
                 let stable = partition.producers.first_unstable().unwrap_or(header.next_offset());
                 partition.log.note_aborted(header.producer_id, first, header.base_offset, stable);
             }

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::broker::journal::Entry;
-use crate::broker::quotas::{Client, Entity, cost};
+use crate::broker::quotas::{Client, Entity, quota_memory};
 use crate::broker::request::Context;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ impl State {
     pub fn set_quota(&mut self, entity: &Entity, key: &str, value: Option<f64>) -> bool {
         match (self.quotas.has(entity, key), value) {
             (false, None) => return true,
-            (false, Some(_)) if !self.memory.take(cost(entity)) => return false,
-            (true, None) => self.memory.give(cost(entity)),
+            (false, Some(_)) if !self.memory.try_reserve(quota_memory(entity)) => return false,
+            (true, None) => self.memory.release(quota_memory(entity)),
             _ => {}
         }
         self.quotas.change(entity, key, value);

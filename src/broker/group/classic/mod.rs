@@ -19,7 +19,7 @@ mod member;
 
 pub(in crate::broker) use member::Joining;
 
-use super::client::{CLIENT_HOST, Committer};
+use super::client::{CLIENT_HOST, MemberIdentity};
 use super::migration::Migrant;
 use super::replies::{GroupReply, PendingReplies};
 use crate::api::data::consumer_protocol::{self, Subscription};
@@ -27,7 +27,7 @@ use crate::api::{ErrorCode, describe_groups, join_group, sync_group};
 use crate::broker::clock::millis;
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
-use member::{Member, WaitsFor, refuse_sync};
+use member::{Member, WaitsFor, reply_sync_error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ use std::time::Duration;
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::broker) enum Phase {
+pub(in crate::broker) enum ClassicGroupState {
     Empty,
     PreparingRebalance,
     CompletingRebalance,
     Stable,
 }
 
-impl Phase {
+impl ClassicGroupState {
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -55,7 +55,7 @@ impl Phase {
 
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
-    pub phase: Phase,
+    pub state: ClassicGroupState,
     pub generation: i32,
     pub protocol_type: Option<String>,
     pub protocol: Option<String>,
@@ -86,7 +86,7 @@ enum Timer {
 impl Group {
     pub fn new(initial_delay: Duration) -> Self {
         Self {
-            phase: Phase::Empty,
+            state: ClassicGroupState::Empty,
             generation: 0,
             protocol_type: None,
             protocol: None,
@@ -109,7 +109,7 @@ impl Group {
         initial_delay: Duration,
         replies: &mut PendingReplies,
     ) -> Self {
-        let mut group = Self { phase: Phase::Stable, generation, ..Self::new(initial_delay) };
+        let mut group = Self { state: ClassicGroupState::Stable, generation, ..Self::new(initial_delay) };
         group.protocol_type = Some("consumer".to_owned());
         for migrant in migrants {
             group.statics.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
@@ -132,23 +132,23 @@ impl Group {
         self.protocol_type.as_deref() == Some("consumer")
     }
 
-    /// Rejects the requests that wait, so that their members join again.
-    pub fn refuse_all(&mut self, replies: &mut PendingReplies) {
+    /// Replies with an error to all waiting requests, so that their members join again.
+    pub fn reply_error_to_all(&mut self, replies: &mut PendingReplies) {
         for (id, member) in &mut self.members {
-            member.refuse(id, ErrorCode::REBALANCE_IN_PROGRESS, replies);
+            member.reply_error(id, ErrorCode::REBALANCE_IN_PROGRESS, replies);
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.phase == Phase::Empty
+        self.state == ClassicGroupState::Empty
     }
 
     pub fn is_subscribed(&self, topic: &str) -> bool {
         self.topics.as_ref().map_or(self.has_consumers(), |topics| topics.contains(topic))
     }
 
-    pub fn cost(&self) -> usize {
-        let members = self.members.iter().map(|(id, member)| member.cost(id));
+    pub fn memory_size(&self) -> usize {
+        let members = self.members.iter().map(|(id, member)| member.memory_size(id));
         let pending = self.pending.keys().map(|id| id.len() + 64);
         let topics = self.topics.iter().flatten().map(|topic| topic.len() + 64);
         members.chain(pending).chain(topics).sum()
@@ -181,7 +181,7 @@ impl Group {
         let pending: Vec<_> = self.pending.iter().filter(|(_, at)| due(Some(**at))).map(|(id, _)| id.clone()).collect();
         for id in pending {
             self.remove(&id);
-            if self.phase == Phase::PreparingRebalance && self.all_joined() {
+            if self.state == ClassicGroupState::PreparingRebalance && self.all_joined() {
                 self.complete_join(now, replies);
             }
         }
@@ -197,9 +197,9 @@ impl Group {
                 continue;
             }
             self.expel(&id, replies);
-            match self.phase {
-                Phase::Stable | Phase::CompletingRebalance => self.prepare(now, replies),
-                Phase::PreparingRebalance if self.all_joined() => self.complete_join(now, replies),
+            match self.state {
+                ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(now, replies),
+                ClassicGroupState::PreparingRebalance if self.all_joined() => self.complete_join(now, replies),
                 _ => {}
             }
         }
@@ -210,7 +210,7 @@ impl Group {
         let ids: Vec<_> = self.members.keys().cloned().collect();
         for id in ids {
             let Some(member) = self.members.get_mut(&id) else { continue };
-            member.refuse(&id, ErrorCode::NOT_COORDINATOR, replies);
+            member.reply_error(&id, ErrorCode::NOT_COORDINATOR, replies);
             member.touch(now);
             if member.is_new {
                 self.remove(&id);
@@ -219,8 +219,8 @@ impl Group {
         self.pending.clear();
         self.unsynced.clear();
         self.timer = None;
-        if matches!(self.phase, Phase::PreparingRebalance | Phase::CompletingRebalance) {
-            self.phase = Phase::PreparingRebalance;
+        if matches!(self.state, ClassicGroupState::PreparingRebalance | ClassicGroupState::CompletingRebalance) {
+            self.state = ClassicGroupState::PreparingRebalance;
             match self.members.is_empty() {
                 true => self.complete_join(now, replies),
                 false => self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Join)),
@@ -231,7 +231,7 @@ impl Group {
     /// Handles JoinGroup of a client without a member ID.
     pub fn join_new(&mut self, joining: Joining<'_>, replies: &mut PendingReplies) {
         if !self.supports(joining.request) {
-            return joining.refuse(replies, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return joining.reply_error(replies, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let id = joining.new_id.clone();
         if let Some(instance) = &joining.request.group_instance_id {
@@ -243,7 +243,7 @@ impl Group {
         if joining.id_first {
             let until = joining.now.saturating_add(millis(joining.request.session_timeout_ms));
             self.pending.insert(id.clone(), until);
-            return joining.refuse(replies, &id, ErrorCode::MEMBER_ID_REQUIRED);
+            return joining.reply_error(replies, &id, ErrorCode::MEMBER_ID_REQUIRED);
         }
         self.add(id, joining, replies);
     }
@@ -253,28 +253,28 @@ impl Group {
         let id = joining.request.member_id.clone();
         let instance = joining.request.group_instance_id.as_deref();
         if !self.supports(joining.request) {
-            return joining.refuse(replies, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return joining.reply_error(replies, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         if self.pending.contains_key(&id) {
             return match instance {
                 None => self.add(id, joining, replies),
-                Some(_) => joining.refuse(replies, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
+                Some(_) => joining.reply_error(replies, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
             };
         }
         if let Err(code) = self.check_member(&id, instance) {
-            return joining.refuse(replies, &id, code);
+            return joining.reply_error(replies, &id, code);
         }
         let is_leader = self.leader.as_ref() == Some(&id);
         let protocols = joining.protocols();
         let is_same = self.members.get(&id).is_some_and(|member| member.protocols == protocols);
-        match self.phase {
-            Phase::Empty => joining.refuse(replies, &id, ErrorCode::UNKNOWN_MEMBER_ID),
+        match self.state {
+            ClassicGroupState::Empty => joining.reply_error(replies, &id, ErrorCode::UNKNOWN_MEMBER_ID),
             // The client may have missed the first reply.
-            Phase::CompletingRebalance if is_same => {
+            ClassicGroupState::CompletingRebalance if is_same => {
                 replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
             }
             // Nothing changed for a follower. A leader joins again because something changed that only it knows.
-            Phase::Stable if is_same && !is_leader => {
+            ClassicGroupState::Stable if is_same && !is_leader => {
                 replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
             }
             _ => {
@@ -298,24 +298,26 @@ impl Group {
         let differs =
             |said: &Option<String>, known: &Option<String>| said.is_some() && known.is_some() && said != known;
         if let Err(code) = checked {
-            return refuse_sync(replies, connection, code);
+            return reply_sync_error(replies, connection, code);
         }
         if differs(&request.protocol_type, &self.protocol_type) || differs(&request.protocol_name, &self.protocol) {
-            return refuse_sync(replies, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return reply_sync_error(replies, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let Some(member) = self.members.get_mut(&request.member_id) else {
             return;
         };
-        match self.phase {
-            Phase::Empty => refuse_sync(replies, connection, ErrorCode::UNKNOWN_MEMBER_ID),
-            Phase::PreparingRebalance => refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS),
-            Phase::Stable => {
+        match self.state {
+            ClassicGroupState::Empty => reply_sync_error(replies, connection, ErrorCode::UNKNOWN_MEMBER_ID),
+            ClassicGroupState::PreparingRebalance => {
+                reply_sync_error(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS)
+            }
+            ClassicGroupState::Stable => {
                 let assignment = member.assignment.clone();
                 self.synced(&request.member_id);
                 let answer = self.assigned(assignment);
                 replies.complete(connection, GroupReply::Sync(answer));
             }
-            Phase::CompletingRebalance => {
+            ClassicGroupState::CompletingRebalance => {
                 member.waits = WaitsFor::Sync(connection);
                 self.synced(&request.member_id);
                 if self.leader.as_ref() == Some(&request.member_id) {
@@ -325,13 +327,13 @@ impl Group {
         }
     }
 
-    pub fn heartbeat(&mut self, now: Time, committer: Committer<'_>) -> Result<(), ErrorCode> {
-        self.check(committer.member, committer.instance, committer.generation)?;
-        if let Some(member) = self.members.get_mut(committer.member) {
+    pub fn heartbeat(&mut self, now: Time, identity: MemberIdentity<'_>) -> Result<(), ErrorCode> {
+        self.check(identity.member_id, identity.instance_id, identity.generation)?;
+        if let Some(member) = self.members.get_mut(identity.member_id) {
             member.touch(now);
         }
-        match self.phase {
-            Phase::PreparingRebalance => Err(ErrorCode::REBALANCE_IN_PROGRESS),
+        match self.state {
+            ClassicGroupState::PreparingRebalance => Err(ErrorCode::REBALANCE_IN_PROGRESS),
             _ => Ok(()),
         }
     }
@@ -352,29 +354,34 @@ impl Group {
 
     /// Continues the group after members left.
     pub fn left(&mut self, now: Time, replies: &mut PendingReplies) {
-        match self.phase {
-            Phase::Stable | Phase::CompletingRebalance => self.prepare(now, replies),
-            Phase::PreparingRebalance => self.maybe_complete(now, replies),
-            Phase::Empty => {}
+        match self.state {
+            ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(now, replies),
+            ClassicGroupState::PreparingRebalance => self.maybe_complete(now, replies),
+            ClassicGroupState::Empty => {}
         }
     }
 
     /// Checks whether a client may commit offsets for the group.
-    pub fn admit_commit(&mut self, now: Time, committer: Committer<'_>, transactional: bool) -> Result<(), ErrorCode> {
-        if committer.generation < 0 && self.is_empty() {
+    pub fn admit_commit(
+        &mut self,
+        now: Time,
+        identity: MemberIdentity<'_>,
+        transactional: bool,
+    ) -> Result<(), ErrorCode> {
+        if identity.generation < 0 && self.is_empty() {
             return Ok(());
         }
-        if committer.generation >= 0 || !committer.member.is_empty() || committer.instance.is_some() {
-            self.check(committer.member, committer.instance, committer.generation)?;
+        if identity.generation >= 0 || !identity.member_id.is_empty() || identity.instance_id.is_some() {
+            self.check(identity.member_id, identity.instance_id, identity.generation)?;
         } else if !transactional && !self.is_empty() {
             return Err(ErrorCode::UNKNOWN_MEMBER_ID);
         }
         if transactional {
             return Ok(());
         }
-        match (self.phase, self.members.get_mut(committer.member)) {
+        match (self.state, self.members.get_mut(identity.member_id)) {
             // The generation has begun, but no member has an assignment yet.
-            (Phase::CompletingRebalance, _) => Err(ErrorCode::REBALANCE_IN_PROGRESS),
+            (ClassicGroupState::CompletingRebalance, _) => Err(ErrorCode::REBALANCE_IN_PROGRESS),
             (_, Some(member)) => {
                 member.touch(now);
                 Ok(())
@@ -386,7 +393,7 @@ impl Group {
     /// Returns the members for DescribeGroups. As in Kafka, metadata and assignments are only included in a stable
     /// group.
     pub fn describe(&self) -> Vec<describe_groups::Member> {
-        let is_stable = self.phase == Phase::Stable;
+        let is_stable = self.state == ClassicGroupState::Stable;
         let describe = |(id, member): (&String, &Member)| describe_groups::Member {
             member_id: id.clone(),
             group_instance_id: member.instance.clone(),
@@ -456,7 +463,7 @@ impl Group {
         let Some(mut member) = self.members.remove(old) else {
             return;
         };
-        member.refuse(old, ErrorCode::FENCED_INSTANCE_ID, replies);
+        member.reply_error(old, ErrorCode::FENCED_INSTANCE_ID, replies);
         member.is_new = false;
         let id = joining.new_id.clone();
         let led = self.leader.clone();
@@ -468,8 +475,8 @@ impl Group {
         member.touch(joining.now);
         member.update(&joining, joining.protocols());
         self.members.insert(id.clone(), member);
-        match self.phase {
-            Phase::Stable if self.vote() == self.protocol => {
+        match self.state {
+            ClassicGroupState::Stable if self.vote() == self.protocol => {
                 let mut answer = self.generation_for(&id);
                 if joining.may_skip {
                     answer.skip_assignment = self.leader.as_ref() == Some(&id);
@@ -484,9 +491,9 @@ impl Group {
                 }
                 replies.complete(joining.connection, GroupReply::Join(answer));
             }
-            Phase::Stable | Phase::CompletingRebalance => self.prepare(joining.now, replies),
-            Phase::PreparingRebalance => self.maybe_complete(joining.now, replies),
-            Phase::Empty => {}
+            ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(joining.now, replies),
+            ClassicGroupState::PreparingRebalance => self.maybe_complete(joining.now, replies),
+            ClassicGroupState::Empty => {}
         }
     }
 
@@ -519,26 +526,27 @@ impl Group {
     }
 
     fn prepare_or_complete(&mut self, now: Time, replies: &mut PendingReplies) {
-        match self.phase {
-            Phase::PreparingRebalance => self.maybe_complete(now, replies),
+        match self.state {
+            ClassicGroupState::PreparingRebalance => self.maybe_complete(now, replies),
             _ => self.prepare(now, replies),
         }
     }
 
     /// Starts a rebalance.
     fn prepare(&mut self, now: Time, replies: &mut PendingReplies) {
-        if self.phase == Phase::CompletingRebalance {
+        if self.state == ClassicGroupState::CompletingRebalance {
             for member in self.members.values_mut() {
                 member.assignment = Bytes::new();
                 if let WaitsFor::Sync(connection) = member.waits {
                     member.waits = WaitsFor::No;
                     member.touch(now);
-                    refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS);
+                    reply_sync_error(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS);
                 }
             }
         }
         self.unsynced.clear();
-        let was_empty = std::mem::replace(&mut self.phase, Phase::PreparingRebalance) == Phase::Empty;
+        let was_empty =
+            std::mem::replace(&mut self.state, ClassicGroupState::PreparingRebalance) == ClassicGroupState::Empty;
         if was_empty && !self.initial_delay.is_zero() {
             let left = self.rebalance_timeout().saturating_sub(self.initial_delay);
             self.timer = Some((now.saturating_add(self.initial_delay), Timer::Gather { left, came: false }));
@@ -578,10 +586,10 @@ impl Group {
         self.protocol = self.vote();
         self.topics = self.subscribed();
         if self.members.is_empty() {
-            self.phase = Phase::Empty;
+            self.state = ClassicGroupState::Empty;
             return;
         }
-        self.phase = Phase::CompletingRebalance;
+        self.state = ClassicGroupState::CompletingRebalance;
         self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Sync));
         self.unsynced = self.members.keys().cloned().collect();
         let ids: Vec<_> = self.members.keys().cloned().collect();
@@ -647,7 +655,7 @@ impl Group {
 
     fn assign(&mut self, now: Time, assignments: Vec<sync_group::Assignment>, replies: &mut PendingReplies) {
         let mut assignments: BTreeMap<_, _> = assignments.into_iter().map(|a| (a.member_id, a.assignment)).collect();
-        self.phase = Phase::Stable;
+        self.state = ClassicGroupState::Stable;
         let template = self.assigned(Bytes::new());
         for (id, member) in &mut self.members {
             member.assignment = assignments.remove(id).map_or_else(Bytes::new, |a| Bytes::copy_from_slice(&a));

@@ -20,7 +20,7 @@ pub(super) struct Classic {
 }
 
 impl Classic {
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64).sum()
     }
 

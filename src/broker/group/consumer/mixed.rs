@@ -13,7 +13,7 @@ use crate::api::{ErrorCode, join_group, sync_group};
 use crate::broker::Time;
 use crate::broker::clock::millis;
 use crate::broker::group::classic::Joining;
-use crate::broker::group::client::Committer;
+use crate::broker::group::client::MemberIdentity;
 use crate::broker::group::migration::Migrant;
 use crate::broker::topics::Topics;
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,21 +93,22 @@ impl Group {
         let request = joining.request;
         let is_new = request.member_id.is_empty();
         let id = if is_new { joining.new_id.as_str() } else { request.member_id.as_str() };
-        let refuse = |error_code| join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
+        let error_response =
+            |error_code| join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
         let subscription = request.protocols.first().map(|first| consumer_protocol::decode(first.metadata.clone()));
         let Some(Ok(Subscription { topics: names, owned_partitions, rack_id, .. })) = subscription else {
-            return refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return error_response(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         };
         if !self.supports(id, request) {
-            return refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return error_response(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         match &request.group_instance_id {
-            None if is_new && joining.id_first => return refuse(ErrorCode::MEMBER_ID_REQUIRED),
+            None if is_new && joining.id_first => return error_response(ErrorCode::MEMBER_ID_REQUIRED),
             None => {}
             Some(instance) => match self.statics.get(instance).cloned() {
                 Some(old) if is_new => self.take_over(&old, id),
-                Some(holder) if holder != id => return refuse(ErrorCode::FENCED_INSTANCE_ID),
-                None if !is_new => return refuse(ErrorCode::UNKNOWN_MEMBER_ID),
+                Some(holder) if holder != id => return error_response(ErrorCode::FENCED_INSTANCE_ID),
+                None if !is_new => return error_response(ErrorCode::UNKNOWN_MEMBER_ID),
                 _ => drop(self.statics.insert(instance.clone(), id.to_owned())),
             },
         }
@@ -143,13 +144,13 @@ impl Group {
         topics: &Topics,
         request: &sync_group::Request,
     ) -> Result<sync_group::Response, ErrorCode> {
-        let committer = Committer {
-            member: &request.member_id,
-            instance: request.group_instance_id.as_deref(),
+        let identity = MemberIdentity {
+            member_id: &request.member_id,
+            instance_id: request.group_instance_id.as_deref(),
             generation: request.generation_id,
         };
         let group_epoch = self.epoch;
-        let member = self.classic_member(committer)?;
+        let member = self.classic_member(identity)?;
         let behind = group_epoch > member.epoch && member.stage != Stage::Unrevoked;
         let (assigned, rejoin_by) = (member.assigned.clone(), now.saturating_add(member.rebalance));
         let Some(classic) = &mut member.classic else {
@@ -176,10 +177,10 @@ impl Group {
     }
 
     /// Handles Heartbeat. REBALANCE_IN_PROGRESS makes the member join again.
-    pub fn classic_heartbeat(&mut self, now: Time, committer: Committer<'_>) -> Result<(), ErrorCode> {
+    pub fn classic_heartbeat(&mut self, now: Time, identity: MemberIdentity<'_>) -> Result<(), ErrorCode> {
         let group_epoch = self.epoch;
-        let waits = self.waits_for_others(committer.member);
-        let member = self.classic_member(committer)?;
+        let waits = self.waits_for_others(identity.member_id);
+        let member = self.classic_member(identity)?;
         let rejoins = member.epoch < group_epoch
             || member.stage == Stage::Unrevoked
             || member.stage == Stage::Unreleased && !waits;
@@ -210,11 +211,11 @@ impl Group {
     }
 
     /// Returns a member of the classic protocol, if the client is that member in this epoch.
-    fn classic_member(&mut self, committer: Committer<'_>) -> Result<&mut Member, ErrorCode> {
-        self.check_instance(committer.member, committer.instance).map_err(|(code, _)| code)?;
-        let member = self.members.get_mut(committer.member).filter(|member| member.classic.is_some());
+    fn classic_member(&mut self, identity: MemberIdentity<'_>) -> Result<&mut Member, ErrorCode> {
+        self.check_instance(identity.member_id, identity.instance_id).map_err(|(code, _)| code)?;
+        let member = self.members.get_mut(identity.member_id).filter(|member| member.classic.is_some());
         let member = member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        (member.epoch == committer.generation).then_some(member).ok_or(ErrorCode::ILLEGAL_GENERATION)
+        (member.epoch == identity.generation).then_some(member).ok_or(ErrorCode::ILLEGAL_GENERATION)
     }
 
     /// Returns whether other members hold partitions of this member's target.

@@ -17,12 +17,12 @@ mod mixed;
 
 use super::Configs;
 use super::assignor::{AssignedPartitions, Assignor, Reader};
-use super::client::{CLIENT_HOST, Committer, Rejection};
+use super::client::{CLIENT_HOST, MemberIdentity, Rejection};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_describe as describe;
 use crate::api::consumer_group_heartbeat::{Assignment, JOIN, LEAVE_STATIC, Request, Response, TopicPartitions};
 use crate::broker::Time;
-use crate::broker::pattern::Pattern;
+use crate::broker::regex::FullMatchRegex;
 use crate::broker::topics::Topics;
 use crate::wire::Uuid;
 use classic::Classic;
@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 /// Approximate memory of a member without its metadata, and of a partition it owns.
-const MEMBER: usize = 384;
-const PARTITION: usize = 32;
+const MEMBER_MEMORY: usize = 384;
+const PARTITION_MEMORY: usize = 32;
 
 /// Member types of ConsumerGroupDescribe.
 const CLASSIC_MEMBER: i8 = 0;
@@ -65,7 +65,7 @@ struct Member {
     client_id: String,
     rebalance: Duration,
     topics: BTreeSet<String>,
-    pattern: Option<Pattern>,
+    pattern: Option<FullMatchRegex>,
     assignor: Option<Assignor>,
     epoch: i32,
     previous_epoch: i32,
@@ -86,16 +86,16 @@ pub(in crate::broker) struct Heartbeat<'a> {
     pub configs: Configs,
     pub client_id: &'a str,
     pub member_id: &'a str,
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<FullMatchRegex>,
     pub assignor: Option<Assignor>,
     pub request: &'a Request,
 }
 
 impl Heartbeat<'_> {
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         let names = self.request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
-        let pattern = self.pattern.as_ref().map_or(0, Pattern::cost);
-        MEMBER + self.member_id.len() + self.client_id.len() + names.sum::<usize>() + pattern
+        let pattern = self.pattern.as_ref().map_or(0, FullMatchRegex::max_memory);
+        MEMBER_MEMORY + self.member_id.len() + self.client_id.len() + names.sum::<usize>() + pattern
     }
 }
 
@@ -137,16 +137,17 @@ impl Group {
         self.members.values().any(|member| member.reads(topic))
     }
 
-    pub fn cost(&self) -> usize {
-        let shares = |shares: &AssignedPartitions| shares.values().map(|p| 64 + p.len() * PARTITION).sum::<usize>();
+    pub fn memory_size(&self) -> usize {
+        let shares =
+            |shares: &AssignedPartitions| shares.values().map(|p| 64 + p.len() * PARTITION_MEMORY).sum::<usize>();
         let members = self.members.iter().map(|(id, m)| {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
             let instance = m.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
-            let pattern = m.pattern.as_ref().map_or(0, Pattern::cost);
+            let pattern = m.pattern.as_ref().map_or(0, FullMatchRegex::max_memory);
             let rack = m.rack.as_ref().map_or(0, String::len);
-            let classic = m.classic.as_ref().map_or(0, Classic::cost);
+            let classic = m.classic.as_ref().map_or(0, Classic::memory_size);
             let named = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics + classic;
-            MEMBER + named + shares(&m.assigned) + shares(&m.revoking)
+            MEMBER_MEMORY + named + shares(&m.assigned) + shares(&m.revoking)
         });
         let topics = self.topics.keys().map(|name| name.len() + 96);
         members.chain(topics).chain(self.target.values().map(shares)).sum()
@@ -219,11 +220,11 @@ impl Group {
     }
 
     /// Checks whether a client may commit offsets for the group.
-    pub fn admit_commit(&self, committer: Committer<'_>) -> Result<(), ErrorCode> {
-        if committer.generation < 0 && self.is_empty() {
+    pub fn admit_commit(&self, identity: MemberIdentity<'_>) -> Result<(), ErrorCode> {
+        if identity.generation < 0 && self.is_empty() {
             return Ok(());
         }
-        self.admit(committer.member, committer.generation)
+        self.admit(identity.member_id, identity.generation)
     }
 
     /// Returns whether a member is in this epoch.

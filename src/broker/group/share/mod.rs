@@ -33,8 +33,8 @@ use std::time::Duration;
 const MAX_SESSIONS: usize = 2000;
 
 /// Approximate memory of a member or session without its metadata, and of one of its partitions.
-const MEMBER: usize = 256;
-const PARTITION: usize = 48;
+const MEMBER_MEMORY: usize = 256;
+const PARTITION_MEMORY: usize = 48;
 
 /// Epochs of the requests that open and close a session.
 pub(in crate::broker) const OPEN: i32 = 0;
@@ -109,21 +109,24 @@ impl Group {
         self.members.values().any(|member| member.topics.contains(topic))
     }
 
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         let members = self.members.iter().map(|(id, m)| {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
-            MEMBER + 2 * id.len() + m.client_id.len() + m.rack.as_ref().map_or(0, String::len) + topics
+            MEMBER_MEMORY + 2 * id.len() + m.client_id.len() + m.rack.as_ref().map_or(0, String::len) + topics
         });
         // Counted twice: once as the target, and once as the member knows it.
-        let targets = self.target.values().map(|shares| shares.values().map(|p| 128 + 2 * p.len() * PARTITION).sum());
-        let sessions =
-            self.sessions.iter().map(|(key, s)| MEMBER + key.member_id.len() + s.partitions.len() * PARTITION);
+        let targets =
+            self.target.values().map(|shares| shares.values().map(|p| 128 + 2 * p.len() * PARTITION_MEMORY).sum());
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(key, s)| MEMBER_MEMORY + key.member_id.len() + s.partitions.len() * PARTITION_MEMORY);
         let topics = self.topics.keys().map(|name| name.len() + 96);
         members
             .chain(targets)
             .chain(sessions)
             .chain(topics)
-            .chain(self.partitions.values().map(SharePartition::cost))
+            .chain(self.partitions.values().map(SharePartition::memory_size))
             .sum()
     }
 

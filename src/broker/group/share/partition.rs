@@ -21,7 +21,7 @@ use crate::record::{Header, batches};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-const RECORD: usize = 128;
+const RECORD_MEMORY: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RecordState {
@@ -86,8 +86,8 @@ impl SharePartition {
         Self { start, end: start, records: BTreeMap::new(), leader_epoch, max_deliveries: i16::MAX, next_lock: None }
     }
 
-    pub fn cost(&self) -> usize {
-        RECORD + self.records.len() * RECORD
+    pub fn memory_size(&self) -> usize {
+        RECORD_MEMORY + self.records.len() * RECORD_MEMORY
     }
 
     pub fn progress(&self) -> Progress {
