@@ -194,7 +194,7 @@ pub(super) struct Configs {
     defaults: Defaults,
     set: BTreeMap<&'static str, String>,
     pub max_message_bytes: usize,
-    pub append_time: bool,
+    pub uses_log_append_time: bool,
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
     pub min_insync_replicas: usize,
@@ -288,7 +288,7 @@ impl Configs {
         };
         Self {
             max_message_bytes: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
-            append_time: value("message.timestamp.type") == "LogAppendTime",
+            uses_log_append_time: value("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms: limit("message.timestamp.before.max.ms"),
             timestamp_after_max_ms: limit("message.timestamp.after.max.ms"),
             min_insync_replicas: usize::try_from(number("min.insync.replicas")).unwrap_or(usize::MAX),
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn values_are_checked_and_enforced_ones_read() {
         assert_eq!(parse("max.message.bytes", Some("5")).unwrap().max_message_bytes, 5);
-        assert!(parse("message.timestamp.type", Some("LogAppendTime")).unwrap().append_time);
+        assert!(parse("message.timestamp.type", Some("LogAppendTime")).unwrap().uses_log_append_time);
         assert!(parse("cleanup.policy", Some("compact, delete")).is_ok());
         for (name, value) in [
             ("max.message.bytes", Some("-1")),

@@ -20,7 +20,7 @@ struct BatchRange {
     first: i32,
     last: i32,
     base_offset: i64,
-    append_time: Option<i64>,
+    log_append_time: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) enum SequenceCheck {
     /// Append it.
     New,
     /// The log already contains it.
-    Duplicate { base_offset: i64, append_time: Option<i64> },
+    Duplicate { base_offset: i64, log_append_time: Option<i64> },
 }
 
 #[derive(Debug, Default)]
@@ -92,7 +92,7 @@ impl Producers {
         } else {
             let last = header.last_sequence();
             if let Some(b) = producer.batches.iter().find(|b| b.first == first && b.last == last) {
-                return Ok(SequenceCheck::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
+                return Ok(SequenceCheck::Duplicate { base_offset: b.base_offset, log_append_time: b.log_append_time });
             }
             producer.batches.back().map_or(0, |b| sequence_after(b.last, 1))
         };
@@ -104,7 +104,7 @@ impl Producers {
     }
 
     /// Remembers a batch that was appended.
-    pub fn remember(&mut self, header: &Header, base_offset: i64, append_time: Option<i64>) {
+    pub fn remember(&mut self, header: &Header, base_offset: i64, log_append_time: Option<i64>) {
         if header.producer_id < 0 {
             return;
         }
@@ -113,8 +113,8 @@ impl Producers {
             producer.batches.pop_front();
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
-        producer.batches.push_back(BatchRange { first, last, base_offset, append_time });
-        producer.last_timestamp = append_time.unwrap_or(header.max_timestamp);
+        producer.batches.push_back(BatchRange { first, last, base_offset, log_append_time });
+        producer.last_timestamp = log_append_time.unwrap_or(header.max_timestamp);
         if header.is_transactional() && producer.first_offset.is_none() {
             producer.first_offset = Some(base_offset);
             self.open.insert(base_offset);
@@ -217,7 +217,7 @@ mod tests {
         let producers = after(&six);
         for i in 1..6 {
             let verdict = producers.check(&header(0, 2 * i, 2)).unwrap();
-            assert_eq!(verdict, SequenceCheck::Duplicate { base_offset: 100 * i64::from(i), append_time: None });
+            assert_eq!(verdict, SequenceCheck::Duplicate { base_offset: 100 * i64::from(i), log_append_time: None });
         }
         assert_eq!(code(&producers, 0, 0, 2), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
         assert_eq!(code(&producers, 0, 10, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, "same start, other length");

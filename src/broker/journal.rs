@@ -333,7 +333,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Records a change, if the cluster has a disk.
-    pub fn note(&mut self, entry: impl FnOnce() -> Entry) {
+    pub fn append(&mut self, entry: impl FnOnce() -> Entry) {
         if let Some(entries) = &mut self.entries {
             let mut w = Writer::new(0, true);
             entry().put(&mut w);

@@ -134,7 +134,7 @@ impl Log {
         data: &[u8],
         header: &Header,
         leader_epoch: i32,
-        append_time: Option<i64>,
+        log_append_time: Option<i64>,
         rolling: Rolling,
     ) -> i64 {
         let base_offset = self.end;
@@ -142,13 +142,13 @@ impl Log {
             base_offset,
             last_offset: base_offset + i64::from(header.last_offset_delta),
             position: self.size(),
-            max_timestamp: append_time.unwrap_or(header.max_timestamp),
+            max_timestamp: log_append_time.unwrap_or(header.max_timestamp),
         };
         self.roll(entry, data.len(), rolling);
         self.push(entry, data);
         let start = self.open.len() - data.len();
         if let Some(batch) = self.open.get_mut(start..) {
-            patch(batch, base_offset, leader_epoch, header, append_time);
+            patch(batch, base_offset, leader_epoch, header, log_append_time);
         }
         self.note_epoch(leader_epoch, base_offset);
         base_offset
@@ -450,7 +450,7 @@ fn first_in(batch: &Batch, timestamp: i64, start: i64) -> Result<Option<Found>, 
 }
 
 /// Writes the broker's fields into the header of a batch.
-fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header, append_time: Option<i64>) {
+fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header, log_append_time: Option<i64>) {
     let mut put = |at: usize, bytes: &[u8]| {
         if let Some(field) = batch.get_mut(at..at + bytes.len()) {
             field.copy_from_slice(bytes);
@@ -458,7 +458,7 @@ fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header,
     };
     put(0, &base_offset.to_be_bytes());
     put(12, &leader_epoch.to_be_bytes());
-    if let Some(time) = append_time {
+    if let Some(time) = log_append_time {
         put(21, &(header.attributes | 1 << 3).to_be_bytes());
         put(35, &time.to_be_bytes());
         let crc = batch.get(21..).map_or(0, crc32c);
@@ -476,8 +476,8 @@ mod tests {
 
     const ROLLING: Rolling = Rolling { bytes: 1 << 30, ms: i64::MAX, now_ms: 0 };
 
-    fn append(log: &mut Log, timestamps: &[i64], compression: Compression, append_time: Option<i64>) -> i64 {
-        append_in(7, log, timestamps, compression, append_time)
+    fn append(log: &mut Log, timestamps: &[i64], compression: Compression, log_append_time: Option<i64>) -> i64 {
+        append_in(7, log, timestamps, compression, log_append_time)
     }
 
     fn append_in(
@@ -485,7 +485,7 @@ mod tests {
         log: &mut Log,
         timestamps: &[i64],
         compression: Compression,
-        append_time: Option<i64>,
+        log_append_time: Option<i64>,
     ) -> i64 {
         let mut builder = BatchBuilder::with_capacity(0);
         for timestamp in timestamps {
@@ -493,7 +493,7 @@ mod tests {
         }
         let sealed = builder.seal(compression, Producer::NONE).unwrap();
         let header = Header::parse(&sealed.data).unwrap().unwrap();
-        log.append(&sealed.data, &header, epoch, append_time, ROLLING)
+        log.append(&sealed.data, &header, epoch, log_append_time, ROLLING)
     }
 
     fn base_offsets(slice: &Slice) -> Vec<i64> {

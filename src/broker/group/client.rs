@@ -6,7 +6,7 @@ use crate::api::ErrorCode;
 pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
 
 /// An error code and the message for its field.
-pub(in crate::broker) type Rejection = (ErrorCode, String);
+pub(in crate::broker) type GroupError = (ErrorCode, String);
 
 /// The fields with which a request identifies a member of the group, or a client outside the group.
 #[derive(Clone, Copy, Debug)]

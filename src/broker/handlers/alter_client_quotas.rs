@@ -17,14 +17,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     let mut seen = BTreeSet::new();
     let entries = request.entries.into_iter().map(|Entry { entity, ops }| {
-        let named = entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
-        let altered = match seen.insert(quotas::Entity::clone(&named)) {
-            true => alter(state, &named, ops, request.validate_only),
+        let parts = entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
+        let altered = match seen.insert(quotas::Entity::clone(&parts)) {
+            true => alter(state, &parts, ops, request.validate_only),
             false => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Ignoring duplicate entity")),
         };
         let ApiError { code, message } = altered.err().unwrap_or(ErrorCode::NONE.into());
         let part = |(entity_type, entity_name)| Entity { entity_type, entity_name };
-        EntryResponse { error_code: code, error_message: message, entity: named.into_iter().map(part).collect() }
+        EntryResponse { error_code: code, error_message: message, entity: parts.into_iter().map(part).collect() }
     });
     let entries = entries.collect();
     HandlerResult::Reply(Response { entries, ..Response::default() })

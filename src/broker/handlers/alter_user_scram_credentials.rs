@@ -93,7 +93,7 @@ fn apply(state: &mut State, user: &str, changes: Vec<Change>) -> Result<(), ApiE
         return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
     }
     for (mechanism, secret) in changes {
-        journal.note(|| Entry::user(mechanism, user, secret.as_ref()));
+        journal.append(|| Entry::user(mechanism, user, secret.as_ref()));
         match secret {
             Some(secret) => credentials.set(mechanism, user, secret),
             None => {

@@ -33,7 +33,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 
 fn parse(acl: Acl) -> Result<Rule, ApiError> {
     let invalid = |why: String| ApiError::new(ErrorCode::INVALID_REQUEST, why);
-    let unknown = |what: &str, name: &str| invalid(format!("Invalid {what} {name}"));
+    let unknown = |field: &str, name: &str| invalid(format!("Invalid {field} {name}"));
     let kind = ResourceType::from_number(acl.resource_type);
     let kind = kind.ok_or_else(|| unknown("resourceType", ResourceType::text(acl.resource_type)))?;
     let pattern = Pattern::from_number(acl.resource_pattern_type);

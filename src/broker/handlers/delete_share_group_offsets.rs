@@ -38,7 +38,7 @@ fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ApiErro
         Some(group::Group::Share(group)) if group.is_empty() => Ok(()),
         Some(group::Group::Share(_)) => Err(ApiError::new(ErrorCode::NON_EMPTY_GROUP, "The group is not empty.")),
         Some(_) => not_found(format!("Group {group_id} is not a share group.")),
-        None => not_found(format!("Group {group_id} not found.")),
+        None => not_found(format!("Group {group_id} not existing_topic.")),
     }
 }
 
@@ -46,8 +46,8 @@ fn forget(state: &mut State, context: &Context, group_id: &str, topic: &str) -> 
     state.check(context, Operation::Read, Resource::Topic(topic))?;
     let unknown = |why: &str| ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why);
     let State { topics, groups, memory, .. } = state;
-    let found = topics.get(topic).ok_or_else(|| unknown("This server does not host this topic-partition."))?;
-    let id = found.id;
+    let existing_topic = topics.get(topic).ok_or_else(|| unknown("This server does not host this topic-partition."))?;
+    let id = existing_topic.id;
     match groups.with_share(memory, group_id, |group| group.forget_offsets(id)) {
         Some(true) => Ok(id),
         _ => Err(unknown("There is no offset information to delete.")),

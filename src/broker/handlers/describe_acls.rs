@@ -32,10 +32,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         };
         // Rules are sorted by resource.
         let (resource_type, pattern_type) = (rule.kind.number(), rule.pattern.number());
-        let is_its = |r: &&mut Resource| {
+        let is_same_resource = |r: &&mut Resource| {
             (r.resource_type, r.pattern_type, &r.resource_name) == (resource_type, pattern_type, &rule.name)
         };
-        match resources.last_mut().filter(is_its) {
+        match resources.last_mut().filter(is_same_resource) {
             Some(resource) => resource.acls.push(acl),
             None => {
                 let resource_name = rule.name.clone();
@@ -51,15 +51,15 @@ fn empty() -> Response {
 }
 
 /// Converts the numbers of a filter, or returns `None` if one is unknown.
-pub(super) fn filter(asked: Request) -> Option<Filter> {
+pub(super) fn filter(request: Request) -> Option<Filter> {
     Some(Filter {
-        kind: unless_any(asked.resource_type_filter, ResourceType::from_number)?,
-        name: asked.resource_name_filter,
-        names: NameMatch::from_number(asked.pattern_type_filter)?,
-        principal: asked.principal_filter,
-        host: asked.host_filter,
-        operation: unless_any(asked.operation, Operation::from_number)?,
-        permission: unless_any(asked.permission_type, Permission::from_number)?,
+        kind: unless_any(request.resource_type_filter, ResourceType::from_number)?,
+        name: request.resource_name_filter,
+        names: NameMatch::from_number(request.pattern_type_filter)?,
+        principal: request.principal_filter,
+        host: request.host_filter,
+        operation: unless_any(request.operation, Operation::from_number)?,
+        permission: unless_any(request.permission_type, Permission::from_number)?,
     })
 }
 

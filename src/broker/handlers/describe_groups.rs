@@ -12,12 +12,13 @@ use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let wanted = request.include_authorized_operations;
+    let include_operations = request.include_authorized_operations;
     let describe = |group_id: String| match group(state, context, group_id) {
-        found if found.error_code.is_error() => found,
-        found => {
-            let authorized_operations = state.operations_if(wanted, context, Resource::Group(&found.group_id));
-            Group { authorized_operations, ..found }
+        described if described.error_code.is_error() => described,
+        described => {
+            let authorized_operations =
+                state.operations_if(include_operations, context, Resource::Group(&described.group_id));
+            Group { authorized_operations, ..described }
         }
     };
     HandlerResult::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
@@ -45,7 +46,7 @@ fn group(state: &State, context: &Context, group_id: String) -> Group {
             };
         }
         Some(_) => format!("Group {group_id} is not a classic group."),
-        None => format!("Group {group_id} not found."),
+        None => format!("Group {group_id} not described."),
     };
     let (error_code, error_message) = match context.version {
         6.. => (ErrorCode::GROUP_ID_NOT_FOUND, Some(why)),

@@ -16,15 +16,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if let Err(error_code) = state.check(context, Operation::Describe, Resource::Cluster) {
         return HandlerResult::Reply(Response { error_code, ..Response::default() });
     }
-    let wanted: Option<BTreeMap<String, BTreeSet<i32>>> = request
+    let requested: Option<BTreeMap<String, BTreeSet<i32>>> = request
         .topics
         .map(|topics| topics.into_iter().map(|t| (t.topic, t.partitions.into_iter().collect())).collect());
     let mut topics = Vec::new();
     for name in state.topics.names() {
-        let indexes = wanted.as_ref().map(|wanted| wanted.get(name));
+        let indexes = requested.as_ref().map(|requested| requested.get(name));
         let (Some(topic), false) = (state.topics.get(name), indexes == Some(None)) else { continue };
-        let is_wanted = |index| indexes.flatten().is_none_or(|indexes| indexes.contains(&index));
-        let partitions = replicas(topic, context.node).filter(|p| is_wanted(p.partition_index)).collect::<Vec<_>>();
+        let is_requested = |index| indexes.flatten().is_none_or(|indexes| indexes.contains(&index));
+        let partitions = replicas(topic, context.node).filter(|p| is_requested(p.partition_index)).collect::<Vec<_>>();
         if !partitions.is_empty() {
             topics.push(TopicResult { name: name.to_owned(), partitions });
         }
@@ -48,8 +48,8 @@ impl RespondWith for Request {
 }
 
 fn replicas(topic: &Topic, node: i32) -> impl Iterator<Item = PartitionResult> {
-    let there = topic.partitions.iter().zip(0..).filter(move |(p, _)| p.replicas.contains(&node));
-    there.map(|(p, partition_index)| PartitionResult {
+    let hosted = topic.partitions.iter().zip(0..).filter(move |(p, _)| p.replicas.contains(&node));
+    hosted.map(|(p, partition_index)| PartitionResult {
         partition_index,
         partition_size: i64::try_from(p.log.bytes()).unwrap_or(i64::MAX),
         offset_lag: 0,

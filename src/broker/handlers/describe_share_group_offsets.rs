@@ -36,13 +36,13 @@ fn describe(state: &State, context: &Context, Group { group_id, topics }: Group)
         _ => None,
     };
     let all = || {
-        let known = group.into_iter().flat_map(group::share::Group::known);
-        let named = known.filter_map(|(id, partitions)| {
+        let partitions = group.into_iter().flat_map(group::share::Group::partitions);
+        let topics = partitions.filter_map(|(id, partitions)| {
             let topic_name = state.topics.name_of(id)?.to_owned();
             let allowed = state.allows(context, Operation::Describe, Resource::Topic(&topic_name));
             allowed.then_some(Topic { topic_name, partitions: partitions.into_iter().collect() })
         });
-        named.collect::<Vec<_>>()
+        topics.collect::<Vec<_>>()
     };
     let describe_topic = |topic: Topic| {
         let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.topic_name));

@@ -105,10 +105,10 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
     let mut remaining_bytes = usize::try_from(max_bytes).unwrap_or(0).min(MAX_BYTES);
     let (mut available, mut ready) = (0, expired || request.topics.is_empty());
     let near = near(state, context, request);
-    for wanted in &request.topics {
-        let mut partitions = Vec::with_capacity(wanted.partitions.len());
-        for p in &wanted.partitions {
-            let (partition_response, read_size) = match topic(state, context, wanted) {
+    for requested in &request.topics {
+        let mut partitions = Vec::with_capacity(requested.partitions.len());
+        for p in &requested.partitions {
+            let (partition_response, read_size) = match topic(state, context, requested) {
                 Ok(topic) => read(topic, context, request, p, &near, remaining_bytes, available == 0),
                 Err(code) => (partition_response(p, code), 0),
             };
@@ -121,7 +121,7 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
             }
             partitions.push(partition_response);
         }
-        let (topic, topic_id) = (wanted.topic.clone(), wanted.topic_id);
+        let (topic, topic_id) = (requested.topic.clone(), requested.topic_id);
         response.responses.push(TopicResponse { topic, topic_id, partitions });
     }
     let enough = usize::try_from(request.min_bytes).unwrap_or(0);
@@ -174,18 +174,22 @@ pub(super) fn unwatch(state: &mut State, connection: Connection, request: &Reque
 }
 
 fn each_partition(state: &mut State, version: i16, request: &Request, mut each: impl FnMut(&mut topics::Partition)) {
-    for wanted in &request.topics {
-        if let Ok(topic) = state.topics.find(&wanted.topic, wanted.topic_id, version >= FIRST_WITH_IDS) {
-            for p in &wanted.partitions {
+    for requested in &request.topics {
+        if let Ok(topic) = state.topics.find(&requested.topic, requested.topic_id, version >= FIRST_WITH_IDS) {
+            for p in &requested.partitions {
                 topic.partition(p.partition).map(&mut each);
             }
         }
     }
 }
 
-fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Result<&'a mut topics::Topic, ErrorCode> {
-    state.check_topic(context, Operation::Read, &wanted.topic, wanted.topic_id)?;
-    state.topics.find(&wanted.topic, wanted.topic_id, context.version >= FIRST_WITH_IDS)
+fn topic<'a>(
+    state: &'a mut State,
+    context: &Context,
+    requested: &'a Topic,
+) -> Result<&'a mut topics::Topic, ErrorCode> {
+    state.check_topic(context, Operation::Read, &requested.topic, requested.topic_id)?;
+    state.topics.find(&requested.topic, requested.topic_id, context.version >= FIRST_WITH_IDS)
 }
 
 /// Reads one partition. Returns its response and the number of bytes available within the limits.
@@ -193,38 +197,38 @@ fn read(
     topic: &mut topics::Topic,
     context: &Context,
     request: &Request,
-    wanted: &Partition,
+    requested: &Partition,
     near: &[i32],
     remaining_bytes: usize,
     is_first: bool,
 ) -> (PartitionResponse, usize) {
-    let Some(partition) = topic.partition(wanted.partition) else {
-        return (partition_response(wanted, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 0);
+    let Some(partition) = topic.partition(requested.partition) else {
+        return (partition_response(requested, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 0);
     };
-    let epoch = wanted.current_leader_epoch;
+    let epoch = requested.current_leader_epoch;
     let checked = match context.version >= FIRST_OF_FOLLOWERS {
         true => partition.check_replica(context.node, epoch),
         false => partition.check_leader(context.node, epoch),
     };
     if let Err(code) = checked {
         let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
-        return (PartitionResponse { current_leader, ..partition_response(wanted, code) }, 0);
+        return (PartitionResponse { current_leader, ..partition_response(requested, code) }, 0);
     }
-    let limit = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(remaining_bytes);
+    let limit = usize::try_from(requested.partition_max_bytes).unwrap_or(0).min(remaining_bytes);
     let stable = partition.last_stable_offset();
-    if let Some(node) = nearer(partition, context.node, near, wanted.fetch_offset) {
+    if let Some(node) = nearer(partition, context.node, near, requested.fetch_offset) {
         let response = PartitionResponse {
             high_watermark: partition.log.end_offset(),
             last_stable_offset: stable,
             log_start_offset: partition.log.start_offset(),
             preferred_read_replica: node,
-            ..partition_response(wanted, ErrorCode::NONE)
+            ..partition_response(requested, ErrorCode::NONE)
         };
         return (response, 0);
     }
     let committed_only = request.isolation_level == READ_COMMITTED;
     let until = if committed_only { stable } else { i64::MAX };
-    let (log, offset) = (&mut partition.log, wanted.fetch_offset);
+    let (log, offset) = (&mut partition.log, requested.fetch_offset);
     let read = match formats::of_fetch(context.version) {
         None => log.read(offset, until, limit, is_first),
         Some(magic) if context.version >= FIRST_WITH_WHOLE_BATCHES => {
@@ -237,12 +241,12 @@ fn read(
     };
     let Slice { data, available } = match read {
         Ok(slice) => slice,
-        Err(code) => return (partition_response(wanted, code), 0),
+        Err(code) => return (partition_response(requested, code), 0),
     };
     let aborted = |(producer_id, first_offset)| AbortedTransaction { producer_id, first_offset };
-    let aborted = || partition.log.aborted_in(wanted.fetch_offset, &data).map(aborted).collect();
+    let aborted = || partition.log.aborted_in(requested.fetch_offset, &data).map(aborted).collect();
     let response = PartitionResponse {
-        partition_index: wanted.partition,
+        partition_index: requested.partition,
         high_watermark: partition.log.end_offset(),
         last_stable_offset: stable,
         log_start_offset: partition.log.start_offset(),
@@ -260,9 +264,9 @@ fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -
     partition.replicas.iter().filter(|id| others && near.contains(id)).max().copied()
 }
 
-fn partition_response(wanted: &Partition, error_code: ErrorCode) -> PartitionResponse {
+fn partition_response(requested: &Partition, error_code: ErrorCode) -> PartitionResponse {
     PartitionResponse {
-        partition_index: wanted.partition,
+        partition_index: requested.partition,
         error_code,
         high_watermark: -1,
         aborted_transactions: None,

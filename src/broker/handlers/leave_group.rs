@@ -24,26 +24,26 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
     let State { groups, memory, .. } = state;
-    let left = groups.with_classic(memory, &request.group_id, |group, replies| {
+    let results = groups.with_classic(memory, &request.group_id, |group, replies| {
         let leave = |m: &Member| group.leave(&m.member_id, m.group_instance_id.as_deref(), replies);
-        let left: Vec<_> = request.members.iter().map(leave).collect();
-        if left.iter().any(Result::is_ok) {
-            group.left(context.clock.now, replies);
+        let results: Vec<_> = request.members.iter().map(leave).collect();
+        if results.iter().any(Result::is_ok) {
+            group.continue_after_leave(context.clock.now, replies);
         }
-        left
+        results
     });
-    let left = left.or_else(|| {
+    let results = results.or_else(|| {
         let leave =
             |group: &mut consumer::Group, m: &Member| group.classic_leave(&m.member_id, m.group_instance_id.as_deref());
         groups.with_consumer(memory, context.clock.now, &request.group_id, |group| {
             request.members.iter().map(|member| leave(group, member)).collect()
         })
     });
-    let left = left.unwrap_or_else(|| vec![Err(ErrorCode::UNKNOWN_MEMBER_ID); request.members.len()]);
-    let members = request.members.into_iter().zip(left).map(|(member, left)| MemberResponse {
+    let results = results.unwrap_or_else(|| vec![Err(ErrorCode::UNKNOWN_MEMBER_ID); request.members.len()]);
+    let members = request.members.into_iter().zip(results).map(|(member, result)| MemberResponse {
         member_id: member.member_id,
         group_instance_id: member.group_instance_id,
-        error_code: left.err().unwrap_or(ErrorCode::NONE),
+        error_code: result.err().unwrap_or(ErrorCode::NONE),
     });
     let members: Vec<_> = members.collect();
     let error_code = match (context.version, members.first()) {

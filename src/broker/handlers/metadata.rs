@@ -16,15 +16,15 @@ use std::collections::HashSet;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let may_create = state.node_configs.is_true("auto.create.topics.enable") && request.allow_auto_topic_creation;
     let mut topics = match request.topics {
-        Some(mut wanted) if context.version > 0 || !wanted.is_empty() => {
+        Some(mut requested) if context.version > 0 || !requested.is_empty() => {
             let mut seen = HashSet::new();
             let has_id = |t: &TopicRequest| !t.topic_id.is_zero();
-            if context.version >= 12 && wanted.iter().any(has_id) {
+            if context.version >= 12 && requested.iter().any(has_id) {
                 // Kafka ignores names beside IDs.
-                wanted.retain(has_id);
+                requested.retain(has_id);
             }
-            let wanted = wanted.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
-            wanted.map(|t| find(state, context, t, may_create)).collect()
+            let requested = requested.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
+            requested.map(|t| find(state, context, t, may_create)).collect()
         }
         _ => {
             let names = state.topics.names().filter(|name| may_describe(state, context, name));
@@ -87,8 +87,8 @@ impl RespondWith for Request {
     }
 }
 
-fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: bool) -> Topic {
-    let TopicRequest { topic_id, name } = wanted;
+fn find(state: &mut State, context: &Context, requested: TopicRequest, may_create: bool) -> Topic {
+    let TopicRequest { topic_id, name } = requested;
     let topic_error = |name, error_code| Topic { error_code, name, topic_id, ..Topic::default() };
     if context.version < 12 && (name.is_none() || !topic_id.is_zero()) {
         // Versions 10 and 11 have the field, but Kafka rejects it.
@@ -131,11 +131,11 @@ fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
     let partitions = state.default_partitions();
     state.topics.check_name(name).map_err(|(code, _)| code)?;
     state.topics.check_partitions(partitions).map_err(|(code, _)| code)?;
-    let replicas = state.spread(partitions, state.default_replication_factor());
+    let replicas = state.assign_replicas(partitions, state.default_replication_factor());
     let id = state.new_uuid();
     let configs = Configs::of(state.topic_defaults.clone());
     state.topics.create(name, id, replicas, configs);
-    state.note_topic(name);
+    state.journal_topic(name);
     Ok(())
 }
 

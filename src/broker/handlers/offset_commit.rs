@@ -64,20 +64,21 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     }
 }
 
-fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> ErrorCode {
-    let metadata = wanted.committed_metadata.unwrap_or_default();
+fn commit(state: &mut State, group: &str, topic: &str, requested: Partition) -> ErrorCode {
+    let metadata = requested.committed_metadata.unwrap_or_default();
     if metadata.len() > MAX_METADATA {
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
     let State { topics, groups, memory, journal, .. } = state;
-    if topics.get_mut(topic).and_then(|t| t.partition(wanted.partition_index)).is_none() {
+    if topics.get_mut(topic).and_then(|t| t.partition(requested.partition_index)).is_none() {
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     }
-    let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
-    let kept = new.clone();
-    match groups.offsets.commit(memory, group, topic, wanted.partition_index, new) {
+    let new =
+        Committed { offset: requested.committed_offset, leader_epoch: requested.committed_leader_epoch, metadata };
+    let committed = new.clone();
+    match groups.offsets.commit(memory, group, topic, requested.partition_index, new) {
         true => {
-            journal.note(|| Entry::offset(group, topic, wanted.partition_index, -1, &kept));
+            journal.append(|| Entry::offset(group, topic, requested.partition_index, -1, &committed));
             ErrorCode::NONE
         }
         // Kafka's code for a coordinator that cannot write its log.

@@ -28,7 +28,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
             } else {
                 groups.offsets.forget(memory, &group_id, &topic.name, index);
-                journal.note(|| Entry::offset_gone(&group_id, &topic.name, index));
+                journal.append(|| Entry::offset_gone(&group_id, &topic.name, index));
                 ErrorCode::NONE
             };
             PartitionResponse { partition_index: index, error_code }

@@ -28,13 +28,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if !state.is_coordinator(context.node, &request.group_id) {
         return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
-    let look = Look { state, context, group: &request.group_id, stable: request.require_stable };
+    let reader = OffsetReader { state, context, group: &request.group_id, stable: request.require_stable };
     let topics = match request.topics {
-        None => look.all(),
+        None => reader.all(),
         Some(topics) => topics
             .into_iter()
             .map(|topic| {
-                let fetch = |index: &i32| look.fetch(&topic.name, *index);
+                let fetch = |index: &i32| reader.fetch(&topic.name, *index);
                 let partitions = topic.partition_indexes.iter().map(fetch).collect();
                 TopicResponse { name: topic.name, partitions }
             })
@@ -75,9 +75,9 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
     {
         return GroupResponse { group_id, error_code, ..GroupResponse::default() };
     }
-    let look = Look { state, context, group: &group_id, stable };
+    let reader = OffsetReader { state, context, group: &group_id, stable };
     let topics = match group.topics {
-        None => look
+        None => reader
             .all()
             .into_iter()
             .map(|TopicResponse { name, partitions }| GroupTopicResponse {
@@ -94,7 +94,7 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
                     _ => Some(topic.name.as_str()),
                 };
                 let fetch = |index: &i32| match name {
-                    Some(name) => look.fetch(name, *index),
+                    Some(name) => reader.fetch(name, *index),
                     None => absent(*index, ErrorCode::UNKNOWN_TOPIC_ID),
                 };
                 let partitions = topic.partition_indexes.iter().map(fetch).collect();
@@ -106,14 +106,14 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
 }
 
 /// The member that fetches offsets, and the topics it asks for.
-struct Look<'a> {
+struct OffsetReader<'a> {
     state: &'a State,
     context: &'a Context,
     group: &'a str,
     stable: bool,
 }
 
-impl Look<'_> {
+impl OffsetReader<'_> {
     fn fetch(&self, topic: &str, index: i32) -> PartitionResponse {
         if let Err(code) = self.may_describe(topic) {
             return absent(index, code);

@@ -129,7 +129,7 @@ fn append(
         };
         return partition_error(data.index, code.into());
     };
-    let append_time = topic.configs.append_time.then_some(context.clock.wall_ms);
+    let log_append_time = topic.configs.uses_log_append_time.then_some(context.clock.wall_ms);
     let configs = topic.configs.clone();
     let Some(partition) = topic.partition(data.index) else {
         return partition_error(data.index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into());
@@ -179,19 +179,19 @@ fn append(
             return partition_error(data.index, ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.into());
         }
     }
-    let (base_offset, append_time) = match partition.producers.check(header) {
+    let (base_offset, log_append_time) = match partition.producers.check(header) {
         Err((code, message)) => return partition_error(data.index, ApiError::new(code, message)),
-        Ok(SequenceCheck::Duplicate { base_offset, append_time }) => (base_offset, append_time),
+        Ok(SequenceCheck::Duplicate { base_offset, log_append_time }) => (base_offset, log_append_time),
         Ok(SequenceCheck::New) if memory.try_reserve(batches_memory + partition.producers.added_memory(header)) => {
             let base_offset = partition.log.end_offset();
             let rolling = configs.rolling(context.clock.wall_ms);
             for batch in &batches {
-                partition.log.append(&batch.data, &batch.header, partition.leader_epoch, append_time, rolling);
+                partition.log.append(&batch.data, &batch.header, partition.leader_epoch, log_append_time, rolling);
             }
-            partition.producers.remember(header, base_offset, append_time);
-            journal.note(|| Entry::batch(name, data.index, context.clock, partition.log.newest(base_offset)));
+            partition.producers.remember(header, base_offset, log_append_time);
+            journal.append(|| Entry::batch(name, data.index, context.clock, partition.log.newest(base_offset)));
             woken.extend(partition.waiters.iter());
-            (base_offset, append_time)
+            (base_offset, log_append_time)
         }
         Ok(SequenceCheck::New) => {
             // Kafka returns this code to versions before 4, which do not know the other.
@@ -207,7 +207,7 @@ fn append(
     PartitionResponse {
         index: data.index,
         base_offset,
-        log_append_time_ms: append_time.unwrap_or(-1),
+        log_append_time_ms: log_append_time.unwrap_or(-1),
         log_start_offset: partition.log.start_offset(),
         ..PartitionResponse::default()
     }
@@ -232,9 +232,12 @@ fn records_error(index: i32, rejected: Vec<(i32, ApiError)>) -> PartitionRespons
         let count = rejected.len();
         invalid(&format!("One or more records have been rejected due to {count} record errors in total"))
     };
-    let named =
+    let record_error =
         |(batch_index, error): (i32, ApiError)| RecordError { batch_index, batch_index_error_message: error.message };
-    PartitionResponse { record_errors: rejected.into_iter().map(named).collect(), ..partition_error(index, error) }
+    PartitionResponse {
+        record_errors: rejected.into_iter().map(record_error).collect(),
+        ..partition_error(index, error)
+    }
 }
 
 fn invalid(why: &str) -> ApiError {
@@ -308,10 +311,11 @@ fn check_records(
     configs: &Configs,
 ) -> Result<Vec<(i32, ApiError)>, ApiError> {
     let now = context.clock.wall_ms;
-    let times =
+    let valid_timestamps =
         now.saturating_sub(configs.timestamp_before_max_ms)..=now.saturating_add(configs.timestamp_after_max_ms);
     // The header has only the latest timestamp.
-    let is_in_time = configs.append_time || (*times.start() <= 0 && *times.end() >= batch.header.max_timestamp);
+    let is_in_time = configs.uses_log_append_time
+        || (*valid_timestamps.start() <= 0 && *valid_timestamps.end() >= batch.header.max_timestamp);
     if is_in_time && !configs.compact {
         return Ok(Vec::new());
     }
@@ -324,13 +328,13 @@ fn check_records(
         if configs.compact && view.key().is_none() {
             let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
             rejected.push((index_in_batch, invalid(&why)));
-        } else if !is_in_time && timestamp >= 0 && !times.contains(&timestamp) {
+        } else if !is_in_time && timestamp >= 0 && !valid_timestamps.contains(&timestamp) {
             let why = format!("timestamp {timestamp} is outside the range that the topic allows");
             rejected.push((index_in_batch, ApiError::new(ErrorCode::INVALID_TIMESTAMP, why)));
         }
         index_in_batch += 1;
     }
-    if rejected.is_empty() && !is_in_time && !times.contains(&batch.header.max_timestamp) {
+    if rejected.is_empty() && !is_in_time && !valid_timestamps.contains(&batch.header.max_timestamp) {
         let why = format!("no record has the batch's timestamp {}", batch.header.max_timestamp);
         return Err(ApiError::new(ErrorCode::INVALID_TIMESTAMP, why));
     }

@@ -86,26 +86,27 @@ fn commit(
     group: &str,
     topic: &str,
     producer_id: i64,
-    wanted: Partition,
+    requested: Partition,
     group_error: Option<ErrorCode>,
 ) -> ErrorCode {
     let State { topics, groups, memory, journal, .. } = state;
-    let index = wanted.partition_index;
+    let index = requested.partition_index;
     if topics.get_mut(topic).and_then(|t| t.partition(index)).is_none() {
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     }
     if let Some(code) = group_error {
         return code;
     }
-    let metadata = wanted.committed_metadata.unwrap_or_default();
+    let metadata = requested.committed_metadata.unwrap_or_default();
     if metadata.len() > MAX_METADATA {
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
-    let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
-    let kept = new.clone();
+    let new =
+        Committed { offset: requested.committed_offset, leader_epoch: requested.committed_leader_epoch, metadata };
+    let committed = new.clone();
     match groups.offsets.commit_pending(memory, group, (topic, index), producer_id, new) {
         true => {
-            journal.note(|| Entry::offset(group, topic, index, producer_id, &kept));
+            journal.append(|| Entry::offset(group, topic, index, producer_id, &committed));
             ErrorCode::NONE
         }
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,

@@ -21,7 +21,7 @@ impl State {
         }
         let has_room = memory.try_reserve(rule.memory_size());
         if has_room {
-            journal.note(|| Entry::rule(&rule, true));
+            journal.append(|| Entry::rule(&rule, true));
             authorizer.rules.insert(rule);
         }
         has_room
@@ -33,7 +33,7 @@ impl State {
         let taken: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
         for rule in &taken {
             memory.release(rule.memory_size());
-            journal.note(|| Entry::rule(rule, false));
+            journal.append(|| Entry::rule(rule, false));
         }
         taken
     }

@@ -24,22 +24,22 @@ impl State {
         if self.producer_ids.0 != self.journal.next_producer_id {
             self.journal.next_producer_id = self.producer_ids.0;
             let ids = Ids { cluster_id: self.cluster_id.clone(), next_producer_id: self.producer_ids.0 };
-            self.journal.note(|| Entry::Ids(ids));
+            self.journal.append(|| Entry::Ids(ids));
         }
         for id in changed {
             let saved = self.transactions.saved(&id);
             if let Some(saved) = saved {
-                self.journal.note(|| Entry::Transaction(saved));
+                self.journal.append(|| Entry::Transaction(saved));
             }
         }
         self.journal.take()
     }
 
     /// Records the current state of a topic.
-    pub fn note_topic(&mut self, name: &str) {
+    pub fn journal_topic(&mut self, name: &str) {
         let Some(topic) = self.topics.get(name) else { return };
         let configs = topic.configs.list().filter(|c| !c.is_default);
-        self.journal.note(|| {
+        self.journal.append(|| {
             Entry::Topic(Topic {
                 name: name.to_owned(),
                 topic_id: topic.id,
@@ -53,9 +53,9 @@ impl State {
         });
     }
 
-    pub fn note_topics(&mut self) {
+    pub fn journal_topics(&mut self) {
         for name in self.topics.names().map(str::to_owned).collect::<Vec<_>>() {
-            self.note_topic(&name);
+            self.journal_topic(&name);
         }
     }
 
@@ -80,7 +80,7 @@ impl State {
             partition.lead(next.unwrap_or(-1));
         }
         self.journal.entries = Some(Vec::new());
-        self.note_topics();
+        self.journal_topics();
         Ok(all - data.len())
     }
 
@@ -181,10 +181,10 @@ impl State {
     }
 
     /// Appends batches that another cluster wrote, unchanged.
-    pub fn keep_batch(&mut self, clock: Clock, topic: &str, partition: i32, records: Bytes) {
+    pub fn append_recorded_batch(&mut self, clock: Clock, topic: &str, partition: i32, records: Bytes) {
         let batch = Batch { topic: topic.to_owned(), partition, now_ms: clock.wall_ms, records };
         self.replay_batch(&batch);
-        self.journal.note(|| Entry::Batch(batch));
+        self.journal.append(|| Entry::Batch(batch));
     }
 
     fn replay_batch(&mut self, Batch { topic, partition, now_ms, records }: &Batch) {

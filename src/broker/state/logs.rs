@@ -16,8 +16,8 @@ impl State {
         self.memory.release(before - partition.log.total_memory());
         partition.lead(partition.leader);
         self.woken.extend(&partition.waiters);
-        self.journal.note(|| Entry::cut(topic, index, offset));
-        self.note_topic(topic);
+        self.journal.append(|| Entry::cut(topic, index, offset));
+        self.journal_topic(topic);
         Ok(())
     }
 
@@ -29,7 +29,7 @@ impl State {
             self.woken.extend(&partition.waiters);
         }
         self.groups.forget_topic(&mut self.memory, name, topic.id);
-        self.journal.note(|| Entry::topic_gone(name));
+        self.journal.append(|| Entry::topic_gone(name));
         Some(topic.id)
     }
 
@@ -41,7 +41,7 @@ impl State {
             partition.log.delete_before(offset);
             self.memory.release(before - partition.log.total_memory());
             self.woken.extend(&partition.waiters);
-            self.journal.note(|| Entry::start(topic, index, offset));
+            self.journal.append(|| Entry::start(topic, index, offset));
         }
         Some(partition.log.start_offset())
     }
@@ -80,7 +80,7 @@ impl State {
             self.memory.release(before);
             self.memory.reserve(partition.log.total_memory());
             let whole = || kept.iter().flat_map(|batch| batch.data.iter().copied()).collect();
-            self.journal.note(|| Entry::cleaned(name, index, clock, whole()));
+            self.journal.append(|| Entry::cleaned(name, index, clock, whole()));
         }
         Ok(())
     }

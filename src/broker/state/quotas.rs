@@ -16,7 +16,7 @@ impl State {
             _ => {}
         }
         self.quotas.change(entity, key, value);
-        self.journal.note(|| Entry::quota(entity, key, value));
+        self.journal.append(|| Entry::quota(entity, key, value));
         true
     }
 

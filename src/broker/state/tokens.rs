@@ -38,7 +38,7 @@ impl State {
         if !is_known && !self.memory.try_reserve(token.memory_size()) {
             return false;
         }
-        self.journal.note(|| Entry::token(&token));
+        self.journal.append(|| Entry::token(&token));
         self.tokens.set(token);
         true
     }
@@ -46,7 +46,7 @@ impl State {
     pub fn remove_token(&mut self, id: &str) {
         if let Some(token) = self.tokens.remove(id) {
             self.memory.release(token.memory_size());
-            self.journal.note(|| Entry::token_gone(id));
+            self.journal.append(|| Entry::token_gone(id));
         }
     }
 

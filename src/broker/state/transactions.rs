@@ -14,12 +14,12 @@ impl State {
         for (name, indexes) in &ended.partitions {
             if name == OFFSETS_TOPIC {
                 groups.offsets.end_transaction(memory, ended.producer.id, indexes, ended.committed);
-                journal.note(|| Entry::ended(ended.producer.id, indexes, ended.committed));
+                journal.append(|| Entry::ended(ended.producer.id, indexes, ended.committed));
             }
             let Some(topic) = topics.get_mut(name) else {
                 continue;
             };
-            let append_time = topic.configs.append_time.then_some(clock.wall_ms);
+            let log_append_time = topic.configs.uses_log_append_time.then_some(clock.wall_ms);
             let rolling = topic.configs.rolling(clock.wall_ms);
             for index in indexes {
                 let Some(partition) = topic.partition(*index) else {
@@ -31,8 +31,8 @@ impl State {
                 };
                 // The transaction was admitted, so its markers cannot be rejected any more.
                 memory.reserve(Log::batch_memory(batch.len()) + partition.producers.added_memory(&header));
-                let offset = partition.log.append(&batch, &header, partition.leader_epoch, append_time, rolling);
-                journal.note(|| Entry::batch(name, *index, clock, partition.log.newest(offset)));
+                let offset = partition.log.append(&batch, &header, partition.leader_epoch, log_append_time, rolling);
+                journal.append(|| Entry::batch(name, *index, clock, partition.log.newest(offset)));
                 let first = partition.producers.end_transaction(&header, coordinator_epoch);
                 if let Some(first) = first.filter(|_| !ended.committed) {
                     memory.reserve(Log::ABORTED_TXN_MEMORY);

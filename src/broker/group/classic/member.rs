@@ -47,9 +47,9 @@ pub(in crate::broker) struct Joining<'a> {
     /// The ID for a client that has none.
     pub new_id: String,
     /// Whether the client must join again with its ID before it is a member.
-    pub id_first: bool,
+    pub requires_known_member_id: bool,
     /// Whether the leader can be told to skip the assignment.
-    pub may_skip: bool,
+    pub supports_skipping_assignment: bool,
     pub request: &'a join_group::Request,
 }
 
@@ -86,8 +86,8 @@ impl Joining<'_> {
     }
 
     pub fn reply_error(&self, replies: &mut PendingReplies, member_id: &str, error_code: ErrorCode) {
-        let answer = join_group::Response { member_id: member_id.to_owned(), error_code, ..Default::default() };
-        replies.complete(self.connection, GroupReply::Join(answer));
+        let response = join_group::Response { member_id: member_id.to_owned(), error_code, ..Default::default() };
+        replies.complete(self.connection, GroupReply::Join(response));
     }
 }
 
@@ -144,16 +144,16 @@ impl Member {
     }
 
     pub fn metadata(&self, protocol: Option<&str>) -> Bytes {
-        let found = self.protocols.iter().find(|(name, _)| Some(name.as_str()) == protocol);
-        found.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
+        let metadata = self.protocols.iter().find(|(name, _)| Some(name.as_str()) == protocol);
+        metadata.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
     }
 
     /// Replies with an error to the request that the member waits with.
     pub fn reply_error(&mut self, id: &str, error_code: ErrorCode, replies: &mut PendingReplies) {
         match std::mem::replace(&mut self.waits, WaitsFor::No) {
             WaitsFor::Join(connection) => {
-                let answer = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
-                replies.complete(connection, GroupReply::Join(answer));
+                let response = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
+                replies.complete(connection, GroupReply::Join(response));
             }
             WaitsFor::Sync(connection) => reply_sync_error(replies, connection, error_code),
             WaitsFor::No => {}

@@ -61,9 +61,9 @@ pub(in crate::broker) struct Group {
     pub protocol: Option<String>,
     leader: Option<String>,
     members: BTreeMap<String, Member>,
-    statics: BTreeMap<String, String>,
+    static_members: BTreeMap<String, String>,
     /// Member IDs given to clients that must still join with them, with their expiry.
-    pending: BTreeMap<String, Time>,
+    pending_members: BTreeMap<String, Time>,
     /// Members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
     /// Topics that the members read. `None` if they are not consumers or their metadata is unknown.
@@ -72,11 +72,11 @@ pub(in crate::broker) struct Group {
     initial_delay: Duration,
 }
 
-/// What the deadline triggers.
+/// The event that the timer triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     /// The first generation begins, unless a member joined in the meantime and there is time left to wait for more.
-    Gather { left: Duration, came: bool },
+    InitialDelay { remaining: Duration, member_joined: bool },
     /// Members that did not join are removed.
     Join,
     /// Members that did not sync are removed.
@@ -92,8 +92,8 @@ impl Group {
             protocol: None,
             leader: None,
             members: BTreeMap::new(),
-            statics: BTreeMap::new(),
-            pending: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            pending_members: BTreeMap::new(),
             unsynced: BTreeSet::new(),
             topics: None,
             timer: None,
@@ -112,7 +112,7 @@ impl Group {
         let mut group = Self { state: ClassicGroupState::Stable, generation, ..Self::new(initial_delay) };
         group.protocol_type = Some("consumer".to_owned());
         for migrant in migrants {
-            group.statics.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
+            group.static_members.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
             group.members.insert(migrant.id.clone(), Member::from_migrant(now, migrant));
         }
         group.leader = group.members.keys().next().cloned();
@@ -149,13 +149,13 @@ impl Group {
 
     pub fn memory_size(&self) -> usize {
         let members = self.members.iter().map(|(id, member)| member.memory_size(id));
-        let pending = self.pending.keys().map(|id| id.len() + 64);
+        let pending = self.pending_members.keys().map(|id| id.len() + 64);
         let topics = self.topics.iter().flatten().map(|topic| topic.len() + 64);
         members.chain(pending).chain(topics).sum()
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        let sessions = self.members.values().filter_map(|m| m.deadline).chain(self.pending.values().copied());
+        let sessions = self.members.values().filter_map(|m| m.deadline).chain(self.pending_members.values().copied());
         sessions.chain(self.timer.map(|(at, _)| at)).min()
     }
 
@@ -163,12 +163,13 @@ impl Group {
     pub fn handle_timeout(&mut self, now: Time, replies: &mut PendingReplies) {
         if let Some((_, timer)) = self.timer.take_if(|(at, _)| *at <= now) {
             match timer {
-                Timer::Gather { left, came: true } if !left.is_zero() => {
-                    let next = self.initial_delay.min(left);
-                    let left = left.saturating_sub(self.initial_delay);
-                    self.timer = Some((now.saturating_add(next), Timer::Gather { left, came: false }));
+                Timer::InitialDelay { remaining, member_joined: true } if !remaining.is_zero() => {
+                    let delay = self.initial_delay.min(remaining);
+                    let remaining = remaining.saturating_sub(self.initial_delay);
+                    let timer = Timer::InitialDelay { remaining, member_joined: false };
+                    self.timer = Some((now.saturating_add(delay), timer));
                 }
-                Timer::Gather { .. } | Timer::Join => self.complete_join(now, replies),
+                Timer::InitialDelay { .. } | Timer::Join => self.complete_join(now, replies),
                 Timer::Sync => {
                     for id in std::mem::take(&mut self.unsynced) {
                         self.remove(&id);
@@ -178,7 +179,8 @@ impl Group {
             }
         }
         let due = |deadline: Option<Time>| deadline.is_some_and(|at| at <= now);
-        let pending: Vec<_> = self.pending.iter().filter(|(_, at)| due(Some(**at))).map(|(id, _)| id.clone()).collect();
+        let pending: Vec<_> =
+            self.pending_members.iter().filter(|(_, at)| due(Some(**at))).map(|(id, _)| id.clone()).collect();
         for id in pending {
             self.remove(&id);
             if self.state == ClassicGroupState::PreparingRebalance && self.all_joined() {
@@ -216,7 +218,7 @@ impl Group {
                 self.remove(&id);
             }
         }
-        self.pending.clear();
+        self.pending_members.clear();
         self.unsynced.clear();
         self.timer = None;
         if matches!(self.state, ClassicGroupState::PreparingRebalance | ClassicGroupState::CompletingRebalance) {
@@ -235,14 +237,14 @@ impl Group {
         }
         let id = joining.new_id.clone();
         if let Some(instance) = &joining.request.group_instance_id {
-            return match self.statics.get(instance).cloned() {
+            return match self.static_members.get(instance).cloned() {
                 Some(old) => self.replace(&old, joining, replies),
                 None => self.add(id, joining, replies),
             };
         }
-        if joining.id_first {
+        if joining.requires_known_member_id {
             let until = joining.now.saturating_add(millis(joining.request.session_timeout_ms));
-            self.pending.insert(id.clone(), until);
+            self.pending_members.insert(id.clone(), until);
             return joining.reply_error(replies, &id, ErrorCode::MEMBER_ID_REQUIRED);
         }
         self.add(id, joining, replies);
@@ -255,7 +257,7 @@ impl Group {
         if !self.supports(joining.request) {
             return joining.reply_error(replies, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
-        if self.pending.contains_key(&id) {
+        if self.pending_members.contains_key(&id) {
             return match instance {
                 None => self.add(id, joining, replies),
                 Some(_) => joining.reply_error(replies, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
@@ -271,11 +273,11 @@ impl Group {
             ClassicGroupState::Empty => joining.reply_error(replies, &id, ErrorCode::UNKNOWN_MEMBER_ID),
             // The client may have missed the first reply.
             ClassicGroupState::CompletingRebalance if is_same => {
-                replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
+                replies.complete(joining.connection, GroupReply::Join(self.join_response(&id)));
             }
             // Nothing changed for a follower. A leader joins again because something changed that only it knows.
             ClassicGroupState::Stable if is_same && !is_leader => {
-                replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
+                replies.complete(joining.connection, GroupReply::Join(self.join_response(&id)));
             }
             _ => {
                 if let Some(member) = self.members.get_mut(&id) {
@@ -295,8 +297,9 @@ impl Group {
         replies: &mut PendingReplies,
     ) {
         let checked = self.check(&request.member_id, request.group_instance_id.as_deref(), request.generation_id);
-        let differs =
-            |said: &Option<String>, known: &Option<String>| said.is_some() && known.is_some() && said != known;
+        let differs = |received: &Option<String>, current: &Option<String>| {
+            received.is_some() && current.is_some() && received != current
+        };
         if let Err(code) = checked {
             return reply_sync_error(replies, connection, code);
         }
@@ -313,13 +316,13 @@ impl Group {
             }
             ClassicGroupState::Stable => {
                 let assignment = member.assignment.clone();
-                self.synced(&request.member_id);
-                let answer = self.assigned(assignment);
-                replies.complete(connection, GroupReply::Sync(answer));
+                self.mark_synced(&request.member_id);
+                let response = self.sync_response(assignment);
+                replies.complete(connection, GroupReply::Sync(response));
             }
             ClassicGroupState::CompletingRebalance => {
                 member.waits = WaitsFor::Sync(connection);
-                self.synced(&request.member_id);
+                self.mark_synced(&request.member_id);
                 if self.leader.as_ref() == Some(&request.member_id) {
                     self.assign(now, request.assignments, replies);
                 }
@@ -338,14 +341,14 @@ impl Group {
         }
     }
 
-    /// Handles one member of a LeaveGroup. The caller then calls [`Self::left`] once.
+    /// Handles one member of a LeaveGroup. The caller then calls [`Self::continue_after_leave`] once.
     pub fn leave(&mut self, id: &str, instance: Option<&str>, replies: &mut PendingReplies) -> Result<(), ErrorCode> {
-        if self.pending.remove(id).is_some() {
+        if self.pending_members.remove(id).is_some() {
             return Ok(());
         }
         // An operator removes static members by their instance IDs.
         let id = match (id, instance) {
-            ("", Some(instance)) => self.statics.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?,
+            ("", Some(instance)) => self.static_members.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?,
             _ => self.check_member(id, instance).map(|()| id.to_owned())?,
         };
         self.expel(&id, replies);
@@ -353,7 +356,7 @@ impl Group {
     }
 
     /// Continues the group after members left.
-    pub fn left(&mut self, now: Time, replies: &mut PendingReplies) {
+    pub fn continue_after_leave(&mut self, now: Time, replies: &mut PendingReplies) {
         match self.state {
             ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(now, replies),
             ClassicGroupState::PreparingRebalance => self.maybe_complete(now, replies),
@@ -407,7 +410,7 @@ impl Group {
 
     fn check_member(&self, id: &str, instance: Option<&str>) -> Result<(), ErrorCode> {
         if let Some(instance) = instance {
-            let holder = self.statics.get(instance).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+            let holder = self.static_members.get(instance).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
             if holder != id {
                 return Err(ErrorCode::FENCED_INSTANCE_ID);
             }
@@ -425,35 +428,36 @@ impl Group {
         if self.is_empty() {
             return !request.protocol_type.is_empty() && !request.protocols.is_empty();
         }
-        let shared = self.shared();
-        let known = |p: &join_group::Protocol| shared.as_ref().is_none_or(|shared| shared.contains(p.name.as_str()));
-        self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(known)
+        let common = self.common_protocols();
+        let is_common =
+            |p: &join_group::Protocol| common.as_ref().is_none_or(|common| common.contains(p.name.as_str()));
+        self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(is_common)
     }
 
     /// Returns the protocols that all members support, or `None` without members.
-    fn shared(&self) -> Option<BTreeSet<&str>> {
+    fn common_protocols(&self) -> Option<BTreeSet<&str>> {
         let mut members = self.members.values().map(Member::names);
-        let mut shared = members.next()?;
+        let mut common = members.next()?;
         for names in members {
-            shared.retain(|name| names.contains(name));
+            common.retain(|name| names.contains(name));
         }
-        Some(shared)
+        Some(common)
     }
 
     fn add(&mut self, id: String, joining: Joining<'_>, replies: &mut PendingReplies) {
         let request = joining.request;
-        if let Some((_, Timer::Gather { came, .. })) = &mut self.timer {
-            *came = true;
+        if let Some((_, Timer::InitialDelay { member_joined, .. })) = &mut self.timer {
+            *member_joined = true;
         }
         if self.members.is_empty() {
             self.protocol_type = Some(request.protocol_type.clone());
         }
         if let Some(instance) = &request.group_instance_id {
-            self.statics.insert(instance.clone(), id.clone());
+            self.static_members.insert(instance.clone(), id.clone());
         }
         let member = joining.member();
         self.leader.get_or_insert_with(|| id.clone());
-        self.pending.remove(&id);
+        self.pending_members.remove(&id);
         self.members.insert(id, member);
         self.prepare_or_complete(joining.now, replies);
     }
@@ -466,30 +470,30 @@ impl Group {
         member.reply_error(old, ErrorCode::FENCED_INSTANCE_ID, replies);
         member.is_new = false;
         let id = joining.new_id.clone();
-        let led = self.leader.clone();
+        let old_leader = self.leader.clone();
         if self.leader.as_deref() == Some(old) {
             self.leader = Some(id.clone());
         }
         self.unsynced.remove(old);
-        self.statics.extend(member.instance.iter().map(|instance| (instance.clone(), id.clone())));
+        self.static_members.extend(member.instance.iter().map(|instance| (instance.clone(), id.clone())));
         member.touch(joining.now);
         member.update(&joining, joining.protocols());
         self.members.insert(id.clone(), member);
         match self.state {
             ClassicGroupState::Stable if self.vote() == self.protocol => {
-                let mut answer = self.generation_for(&id);
-                if joining.may_skip {
-                    answer.skip_assignment = self.leader.as_ref() == Some(&id);
+                let mut response = self.join_response(&id);
+                if joining.supports_skipping_assignment {
+                    response.skip_assignment = self.leader.as_ref() == Some(&id);
                 } else {
                     // Before the broker could tell a leader to skip the assignment, it returned the old leader's ID, so
                     // that the new one did not assign.
-                    answer.leader = led.unwrap_or_default();
-                    answer.members = Vec::new();
+                    response.leader = old_leader.unwrap_or_default();
+                    response.members = Vec::new();
                 }
                 if let Some(member) = self.members.get_mut(&id) {
                     member.waits = WaitsFor::No;
                 }
-                replies.complete(joining.connection, GroupReply::Join(answer));
+                replies.complete(joining.connection, GroupReply::Join(response));
             }
             ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(joining.now, replies),
             ClassicGroupState::PreparingRebalance => self.maybe_complete(joining.now, replies),
@@ -508,17 +512,17 @@ impl Group {
 
     fn remove(&mut self, id: &str) {
         if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
-            self.statics.remove(&instance);
+            self.static_members.remove(&instance);
         }
         if self.leader.as_deref() == Some(id) {
             self.leader = self.members.keys().next().cloned();
         }
-        self.pending.remove(id);
+        self.pending_members.remove(id);
         self.unsynced.remove(id);
     }
 
     fn all_joined(&self) -> bool {
-        self.pending.is_empty() && self.members.values().all(Member::has_joined)
+        self.pending_members.is_empty() && self.members.values().all(Member::has_joined)
     }
 
     fn rebalance_timeout(&self) -> Duration {
@@ -548,8 +552,9 @@ impl Group {
         let was_empty =
             std::mem::replace(&mut self.state, ClassicGroupState::PreparingRebalance) == ClassicGroupState::Empty;
         if was_empty && !self.initial_delay.is_zero() {
-            let left = self.rebalance_timeout().saturating_sub(self.initial_delay);
-            self.timer = Some((now.saturating_add(self.initial_delay), Timer::Gather { left, came: false }));
+            let remaining = self.rebalance_timeout().saturating_sub(self.initial_delay);
+            let timer = Timer::InitialDelay { remaining, member_joined: false };
+            self.timer = Some((now.saturating_add(self.initial_delay), timer));
         } else if self.all_joined() {
             self.complete_join(now, replies);
         } else {
@@ -558,8 +563,8 @@ impl Group {
     }
 
     fn maybe_complete(&mut self, now: Time, replies: &mut PendingReplies) {
-        let gathers = matches!(self.timer, Some((_, Timer::Gather { .. })));
-        if !gathers && self.all_joined() {
+        let is_delayed = matches!(self.timer, Some((_, Timer::InitialDelay { .. })));
+        if !is_delayed && self.all_joined() {
             self.complete_join(now, replies);
         }
     }
@@ -594,17 +599,17 @@ impl Group {
         self.unsynced = self.members.keys().cloned().collect();
         let ids: Vec<_> = self.members.keys().cloned().collect();
         for id in ids {
-            let answer = self.generation_for(&id);
+            let response = self.join_response(&id);
             let Some(member) = self.members.get_mut(&id) else { continue };
             if let WaitsFor::Join(connection) = std::mem::replace(&mut member.waits, WaitsFor::No) {
-                replies.complete(connection, GroupReply::Join(answer));
+                replies.complete(connection, GroupReply::Join(response));
             }
             member.is_new = false;
             member.touch(now);
         }
     }
 
-    fn generation_for(&self, id: &str) -> join_group::Response {
+    fn join_response(&self, id: &str) -> join_group::Response {
         let leads = self.leader.as_deref() == Some(id);
         let member = |(id, member): (&String, &Member)| join_group::Member {
             member_id: id.clone(),
@@ -624,10 +629,10 @@ impl Group {
 
     /// Returns the protocol that most members prefer among the common ones.
     fn vote(&self) -> Option<String> {
-        let shared = self.shared()?;
+        let common = self.common_protocols()?;
         let mut votes = BTreeMap::<&str, usize>::new();
         for member in self.members.values() {
-            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| shared.contains(name));
+            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| common.contains(name));
             *votes.entry(first?).or_default() += 1;
         }
         let most = votes.values().max()?;
@@ -646,7 +651,7 @@ impl Group {
         Some(topics)
     }
 
-    fn synced(&mut self, id: &str) {
+    fn mark_synced(&mut self, id: &str) {
         self.unsynced.remove(id);
         if self.unsynced.is_empty() {
             self.timer = None;
@@ -656,7 +661,7 @@ impl Group {
     fn assign(&mut self, now: Time, assignments: Vec<sync_group::Assignment>, replies: &mut PendingReplies) {
         let mut assignments: BTreeMap<_, _> = assignments.into_iter().map(|a| (a.member_id, a.assignment)).collect();
         self.state = ClassicGroupState::Stable;
-        let template = self.assigned(Bytes::new());
+        let template = self.sync_response(Bytes::new());
         for (id, member) in &mut self.members {
             member.assignment = assignments.remove(id).map_or_else(Bytes::new, |a| Bytes::copy_from_slice(&a));
             if let WaitsFor::Sync(connection) = member.waits {
@@ -668,7 +673,7 @@ impl Group {
         }
     }
 
-    fn assigned(&self, assignment: Bytes) -> sync_group::Response {
+    fn sync_response(&self, assignment: Bytes) -> sync_group::Response {
         sync_group::Response {
             protocol_type: self.protocol_type.clone(),
             protocol_name: self.protocol.clone(),

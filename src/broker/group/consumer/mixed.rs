@@ -7,7 +7,7 @@
 //! members and assigns.
 
 use super::classic::{Classic, PROTOCOL_TYPE};
-use super::{AssignedPartitions, Group, Member, Stage, TopicPartitions, pairs};
+use super::{AssignedPartitions, Group, Member, MemberState, TopicPartitions, pairs};
 use crate::api::data::consumer_protocol::{self, Assignment, Subscription};
 use crate::api::{ErrorCode, join_group, sync_group};
 use crate::broker::Time;
@@ -42,9 +42,9 @@ impl Group {
                     by_id(assignment.assigned_partitions, topics)
                 }
             };
-            group.statics.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
+            group.static_members.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
             group.target.insert(migrant.id.clone(), assigned.clone());
-            let classic = Classic { session: migrant.session, protocols: migrant.protocols, act_by: None };
+            let classic = Classic { session: migrant.session, protocols: migrant.protocols, rebalance_deadline: None };
             let member = Member {
                 instance: migrant.instance,
                 rack: subscription.rack_id,
@@ -60,7 +60,7 @@ impl Group {
             };
             group.members.insert(migrant.id, member);
         }
-        group.topics = group.look(topics);
+        group.topics = group.subscribed_topics(topics);
         Ok(group)
     }
 
@@ -72,7 +72,7 @@ impl Group {
     /// Returns the members of the classic protocol with their target assignments.
     pub fn migrants(&self) -> Vec<Migrant> {
         let names: BTreeMap<_, _> = self.topics.iter().map(|(name, (id, _))| (*id, name.clone())).collect();
-        let none = AssignedPartitions::new();
+        let empty = AssignedPartitions::new();
         let migrants = self.members.iter().filter_map(|(id, member)| {
             let classic = member.classic.as_ref()?;
             Some(Migrant {
@@ -82,7 +82,8 @@ impl Group {
                 session: classic.session,
                 rebalance: member.rebalance,
                 protocols: classic.protocols.clone(),
-                assignment: classic.assignment(self.target.get(id).unwrap_or(&none), |topic| names.get(topic).cloned()),
+                assignment: classic
+                    .assignment(self.target.get(id).unwrap_or(&empty), |topic| names.get(topic).cloned()),
             })
         });
         migrants.collect()
@@ -103,18 +104,18 @@ impl Group {
             return error_response(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         match &request.group_instance_id {
-            None if is_new && joining.id_first => return error_response(ErrorCode::MEMBER_ID_REQUIRED),
+            None if is_new && joining.requires_known_member_id => return error_response(ErrorCode::MEMBER_ID_REQUIRED),
             None => {}
-            Some(instance) => match self.statics.get(instance).cloned() {
+            Some(instance) => match self.static_members.get(instance).cloned() {
                 Some(old) if is_new => self.take_over(&old, id),
                 Some(holder) if holder != id => return error_response(ErrorCode::FENCED_INSTANCE_ID),
                 None if !is_new => return error_response(ErrorCode::UNKNOWN_MEMBER_ID),
-                _ => drop(self.statics.insert(instance.clone(), id.to_owned())),
+                _ => drop(self.static_members.insert(instance.clone(), id.to_owned())),
             },
         }
         let member = self.members.entry(id.to_owned()).or_default();
         let names: BTreeSet<_> = names.into_iter().collect();
-        let rereads = member.topics != names || member.pattern.is_some();
+        let subscription_changed = member.topics != names || member.pattern.is_some();
         let session = millis(request.session_timeout_ms);
         member.topics = names;
         (member.pattern, member.assignor) = (None, None);
@@ -123,11 +124,15 @@ impl Group {
         joining.client_id.clone_into(&mut member.client_id);
         member.rebalance = millis(request.rebalance_timeout_ms);
         member.deadline = joining.now.saturating_add(session);
-        let act_by = Some(joining.now.saturating_add(member.rebalance));
-        member.classic = Some(Classic { session, protocols: joining.protocols(), act_by });
-        self.retarget(topics, rereads);
+        let rebalance_deadline = Some(joining.now.saturating_add(member.rebalance));
+        member.classic = Some(Classic { session, protocols: joining.protocols(), rebalance_deadline });
+        self.update_target(topics, subscription_changed);
         let owned = by_id(owned_partitions, topics);
-        self.reconcile(joining.now, id, Some(&owned.iter().map(super::listed).collect::<Vec<TopicPartitions>>()));
+        self.reconcile(
+            joining.now,
+            id,
+            Some(&owned.iter().map(super::topic_partitions).collect::<Vec<TopicPartitions>>()),
+        );
         join_group::Response {
             generation_id: self.members.get(id).map_or(-1, |member| member.epoch),
             protocol_type: Some(PROTOCOL_TYPE.to_owned()),
@@ -151,21 +156,22 @@ impl Group {
         };
         let group_epoch = self.epoch;
         let member = self.classic_member(identity)?;
-        let behind = group_epoch > member.epoch && member.stage != Stage::Unrevoked;
+        let must_rejoin = group_epoch > member.epoch && member.state != MemberState::Unrevoked;
         let (assigned, rejoin_by) = (member.assigned.clone(), now.saturating_add(member.rebalance));
         let Some(classic) = &mut member.classic else {
             return Err(ErrorCode::UNKNOWN_MEMBER_ID);
         };
         let name = classic.first_protocol().map_or_else(String::new, |(name, _)| name.clone());
-        let differs = |said: &Option<String>, known: &str| said.as_ref().is_some_and(|said| said != known);
+        let differs =
+            |received: &Option<String>, expected: &str| received.as_ref().is_some_and(|received| received != expected);
         if differs(&request.protocol_type, PROTOCOL_TYPE) || differs(&request.protocol_name, &name) {
             return Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
-        if behind {
-            classic.act_by.get_or_insert(rejoin_by);
+        if must_rejoin {
+            classic.rebalance_deadline.get_or_insert(rejoin_by);
             return Err(ErrorCode::REBALANCE_IN_PROGRESS);
         }
-        classic.act_by = None;
+        classic.rebalance_deadline = None;
         let response = sync_group::Response {
             protocol_type: Some(PROTOCOL_TYPE.to_owned()),
             protocol_name: Some(name),
@@ -182,13 +188,13 @@ impl Group {
         let waits = self.waits_for_others(identity.member_id);
         let member = self.classic_member(identity)?;
         let rejoins = member.epoch < group_epoch
-            || member.stage == Stage::Unrevoked
-            || member.stage == Stage::Unreleased && !waits;
+            || member.state == MemberState::Unrevoked
+            || member.state == MemberState::Unreleased && !waits;
         let rejoin_by = now.saturating_add(member.rebalance);
         if let Some(classic) = &mut member.classic {
             member.deadline = now.saturating_add(classic.session);
             if rejoins {
-                classic.act_by.get_or_insert(rejoin_by);
+                classic.rebalance_deadline.get_or_insert(rejoin_by);
             }
         }
         if rejoins { Err(ErrorCode::REBALANCE_IN_PROGRESS) } else { Ok(()) }
@@ -198,7 +204,7 @@ impl Group {
     pub fn classic_leave(&mut self, id: &str, instance: Option<&str>) -> Result<(), ErrorCode> {
         let id = match instance {
             Some(instance) if id.is_empty() => {
-                self.statics.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?
+                self.static_members.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?
             }
             _ => {
                 self.check_instance(id, instance).map_err(|(code, _)| code)?;
