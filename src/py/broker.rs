@@ -107,8 +107,8 @@ impl DevBrokerCore {
                 file.insert(name, value);
             }
         }
-        let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
-        let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
+        let max_reauth = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
+        let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, max_reauth })).transpose()?;
         let principal = |name: String| if name.contains(':') { name } else { format!("User:{name}") };
         let acls = super_users.map(|names| Acls {
             super_users: names.into_iter().map(principal).collect(),

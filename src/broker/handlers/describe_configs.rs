@@ -8,7 +8,7 @@ use crate::api::describe_configs::{
 use crate::broker::authorizer::{self, Operation};
 use crate::broker::configs::Listed;
 use crate::broker::group;
-use crate::broker::node_configs::{Described, Sourced};
+use crate::broker::node_configs::{Described, SourcedValue};
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::valid_name;
@@ -146,6 +146,6 @@ fn of_node(config: Described) -> Config {
     }
 }
 
-fn synonym((name, value, source): Sourced) -> Synonym {
+fn synonym((name, value, source): SourcedValue) -> Synonym {
     Synonym { name, value: Some(value), source }
 }

@@ -92,7 +92,7 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
             }
         };
         let change = [(config.name.as_str(), value)];
-        let altered = configs.altered(change.into_iter());
+        let altered = configs.with_changes(change.into_iter());
         configs = altered.map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     }
     if !validate_only {

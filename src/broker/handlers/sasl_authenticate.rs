@@ -8,7 +8,7 @@ use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    match state.take_token(context.clock, context.connection, &request.auth_bytes) {
+    match state.handle_token(context.clock, context.connection, &request.auth_bytes) {
         None => HandlerResult::Reply(request.response_with(ErrorCode::ILLEGAL_SASL_STATE)),
         Some(Ok(reply)) => HandlerResult::Reply(Response {
             auth_bytes: reply.message.into(),
