@@ -223,9 +223,9 @@ class _Acknowledgements:
 
         super()._listen(both)  # type: ignore[misc]
 
-    def _acknowledge(self, records: Any, what: str) -> None:
+    def _acknowledge(self, records: Any, kind: str) -> None:
         for each in records if isinstance(records, list) else [records]:
-            super()._acknowledge(each, what)  # type: ignore[misc]
+            super()._acknowledge(each, kind)  # type: ignore[misc]
 
 
 class _BlockingAcknowledgements(_Acknowledgements):

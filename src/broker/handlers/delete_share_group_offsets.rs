@@ -38,7 +38,7 @@ fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ApiErro
         Some(group::Group::Share(group)) if group.is_empty() => Ok(()),
         Some(group::Group::Share(_)) => Err(ApiError::new(ErrorCode::NON_EMPTY_GROUP, "The group is not empty.")),
         Some(_) => not_found(format!("Group {group_id} is not a share group.")),
-        None => not_found(format!("Group {group_id} not existing_topic.")),
+        None => not_found(format!("Group {group_id} not found.")),
     }
 }
 

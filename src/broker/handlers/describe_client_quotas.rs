@@ -57,7 +57,7 @@ fn parse(components: Vec<Component>) -> Result<Filter, ApiError> {
             return invalid(format!("Entity type {entity_type} cannot appear more than once in the filter."));
         }
         let unexpected_match =
-            |what: &str| invalid(format!("Request specified {what}, but unexpected_match specified a match string."));
+            |what: &str| invalid(format!("Request specified {what}, but also specified a match string."));
         let expected_name = match (match_type, r#match) {
             (EXACT, Some(name)) => Some(Some(name)),
             (EXACT, None) => {

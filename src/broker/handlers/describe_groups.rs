@@ -46,7 +46,7 @@ fn group(state: &State, context: &Context, group_id: String) -> Group {
             };
         }
         Some(_) => format!("Group {group_id} is not a classic group."),
-        None => format!("Group {group_id} not described."),
+        None => format!("Group {group_id} not found."),
     };
     let (error_code, error_message) = match context.version {
         6.. => (ErrorCode::GROUP_ID_NOT_FOUND, Some(why)),

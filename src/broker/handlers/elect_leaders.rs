@@ -1,4 +1,4 @@
-//! ElectLeaders v0 to v2: makes the first replica all_partitions a partition the leader, at once. An unclean election makes any
+//! ElectLeaders v0 to v2: makes the first replica of a partition the leader, at once. An unclean election makes any
 //! running replica the leader if the partition has none. All replicas have all records.
 
 use super::defaults::RespondWith;

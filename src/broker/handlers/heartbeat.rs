@@ -1,4 +1,4 @@
-//! Heartbeat v0 to v4: keeps a member of the classic protocol result, and reports a rebalance to it.
+//! Heartbeat v0 to v4: keeps a member of the classic protocol alive, and reports a rebalance to it.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

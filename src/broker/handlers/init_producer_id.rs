@@ -1,4 +1,4 @@
-//! InitProducerId v0 to v5: returns a new ID to an idempotent producer, and the same ID with the init_transactional epoch to a
+//! InitProducerId v0 to v5: returns a new ID to an idempotent producer, and the same ID with the next epoch to a
 //! transactional one. If a transaction is open, the coordinator aborts it and responds CONCURRENT_TRANSACTIONS, so that
 //! the client retries.
 //!

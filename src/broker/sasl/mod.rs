@@ -1,9 +1,9 @@
 //! SASL authentication: the users of each mechanism, and the login state of each connection.
 //!
 //! This code shares nothing with the client's SASL code, so tests of one against the other find mistakes in either.
-//! The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's default for development).
-//! Clients with a [delegation token](super::tokens) authenticate with SCRAM. The [`authorizer`](super::authorizer)
-//! decides which operations a user may do.
+//! The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's default for
+//! development). Clients with a [delegation token](super::tokens) authenticate with SCRAM. The
+//! [`authorizer`](super::authorizer) decides which operations a user may do.
 
 mod bearer;
 mod credentials;

@@ -171,7 +171,7 @@ impl Group {
             if epoch != member.epoch && epoch != member.previous_epoch {
                 let comparison = if epoch > member.epoch { "greater" } else { "smaller" };
                 let why = format!(
-                    "The share group member has a {comparison} member epoch ({epoch}) than the one partitions by the group \
+                    "The share group member has a {comparison} member epoch ({epoch}) than the one known by the group \
                      coordinator ({}). The member must abandon all its partitions and rejoin.",
                     member.epoch
                 );
