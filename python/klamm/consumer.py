@@ -15,7 +15,7 @@ from klamm.arguments import check_function, checked_partition, checked_partition
 from klamm.batches import _pyarrow, batches_of
 from klamm.consumer_base import BEGINNING, END, _Consumer, given_offsets
 from klamm.errors import KafkaError, KafkaTimeoutError
-from klamm.hints import explained
+from klamm.hints import hints_for_other_clients
 from klamm.hooks import K_co, V_co
 from klamm.other_clients import CONSUMER
 from klamm.rebalance import partitions
@@ -42,7 +42,7 @@ OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Except
 """Callback of a commit. It gets the offsets, and the error or None."""
 
 
-@explained(CONSUMER)
+@hints_for_other_clients(CONSUMER)
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     """Read records from topics. One thread reads; other threads may call the other methods at the same time.
 
@@ -292,7 +292,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             self._run_commit_callbacks()
 
 
-@explained(CONSUMER)
+@hints_for_other_clients(CONSUMER)
 @documented_by(Consumer)
 class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     """Read records on an asyncio event loop. `AsyncConsumer` has the methods of `Consumer`, and the same arguments.

@@ -73,7 +73,7 @@ def public_name(cls: type) -> str:
     return cls.__name__.lstrip("_")
 
 
-def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
+def hints_for_other_clients(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
     """Return a class decorator for helpful errors.
 
     Args:
@@ -93,11 +93,11 @@ def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[
             for name, value in list(vars(base).items()):
                 is_ours = isinstance(value, FunctionType) and not hasattr(value, "__wrapped__")
                 if is_ours and not name.startswith("_") and name not in hot:
-                    setattr(base, name, with_explained_errors(value))
+                    setattr(base, name, with_argument_hints(value))
                 elif (
                     isinstance(value, staticmethod) and name == "__new__" and not hasattr(value.__func__, "__wrapped__")
                 ):
-                    setattr(base, name, staticmethod(with_explained_options(value.__func__)))
+                    setattr(base, name, staticmethod(with_option_hints(value.__func__)))
 
         def __dir__(self: object) -> list[str]:  # noqa: N807 - a method of the class
             """Return the names of the attributes, without those of other clients."""
@@ -109,7 +109,7 @@ def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[
     return decorate
 
 
-def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
+def with_argument_hints(method: FunctionType) -> Callable[..., Any]:
     """Return a method whose errors for wrong arguments name the class and the nearest right keyword."""
     if method.__code__.co_flags & CO_COROUTINE:
 
@@ -135,7 +135,7 @@ def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
     return call
 
 
-def with_explained_options(function: F) -> F:
+def with_option_hints(function: F) -> F:
     """Return a function whose errors name the nearest right argument.
 
     Other keywords of the function, if any, are Kafka's configuration keys.

@@ -399,7 +399,7 @@ class _HookedAsyncProducer(_Hooked):
                         self._try_send(*record)
                         break
                     except BufferFullError:
-                        await self._for_room(done)  # type: ignore[attr-defined]
+                        await self._wait_for_room_async(done)  # type: ignore[attr-defined]
             except Exception as error:
                 _add_index(error, done)
                 raise

@@ -12,7 +12,7 @@ from klamm.arguments import list_of_str
 from klamm.batches import _pyarrow, batches_of
 from klamm.consumer import Consumer
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
-from klamm.hints import with_explained_options
+from klamm.hints import with_option_hints
 from klamm.record import TopicPartition, first_ms_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Position: TypeAlias = "str | int | datetime | Mapping[int, int] | Mapping[TopicPartition, int]"
 
 
-@with_explained_options
+@with_option_hints
 def read_table(
     bootstrap_servers: Bootstrap,
     topic: str | Sequence[str],

@@ -344,7 +344,7 @@ impl ProducerCore {
     }
 
     /// Returns a future that waits for room and for the network to catch up. Its result is False after the timeout.
-    #[pyo3(name = "_room", signature = (done, timeout))]
+    #[pyo3(name = "_room_future", signature = (done, timeout))]
     fn await_room<'py>(&self, py: Python<'py>, done: usize, timeout: f64) -> PyResult<Bound<'py, LoopFuture>> {
         self.client.check()?;
         self.check_may_wait(py, done)?;
@@ -352,7 +352,7 @@ impl ProducerCore {
     }
 
     /// Returns the error for a wait for room that timed out.
-    #[pyo3(name = "_no_room")]
+    #[pyo3(name = "_room_timeout_error")]
     fn no_room_error(&self, py: Python<'_>) -> Py<PyAny> {
         self.room_timeout_error().into_value(py).into_any()
     }
