@@ -360,8 +360,8 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         records = self._poll(0, max_records, max_bytes)
         if records is None or records:
             return records
-        left = seconds(timeout)
-        deadline = None if left is None else time.monotonic() + left
+        remaining = seconds(timeout)
+        deadline = None if remaining is None else time.monotonic() + remaining
         while await self._ready(None if deadline is None else deadline - time.monotonic()):
             await self._apply_changes()
             records = self._poll(0, max_records, max_bytes)
@@ -465,20 +465,20 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     async def _end(self, timeout: float | None, processed: bool | None, commit: bool = True) -> None:
         import asyncio
 
-        left = timeout = seconds(timeout)
+        remaining = timeout = seconds(timeout)
         began = time.monotonic()
         failure: BaseException | None = None
         try:
             await self._notify_listener_of_end(timeout)
         except asyncio.CancelledError as error:
-            failure, left = error, self._time_after_cancel(timeout)
+            failure, remaining = error, self._time_after_cancel(timeout)
         except Exception as error:  # noqa: BLE001 - it is raised after the close
             failure = error
-        if timeout is not None and left == timeout:
-            left = max(timeout - (time.monotonic() - began), 0)
+        if timeout is not None and remaining == timeout:
+            remaining = max(timeout - (time.monotonic() - began), 0)
         self._unwatch()
         try:
-            await self._close_in_thread(self._close, left, processed, commit)
+            await self._close_in_thread(self._close, remaining, processed, commit)
         except KafkaError:
             if failure is None:  # otherwise the first error matters more
                 raise
@@ -503,8 +503,8 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         if self._defers and not self._is_closed() and (assigned := self._assignment()):
             # The last call of the listener, even if it closes the consumer itself.
             self._listener_task = task = asyncio.ensure_future(self._run_listener("revoked", assigned))
-            left = None if timeout is None else max(timeout - (time.monotonic() - began), 0)
-            await self._wait_for_listener(task, left)
+            remaining = None if timeout is None else max(timeout - (time.monotonic() - began), 0)
+            await self._wait_for_listener(task, remaining)
             await task
 
     async def _wait_for_listener(self, task: asyncio.Task[None], timeout: float | None) -> None:

@@ -87,11 +87,11 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
             raise ConfigError(
                 "assign cannot wait until this consumer has left its group", hint="await unsubscribe() first"
             )
-        wanted = [
+        ranges = [
             (*checked_partition(tp), _offset(tp, "offset"), _offset(tp, "end_offset"))
             for tp in list_of("partitions", partitions)
         ]
-        self._assign(wanted, not self._is_async)
+        self._assign(ranges, not self._is_async)
 
     def subscribe(
         self,

@@ -166,11 +166,11 @@ def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
     wrong = re.match(r"^[\w.]+\(\) (.*)", str(error))
     if isinstance(error, ArgumentError) or not wrong:
         raise error
-    known = arguments_of(method)
+    arguments = arguments_of(method)
     keyword = re.match(r"got an unexpected keyword argument '(\w+)'", wrong[1])
     if not keyword:
-        raise ArgumentError(f"{name}() {wrong[1]}", hint=f"it takes {', '.join(known) or 'no arguments'}") from None
-    raise ArgumentError(f"{name}() has no argument {keyword[1]}", hint=keyword_hint(keyword[1], known)) from None
+        raise ArgumentError(f"{name}() {wrong[1]}", hint=f"it takes {', '.join(arguments) or 'no arguments'}") from None
+    raise ArgumentError(f"{name}() has no argument {keyword[1]}", hint=keyword_hint(keyword[1], arguments)) from None
 
 
 def unknown_keywords(method: str, unknown: Mapping[str, object]) -> ArgumentError:

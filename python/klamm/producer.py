@@ -72,9 +72,9 @@ def _close_all() -> None:
         with suppress(KafkaError, ExceptionGroup):
             if producer._outstanding():
                 producer._flush().result(max(deadline - time.monotonic(), 0))
-        left = producer._outstanding()
-        if left and not is_interrupted:
-            print(f"{producer!r}: {_count(left)} lost at the end of the program", file=sys.stderr)  # noqa: T201
+        unsent = producer._outstanding()
+        if unsent and not is_interrupted:
+            print(f"{producer!r}: {_count(unsent)} lost at the end of the program", file=sys.stderr)  # noqa: T201
         with suppress(KafkaError, ExceptionGroup):
             producer._close_core(0)
 
@@ -165,8 +165,8 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return sum([await self._send_all_rows(topic, batch, {}) for batch in rows.batches()])
 
     async def _flush_all(self, timeout: float | None) -> None:
-        left = await self._drain_queue("flush", timeout)
-        await self._wait(self._flush(), left)
+        remaining = await self._drain_queue("flush", timeout)
+        await self._wait(self._flush(), remaining)
         self._raise_failures()
 
     def _raise_failures(self) -> None:
@@ -211,10 +211,10 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
 
     def __del__(self) -> None:
         # The count is 0 if the constructor raised, since there is no core then.
-        left = self._outstanding()
-        if left:
+        unsent = self._outstanding()
+        if unsent:
             warnings.warn(
-                f"{self!r} was dropped with {left:,} records in flight: flush or close it, or use `with`",
+                f"{self!r} was dropped with {unsent:,} records in flight: flush or close it, or use `with`",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
@@ -529,20 +529,20 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
 
     async def _flush_within(self, timeout: float | None) -> None:
         queue_error: KafkaTimeoutError | None = None
-        left = timeout
+        remaining = timeout
         if (abort := self._abort_transaction()) is not None:
             self._fail_queued()
             began = time.monotonic()
             with suppress(KafkaError):  # if the abort fails, the broker ends the transaction after its timeout
-                await abort.within(left)
-            left = None if left is None else max(left - (time.monotonic() - began), 0)
+                await abort.within(remaining)
+            remaining = None if remaining is None else max(remaining - (time.monotonic() - began), 0)
         try:
-            left = await self._drain_queue("flush before the close", left)
+            remaining = await self._drain_queue("flush before the close", remaining)
         except KafkaTimeoutError as error:
-            queue_error, left = error, 0
+            queue_error, remaining = error, 0
         with suppress(KafkaTimeoutError):  # the close reports how many records are left
             if self._outstanding():
-                await self._flush().within(left)
+                await self._flush().within(remaining)
         self._close_core(0, waited=timeout or 0)
         if queue_error is not None:
             raise queue_error

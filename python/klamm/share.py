@@ -241,8 +241,8 @@ class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
         return record
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        left = seconds(timeout)
-        deadline = None if left is None else time.monotonic() + left
+        remaining = seconds(timeout)
+        deadline = None if remaining is None else time.monotonic() + remaining
         while not (records := self._poll(0, max_records)):
             if not await self._ready(None if deadline is None else deadline - time.monotonic()):
                 break

@@ -173,8 +173,8 @@ def _resolve(
         return dict.fromkeys(ends, index(position))
     if isinstance(position, datetime) and position.tzinfo is not None:
         at = max(first_ms_of(position), 0)  # negative times stand for the ends of a partition
-        found = consumer.offsets_for_times(dict.fromkeys(ends, at))
-        return {tp: ends[tp] if first is None else first[0] for tp, first in found.items()}
+        offsets = consumer.offsets_for_times(dict.fromkeys(ends, at))
+        return {tp: ends[tp] if first is None else first[0] for tp, first in offsets.items()}
     raise ConfigError(
         f"{argument} cannot be {position!r}",
         hint='pass "earliest", "latest", an offset, a datetime with a time zone, or a dict of offsets by partition',

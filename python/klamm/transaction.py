@@ -178,14 +178,14 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
                     hint="create the consumer with enable_auto_commit=False",
                 )
         if offsets is None:
-            given = consumer._offsets_to_commit()  # type: ignore[union-attr]
+            checked_offsets = consumer._offsets_to_commit()  # type: ignore[union-attr]
         else:
-            given = committable(offsets)
-            if any(offset.timestamp_ms is not None for offset in given):
+            checked_offsets = committable(offsets)
+            if any(offset.timestamp_ms is not None for offset in checked_offsets):
                 raise ConfigError(
                     "offsets in a transaction cannot have a timestamp_ms", hint="remove timestamp_ms from the offsets"
                 )
-        return self._producer._commit_offsets(group, given)
+        return self._producer._commit_offsets(group, checked_offsets)
 
     def __repr__(self) -> str:
         return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"

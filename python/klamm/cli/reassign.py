@@ -160,10 +160,10 @@ def plan_text(replicas: Mapping[klamm.TopicPartition, Sequence[int]]) -> str:
 
 def current_replicas(admin: klamm.Admin, topics: Iterable[str]) -> Plan:
     """Return the replicas of all partitions of topics."""
-    found = admin.describe_topics(sorted(set(topics)))
+    descriptions = admin.describe_topics(sorted(set(topics)))
     return {
         klamm.TopicPartition(name, part.partition): list(part.replicas)
-        for name, topic in found.items()
+        for name, topic in descriptions.items()
         for part in topic.partitions
     }
 
@@ -323,7 +323,7 @@ def verify(args: argparse.Namespace, output: Output) -> int:
 def list_moves(args: argparse.Namespace, output: Output) -> int:
     """Print moves."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.list_partition_reassignments()
+        reassignments = admin.list_partition_reassignments()
     listed: list[dict[str, Any]] = [
         {
             "topic": tp.topic,
@@ -332,7 +332,7 @@ def list_moves(args: argparse.Namespace, output: Output) -> int:
             "adding": each.adding,
             "removing": each.removing,
         }
-        for tp, each in sorted(found.items())
+        for tp, each in sorted(reassignments.items())
     ]
     if output.json:
         output.result({"partitions": listed})
