@@ -298,7 +298,7 @@ impl Cluster {
             Err(result) => return (*result, None),
         };
         let (api, context) = (request.api, request.context.clone());
-        self.requests.note(LoggedRequest {
+        self.requests.add(LoggedRequest {
             time: context.clock.now,
             node: context.node,
             api: api.name,

@@ -10,7 +10,7 @@ use crate::record::{Header, sequence_after};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A client may have this many batches in flight. Older batches need not be recognised.
-const REMEMBERED: usize = 5;
+const MAX_BATCHES: usize = 5;
 
 /// Memory of a producer: five batches and their containers.
 const PRODUCER_MEMORY: usize = 384;
@@ -109,7 +109,7 @@ impl Producers {
             return;
         }
         let producer = self.at_epoch(header);
-        if producer.batches.len() == REMEMBERED {
+        if producer.batches.len() == MAX_BATCHES {
             producer.batches.pop_front();
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
@@ -125,7 +125,7 @@ impl Producers {
     fn at_epoch(&mut self, header: &Header) -> &mut Producer {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(|| Producer {
             epoch: header.producer_epoch,
-            batches: VecDeque::with_capacity(REMEMBERED),
+            batches: VecDeque::with_capacity(MAX_BATCHES),
             last_timestamp: -1,
             coordinator_epoch: -1,
             first_offset: None,

@@ -18,8 +18,8 @@ use bytes::{Bytes, BytesMut};
 const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
 
 /// Capacity of the first and of the largest open buffer. Untouched capacity uses address space only.
-const MIN_ROOM: usize = 64 << 10;
-const MAX_ROOM: usize = 4 << 20;
+const MIN_CAPACITY: usize = 64 << 10;
+const MAX_CAPACITY: usize = 4 << 20;
 
 /// A slice of this size is returned on its own: to copy the rest would cost more than another request.
 const MIN_SHORT: usize = 256 << 10;
@@ -80,7 +80,7 @@ pub(super) struct Log {
     sealed: Vec<Sealed>,
     open: BytesMut,
     open_position: u64,
-    room: usize,
+    open_capacity: usize,
 }
 
 #[derive(Debug, Default)]
@@ -177,8 +177,8 @@ impl Log {
     fn push(&mut self, entry: Entry, data: &[u8]) {
         if self.open.capacity() - self.open.len() < data.len() {
             self.seal();
-            self.room = (self.room * 2).clamp(MIN_ROOM, MAX_ROOM);
-            self.open = BytesMut::with_capacity(self.room.max(data.len()));
+            self.open_capacity = (self.open_capacity * 2).clamp(MIN_CAPACITY, MAX_CAPACITY);
+            self.open = BytesMut::with_capacity(self.open_capacity.max(data.len()));
         }
         self.open.extend_from_slice(data);
         self.entries.push(entry);
@@ -224,8 +224,8 @@ impl Log {
     /// Deletes the records before an offset. Batches are removed once all their records are deleted.
     pub fn delete_before(&mut self, offset: i64) {
         self.start = self.start.max(offset.min(self.end));
-        let gone = self.entries.partition_point(|e| e.last_offset < self.start);
-        self.entries.drain(..gone);
+        let deleted = self.entries.partition_point(|e| e.last_offset < self.start);
+        self.entries.drain(..deleted);
         let from = self.position(0);
         if self.entries.is_empty() {
             self.seal();
@@ -236,8 +236,8 @@ impl Log {
         if self.entries.is_empty() {
             self.segments.clear();
         }
-        let known = self.epochs.partition_point(|(_, start)| *start <= self.start).saturating_sub(1);
-        self.epochs.drain(..known);
+        let obsolete = self.epochs.partition_point(|(_, start)| *start <= self.start).saturating_sub(1);
+        self.epochs.drain(..obsolete);
         self.aborted.retain(|a| a.last >= self.start);
     }
 
@@ -251,7 +251,7 @@ impl Log {
     /// Replaces all batches with those that compaction left.
     pub fn replace(&mut self, kept: &[Batch], rolling: Rolling) {
         let (end, epochs) = (self.end, std::mem::take(&mut self.epochs));
-        (self.open, self.open_position, self.room) = (BytesMut::new(), 0, 0);
+        (self.open, self.open_position, self.open_capacity) = (BytesMut::new(), 0, 0);
         self.entries.clear();
         self.segments.clear();
         self.sealed.clear();
@@ -295,14 +295,14 @@ impl Log {
         if epoch == current {
             return Some((epoch, self.end));
         }
-        let next = self.epochs.partition_point(|(known, _)| *known <= epoch);
+        let next = self.epochs.partition_point(|(start_epoch, _)| *start_epoch <= epoch);
         let end = match self.epochs.get(next) {
             Some((_, start)) => *start,
             None if epoch < current => self.end,
             None => return None,
         };
-        let known = next.checked_sub(1).and_then(|i| self.epochs.get(i)).map_or(epoch, |(known, _)| *known);
-        Some((known, end))
+        let latest = next.checked_sub(1).and_then(|i| self.epochs.get(i)).map_or(epoch, |(epoch, _)| *epoch);
+        Some((latest, end))
     }
 
     /// Records an aborted transaction whose batches start at `first` and whose marker is at `last`. With the marker,
@@ -348,9 +348,9 @@ impl Log {
             return Ok(Slice::default());
         };
         let start = (from - slice.position) as usize;
-        let here = slice.data.len() - start;
-        let data = if here >= available.min(MIN_SHORT) {
-            slice.data.slice(start..start + here.min(available))
+        let remaining = slice.data.len() - start;
+        let data = if remaining >= available.min(MIN_SHORT) {
+            slice.data.slice(start..start + remaining.min(available))
         } else {
             self.copy(first, from, self.boundary(index, end, limit.min(MAX_COPY), at_least_one))
         };

@@ -40,7 +40,7 @@ fn delete(state: &mut State, filter: Filter) -> FilterResult {
     let Some(filter) = filter else {
         return filter_result(ErrorCode::INVALID_REQUEST, Some("Unknown filter."));
     };
-    let matching_acls = state.take_rules(&filter).into_iter().map(|rule| MatchingAcl {
+    let matching_acls = state.remove_rules(&filter).into_iter().map(|rule| MatchingAcl {
         error_code: ErrorCode::NONE,
         error_message: None,
         resource_type: rule.kind.number(),

@@ -101,7 +101,7 @@ impl RespondWith for Request {
 /// Returns the response, if it has enough data or the wait is over.
 pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expired: bool) -> Option<Response> {
     let mut response = Response::default();
-    let max_bytes = state.at_once(context, CONSUMER, request.max_bytes);
+    let max_bytes = state.max_response_bytes(context, CONSUMER, request.max_bytes);
     let mut remaining_bytes = usize::try_from(max_bytes).unwrap_or(0).min(MAX_BYTES);
     let (mut available, mut ready) = (0, expired || request.topics.is_empty());
     let near = near(state, context, request);

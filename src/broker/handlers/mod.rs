@@ -123,7 +123,9 @@ macro_rules! serve {
                 });
             }
             $( if api.key == api::$module::API.key {
-                return respond(context, body, |_, request: api::$module::Request| HandlerResult::Reply(request.response_with(code)));
+                return respond(context, body, |_, request: api::$module::Request| {
+                    HandlerResult::Reply(request.response_with(code))
+                });
             } )*
             FrameResult::Close
         }

@@ -7,6 +7,6 @@ use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, _context: &Context, request: Request) -> HandlerResult<Response> {
-    let result = state.telemetry.take(&request);
+    let result = state.telemetry.store_push(&request);
     HandlerResult::Reply(request.response_with(result.err().unwrap_or(ErrorCode::NONE)))
 }

@@ -28,14 +28,14 @@ impl State {
     }
 
     /// Removes the rules that match a filter, and returns them.
-    pub fn take_rules(&mut self, filter: &Filter) -> Vec<Rule> {
+    pub fn remove_rules(&mut self, filter: &Filter) -> Vec<Rule> {
         let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return Vec::new() };
-        let taken: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
-        for rule in &taken {
+        let removed: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
+        for rule in &removed {
             memory.release(rule.memory_size());
             journal.append(|| Entry::rule(rule, false));
         }
-        taken
+        removed
     }
 
     /// Replays the change of a rule from a journal.

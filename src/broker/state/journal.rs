@@ -69,14 +69,14 @@ impl State {
                 self.replay(clock, Entry::get(&mut reader)?);
             }
         }
-        let known: BTreeSet<i32> = self.live().map(|n| n.id).collect();
+        let live: BTreeSet<i32> = self.live().map(|n| n.id).collect();
         let replicas = self.topics.partitions_mut().flat_map(|p| p.replicas.clone());
-        let gone: Vec<_> = replicas.filter(|id| !known.contains(id)).collect();
-        self.down.extend(gone);
+        let missing: Vec<_> = replicas.filter(|id| !live.contains(id)).collect();
+        self.down.extend(missing);
         // Each leader starts a new epoch, as a restarted broker does.
         for partition in self.topics.partitions_mut() {
-            let stays = known.contains(&partition.leader).then_some(partition.leader);
-            let next = stays.or_else(|| partition.replicas.iter().find(|id| known.contains(id)).copied());
+            let current = live.contains(&partition.leader).then_some(partition.leader);
+            let next = current.or_else(|| partition.replicas.iter().find(|id| live.contains(id)).copied());
             partition.lead(next.unwrap_or(-1));
         }
         self.journal.entries = Some(Vec::new());
@@ -173,8 +173,8 @@ impl State {
             }
             None => self.topics.create(&name, topic_id, replicas().collect(), configs),
         }
-        let known = self.topics.get_mut(&name).into_iter().flat_map(|topic| &mut topic.partitions);
-        for (partition, kept) in known.zip(partitions) {
+        let existing = self.topics.get_mut(&name).into_iter().flat_map(|topic| &mut topic.partitions);
+        for (partition, kept) in existing.zip(partitions) {
             (partition.leader, partition.leader_epoch) = (kept.leader, kept.leader_epoch);
             partition.replicas = kept.replicas;
         }

@@ -30,9 +30,9 @@ impl State {
         self.metered(context).is_some_and(|client| self.quotas.unmeter(&client, key, bytes))
     }
 
-    /// Returns how many bytes the client may have in one response, at most `most`.
-    pub fn at_once(&self, context: &Context, key: &str, most: i32) -> i32 {
-        self.metered(context).map_or(most, |client| self.quotas.at_once(&client, key, most))
+    /// Returns how many bytes the client may have in one response, at most `limit_bytes`.
+    pub fn max_response_bytes(&self, context: &Context, key: &str, limit_bytes: i32) -> i32 {
+        self.metered(context).map_or(limit_bytes, |client| self.quotas.max_response_bytes(&client, key, limit_bytes))
     }
 
     /// Returns the client of a request, or `None` if no quota is set.

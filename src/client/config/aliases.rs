@@ -1,8 +1,8 @@
 //! Hints for options and values of other clients that klamm has under another name, in another unit, or not at all.
 //!
-//! Names with the same meaning are aliases in `keys.rs`, and values with the same meaning are in [`VALUE_ALIASES`]. klamm
-//! rejects the remaining options of other clients with a hint, because a user would notice a changed meaning only in
-//! production. Hints have klamm's keys in braces. The error then shows these keys as the caller writes keys: with dots
+//! Names with the same meaning are aliases in `keys.rs`, and values with the same meaning are in [`VALUE_ALIASES`].
+//! klamm rejects the remaining options of other clients with a hint, because a user would notice a changed meaning only
+//! in production. Hints have klamm's keys in braces. The error then shows these keys as the caller writes keys: with dots
 //! or with underscores.
 
 use super::keys::{ClientType, KEYS};
