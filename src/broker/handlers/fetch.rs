@@ -257,11 +257,12 @@ fn read(
     (response, available)
 }
 
-/// Returns the replica in the client's rack that the leader sends it to. Among equals it is Kafka's choice.
+/// Returns the replica in the client's rack that the leader refers the client to. Among several replicas it is the one
+/// that Kafka chooses.
 fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -> Option<i32> {
-    let has = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
-    let others = partition.leader == node && has && !near.contains(&node);
-    partition.replicas.iter().filter(|id| others && near.contains(id)).max().copied()
+    let has_offset = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
+    let refers = partition.leader == node && has_offset && !near.contains(&node);
+    partition.replicas.iter().filter(|id| refers && near.contains(id)).max().copied()
 }
 
 fn partition_response(requested: &Partition, error_code: ErrorCode) -> PartitionResponse {
