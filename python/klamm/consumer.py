@@ -15,7 +15,7 @@ from klamm.arguments import check_function, checked_partition, checked_partition
 from klamm.batches import _pyarrow, batches_of
 from klamm.consumer_base import BEGINNING, END, _Consumer, given_offsets
 from klamm.errors import KafkaError, KafkaTimeoutError
-from klamm.hints import explained
+from klamm.hints import hints_for_other_clients
 from klamm.hooks import K_co, V_co
 from klamm.other_clients import CONSUMER
 from klamm.rebalance import partitions
@@ -42,7 +42,7 @@ OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Except
 """Callback for the result of a commit. Its arguments are the offsets, and the error or None."""
 
 
-@explained(CONSUMER)
+@hints_for_other_clients(CONSUMER)
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     """Read records from topics. One thread reads. Other threads may call methods that do not read at the same time.
 
@@ -295,7 +295,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             self._run_commit_callbacks()
 
 
-@explained(CONSUMER)
+@hints_for_other_clients(CONSUMER)
 @documented_by(Consumer)
 class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     """Read records on an asyncio event loop. `AsyncConsumer` has the methods of `Consumer`, and the same arguments.
@@ -364,8 +364,8 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         records = self._poll(0, max_records, max_bytes)
         if records is None or records:
             return records
-        left = seconds(timeout)
-        deadline = None if left is None else time.monotonic() + left
+        remaining = seconds(timeout)
+        deadline = None if remaining is None else time.monotonic() + remaining
         while await self._ready(None if deadline is None else deadline - time.monotonic()):
             await self._apply_changes()
             records = self._poll(0, max_records, max_bytes)
@@ -470,20 +470,20 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     async def _end(self, timeout: float | None, processed: bool | None, commit: bool = True) -> None:
         import asyncio
 
-        left = timeout = seconds(timeout)
+        remaining = timeout = seconds(timeout)
         began = time.monotonic()
         failure: BaseException | None = None
         try:
             await self._notify_listener_of_end(timeout)
         except asyncio.CancelledError as error:
-            failure, left = error, self._time_after_cancel(timeout)
+            failure, remaining = error, self._time_after_cancel(timeout)
         except Exception as error:  # noqa: BLE001 - the error is raised after the close
             failure = error
-        if timeout is not None and left == timeout:
-            left = max(timeout - (time.monotonic() - began), 0)
+        if timeout is not None and remaining == timeout:
+            remaining = max(timeout - (time.monotonic() - began), 0)
         self._unwatch()
         try:
-            await self._close_in_thread(self._close, left, processed, commit)
+            await self._close_in_thread(self._close, remaining, processed, commit)
         except KafkaError:
             if failure is None:  # otherwise the first error matters more
                 raise
@@ -508,8 +508,8 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         if self._defers and not self._is_closed() and (assigned := self._assignment()):
             # This is the last call of the listener, even if the listener itself closes the consumer.
             self._listener_task = task = asyncio.ensure_future(self._run_listener("revoked", assigned))
-            left = None if timeout is None else max(timeout - (time.monotonic() - began), 0)
-            await self._wait_for_listener(task, left)
+            remaining = None if timeout is None else max(timeout - (time.monotonic() - began), 0)
+            await self._wait_for_listener(task, remaining)
             await task
 
     async def _wait_for_listener(self, task: asyncio.Task[None], timeout: float | None) -> None:

@@ -12,7 +12,7 @@ from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.interceptors import OF_CONSUMER, Interceptors, with_error_callback
 from klamm.rebalance import partitions
 from klamm.record import TopicPartition, committable
-from klamm.statistics import take
+from klamm.statistics import pop_statistics_options
 from klamm.transaction import group_metadata
 from klamm.waiting import Waiting, error_in_flight
 
@@ -54,7 +54,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ConsumerConfig],
     ) -> Self:
-        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
+        bootstrap_servers, stats = pop_statistics_options(bootstrap_servers, stats_cb, config)
         made_by = deserializers(key_deserializer, value_deserializer)
         hooks = Interceptors(interceptors, OF_CONSUMER)
         kind: type[Self] = hooks.kind(cls if made_by is None else hooked(cls))
@@ -88,11 +88,11 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
             raise ConfigError(
                 "assign cannot wait until this consumer has left its group", hint="await unsubscribe() first"
             )
-        wanted = [
+        ranges = [
             (*checked_partition(tp), _offset(tp, "offset"), _offset(tp, "end_offset"))
             for tp in list_of("partitions", partitions)
         ]
-        self._assign(wanted, not self._is_async)
+        self._assign(ranges, not self._is_async)
 
     def subscribe(
         self,

@@ -74,7 +74,7 @@ def public_name(cls: type) -> str:
     return cls.__name__.lstrip("_")
 
 
-def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
+def hints_for_other_clients(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[[C], C]:
     """Return a class decorator that adds hints to errors about wrong names and arguments.
 
     Args:
@@ -94,11 +94,11 @@ def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[
             for name, value in list(vars(base).items()):
                 is_ours = isinstance(value, FunctionType) and not hasattr(value, "__wrapped__")
                 if is_ours and not name.startswith("_") and name not in hot:
-                    setattr(base, name, with_explained_errors(value))
+                    setattr(base, name, with_argument_hints(value))
                 elif (
                     isinstance(value, staticmethod) and name == "__new__" and not hasattr(value.__func__, "__wrapped__")
                 ):
-                    setattr(base, name, staticmethod(with_explained_options(value.__func__)))
+                    setattr(base, name, staticmethod(with_option_hints(value.__func__)))
 
         def __dir__(self: object) -> list[str]:  # noqa: N807 - a method of the class
             """Return the names of the attributes, without the method names of other Kafka clients."""
@@ -110,7 +110,7 @@ def explained(names: Mapping[str, str], *, hot: Iterable[str] = ()) -> Callable[
     return decorate
 
 
-def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
+def with_argument_hints(method: FunctionType) -> Callable[..., Any]:
     """Wrap a method. If a caller passes wrong arguments, the error names the class and suggests valid arguments."""
     if method.__code__.co_flags & CO_COROUTINE:
 
@@ -136,7 +136,7 @@ def with_explained_errors(method: FunctionType) -> Callable[..., Any]:
     return call
 
 
-def with_explained_options(function: F) -> F:
+def with_option_hints(function: F) -> F:
     """Wrap a function. If a caller passes an unknown keyword argument, the error suggests the most similar valid name.
 
     The function may also accept Kafka's configuration keys as keyword arguments.
@@ -167,11 +167,11 @@ def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
     wrong = re.match(r"^[\w.]+\(\) (.*)", str(error))
     if isinstance(error, ArgumentError) or not wrong:
         raise error
-    known = arguments_of(method)
+    arguments = arguments_of(method)
     keyword = re.match(r"got an unexpected keyword argument '(\w+)'", wrong[1])
     if not keyword:
-        raise ArgumentError(f"{name}() {wrong[1]}", hint=f"it takes {', '.join(known) or 'no arguments'}") from None
-    raise ArgumentError(f"{name}() has no argument {keyword[1]}", hint=keyword_hint(keyword[1], known)) from None
+        raise ArgumentError(f"{name}() {wrong[1]}", hint=f"it takes {', '.join(arguments) or 'no arguments'}") from None
+    raise ArgumentError(f"{name}() has no argument {keyword[1]}", hint=keyword_hint(keyword[1], arguments)) from None
 
 
 def unknown_keywords(method: str, unknown: Mapping[str, object]) -> ArgumentError:

@@ -405,7 +405,7 @@ class _HookedAsyncProducer(_Hooked):
                         self._try_send(*record)
                         break
                     except BufferFullError:
-                        await self._for_room(done)  # type: ignore[attr-defined]
+                        await self._wait_for_room_async(done)  # type: ignore[attr-defined]
             except Exception as error:
                 _add_index(error, done)
                 raise
@@ -459,9 +459,9 @@ class _HookedConsumer:
             return DeserializedRecords(records, self._deserializers)  # type: ignore[return-value]
         return records._deserialized(self._deserializers)  # type: ignore[no-any-return]  # noqa: SLF001
 
-    def _acknowledge(self, records: Any, what: str) -> None:
+    def _acknowledge(self, records: Any, kind: str) -> None:
         plain = records.plain if isinstance(records, DeserializedRecords) else records
-        super()._acknowledge(plain, what)  # type: ignore[misc]
+        super()._acknowledge(plain, kind)  # type: ignore[misc]
 
 
 class _HookedAsyncConsumer(_HookedConsumer):

@@ -78,14 +78,14 @@ class Interceptors:
 
     def __init__(self, interceptors: Sequence[object], methods: tuple[str, str]) -> None:
         self._methods = methods
-        given = list_of("interceptors", interceptors)
-        for each in given:
+        checked_interceptors = list_of("interceptors", interceptors)
+        for each in checked_interceptors:
             if not any(hasattr(each, name) for name in methods):
                 raise ArgumentError(
                     f"an interceptor has to have {methods[0]} or {methods[1]}, and {each!r} has neither"
                 )
-        self._consume = [each.on_consume for each in given if hasattr(each, "on_consume")]
-        self._results = [getattr(each, methods[1]) for each in given if hasattr(each, methods[1])]
+        self._consume = [each.on_consume for each in checked_interceptors if hasattr(each, "on_consume")]
+        self._results = [getattr(each, methods[1]) for each in checked_interceptors if hasattr(each, methods[1])]
 
     def __bool__(self) -> bool:
         return bool(self._consume or self._results)
@@ -223,9 +223,9 @@ class _Acknowledgements:
 
         super()._listen(both)  # type: ignore[misc]
 
-    def _acknowledge(self, records: Any, what: str) -> None:
+    def _acknowledge(self, records: Any, kind: str) -> None:
         for each in records if isinstance(records, list) else [records]:
-            super()._acknowledge(each, what)  # type: ignore[misc]
+            super()._acknowledge(each, kind)  # type: ignore[misc]
 
 
 class _BlockingAcknowledgements(_Acknowledgements):

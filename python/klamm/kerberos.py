@@ -137,7 +137,7 @@ class _Context:
     def step(self, token: bytes) -> bytes:
         """Return the next token to send. `token` is the last token of the broker."""
         output, flags = _Buffer(), c_uint32()
-        given = _buffer(token)
+        token_buffer = _buffer(token)
         status = self._call(
             "gss_init_sec_context",
             self._credentials,
@@ -147,7 +147,7 @@ class _Context:
             c_uint32(_MUTUAL | _SEQUENCE | _INTEGRITY),
             c_uint32(0),
             None,
-            byref(given) if token else None,
+            byref(token_buffer) if token else None,
             None,
             byref(output),
             byref(flags),

@@ -131,9 +131,9 @@ def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
             return
         try:
             token = fetch()
-            left = token.expires_at - time.time()
-            mailbox.put(token.value, list(token.extensions.items()), left)
-            wait, failures = max(REFRESH_AT * left, RETRY_S[0]), 0
+            lifetime = token.expires_at - time.time()
+            mailbox.put(token.value, list(token.extensions.items()), lifetime)
+            wait, failures = max(REFRESH_AT * lifetime, RETRY_S[0]), 0
         except BaseException as error:  # noqa: BLE001 - the logins that wait for a token raise this error
             # klamm itself does not add any part of the token to this message.
             mailbox.fail(*_explain(error))

@@ -20,10 +20,10 @@ from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
 from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
-from klamm.hints import explained
+from klamm.hints import hints_for_other_clients
 from klamm.hooks import Hooks, K_contra, V_contra, hooked, sequences
 from klamm.other_clients import PRODUCER
-from klamm.statistics import take
+from klamm.statistics import pop_statistics_options
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer
 from klamm.waiting import Asyncio, Blocking, documented_by, run
@@ -72,9 +72,9 @@ def _close_all() -> None:
         with suppress(KafkaError, ExceptionGroup):
             if producer._outstanding():
                 producer._flush().result(max(deadline - time.monotonic(), 0))
-        left = producer._outstanding()
-        if left and not is_interrupted:
-            print(f"{producer!r}: {_count(left)} lost at the end of the program", file=sys.stderr)  # noqa: T201
+        unsent = producer._outstanding()
+        if unsent and not is_interrupted:
+            print(f"{producer!r}: {_count(unsent)} lost at the end of the program", file=sys.stderr)  # noqa: T201
         with suppress(KafkaError, ExceptionGroup):
             producer._close_core(0)
 
@@ -97,13 +97,13 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ProducerConfig],
     ) -> Self:
-        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
+        bootstrap_servers, stats = pop_statistics_options(bootstrap_servers, stats_cb, config)
         # The core knows partitioners by name. A partitioner function is a hook.
         partitioner: Any = config.get("partitioner")
         if isinstance(bootstrap_servers, Mapping) and callable(bootstrap_servers.get("partitioner")):
             bootstrap_servers = dict(bootstrap_servers)
-            dotted = bootstrap_servers.pop("partitioner")
-            partitioner = dotted if partitioner is None else partitioner
+            dict_partitioner = bootstrap_servers.pop("partitioner")
+            partitioner = dict_partitioner if partitioner is None else partitioner
         if callable(partitioner):
             config.pop("partitioner", None)
         else:
@@ -128,7 +128,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
 
         return ProducerMetrics._of(self)
 
-    async def _for_room(self, done: int) -> None:
+    async def _wait_for_room_async(self, done: int) -> None:
         """Wait for room in the buffer. `done` is the number of records of a bulk call that were already sent."""
         raise NotImplementedError
 
@@ -143,7 +143,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         done = 0
         await self._wait_for_earlier()
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
-            await self._for_room(done)
+            await self._wait_for_room_async(done)
         self._failures(False)
 
     async def _send_all_rows(self, topic: str | None, data: Any, typed: ValueFormat) -> int:
@@ -152,7 +152,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         rows = ArrowRows(data)
         await self._wait_for_earlier()
         while not self._send_rows(topic, rows):
-            await self._for_room(rows.sent)
+            await self._wait_for_room_async(rows.sent)
         self._failures(False)
         return rows.sent
 
@@ -165,8 +165,8 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return sum([await self._send_all_rows(topic, batch, {}) for batch in rows.batches()])
 
     async def _flush_all(self, timeout: float | None) -> None:
-        left = await self._drain_queue("flush", timeout)
-        await self._wait(self._flush(), left)
+        remaining = await self._drain_queue("flush", timeout)
+        await self._wait(self._flush(), remaining)
         self._raise_failures()
 
     def _raise_failures(self) -> None:
@@ -211,17 +211,17 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
 
     def __del__(self) -> None:
         # The count is 0 if the constructor raised.
-        left = self._outstanding()
-        if left:
+        unsent = self._outstanding()
+        if unsent:
             warnings.warn(
-                f"{self!r} was dropped with {left:,} records in flight: flush or close it, or use `with`",
+                f"{self!r} was dropped with {unsent:,} records in flight: flush or close it, or use `with`",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
             )
 
 
-@explained(PRODUCER, hot=HOT)
+@hints_for_other_clients(PRODUCER, hot=HOT)
 class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     """Send records to Kafka. Any number of threads can share one producer.
 
@@ -255,7 +255,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             print(delivery.result(timeout=5).offset)
     """
 
-    async def _for_room(self, done: int) -> None:
+    async def _wait_for_room_async(self, done: int) -> None:
         self._wait_for_room(done)
 
     def send_many(
@@ -371,7 +371,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         self._close_core(timeout)
 
 
-@explained(PRODUCER, hot=HOT)
+@hints_for_other_clients(PRODUCER, hot=HOT)
 @documented_by(Producer)
 class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     """Send records to Kafka from an asyncio event loop.
@@ -458,17 +458,17 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
             try:
                 await self._drain_queue("wait for earlier records", self._max_block)
             except KafkaTimeoutError:
-                raise self._no_room() from None
+                raise self._room_timeout_error() from None
 
     def _fail_queued(self) -> None:
         for appended in [] if self._queue is None else self._queue.waiting():
             appended.set_exception(TransactionAbortedError("transaction was aborted"))
 
-    async def _for_room(self, done: int = 0) -> None:
+    async def _wait_for_room_async(self, done: int = 0) -> None:
         from klamm.send_queue import room_within
 
         if not await room_within(self, self._max_block, done):
-            raise self._no_room()
+            raise self._room_timeout_error()
 
     def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
@@ -530,20 +530,20 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
 
     async def _flush_within(self, timeout: float | None) -> None:
         queue_error: KafkaTimeoutError | None = None
-        left = timeout
+        remaining = timeout
         if (abort := self._abort_transaction()) is not None:
             self._fail_queued()
             began = time.monotonic()
             with suppress(KafkaError):  # if the abort fails, the broker ends the transaction after its timeout
-                await abort.within(left)
-            left = None if left is None else max(left - (time.monotonic() - began), 0)
+                await abort.within(remaining)
+            remaining = None if remaining is None else max(remaining - (time.monotonic() - began), 0)
         try:
-            left = await self._drain_queue("flush before the close", left)
+            remaining = await self._drain_queue("flush before the close", remaining)
         except KafkaTimeoutError as error:
-            queue_error, left = error, 0
+            queue_error, remaining = error, 0
         with suppress(KafkaTimeoutError):  # the close reports how many records are left
             if self._outstanding():
-                await self._flush().within(left)
+                await self._flush().within(remaining)
         self._close_core(0, waited=timeout or 0)
         if queue_error is not None:
             raise queue_error

@@ -369,9 +369,9 @@ def encode_batch(
         "last_offset_delta": (optional_integer("last_offset_delta", last_offset_delta, -INT32 - 1, INT32), None),
         "max_timestamp": (optional_integer("max_timestamp", max_timestamp, INT64_MIN), None),
     }
-    given = [name for name, (value, default) in of_magic_2.items() if value != default]
-    if magic in (0, 1) and given:
-        raise ConfigError(f"{given[0]} needs magic 2")
+    changed_fields = [name for name, (value, default) in of_magic_2.items() if value != default]
+    if magic in (0, 1) and changed_fields:
+        raise ConfigError(f"{changed_fields[0]} needs magic 2")
     if base_timestamp is not None and delete_horizon_ms is not None:
         raise ConfigError(
             "base_timestamp and delete_horizon_ms share a field of the batch", hint="pass only one of them"

@@ -163,8 +163,8 @@ class _Acknowledgement(asyncio.Task["RecordMetadata"]):
 async def room_within(producer: ProducerCore[Any, Any], timeout: float, done: int = 0) -> bool:
     """Wait for room in the buffer for at most `timeout` seconds, and return whether there is room."""
     if (pause := producer._pause()) is None:
-        return await producer._room(done, timeout)
-    if not await producer._room(done, min(pause, timeout)):
+        return await producer._room_future(done, timeout)
+    if not await producer._room_future(done, min(pause, timeout)):
         producer._run_ahead()
     return True
 
@@ -180,7 +180,7 @@ async def _append_one(
                 has_room = await room_within(producer, max(deadline - time.monotonic(), 0))
                 # A record that was cancelled meanwhile must not fail the transaction that is open now.
                 if not has_room and not appended.done():
-                    raise producer._no_room() from None
+                    raise producer._room_timeout_error() from None
     except Exception as error:  # noqa: BLE001 - the program that awaits the record gets the error
         _fail(producer, appended, error)
 

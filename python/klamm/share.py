@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from klamm._klamm import ShareConsumerCore
 from klamm.arguments import boolean, seconds
-from klamm.hints import explained
+from klamm.hints import hints_for_other_clients
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.interceptors import OF_SHARE, Interceptors, with_error_callback
 from klamm.other_clients import CONSUMER
-from klamm.statistics import take
+from klamm.statistics import pop_statistics_options
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
@@ -61,7 +61,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[ShareConsumerConfig],
     ) -> Self:
-        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
+        bootstrap_servers, stats = pop_statistics_options(bootstrap_servers, stats_cb, config)
         made_by = deserializers(key_deserializer, value_deserializer)
         hooks = Interceptors(interceptors, OF_SHARE)
         kind: type[Self] = hooks.kind(cls if made_by is None else hooked(cls))
@@ -131,7 +131,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         return self._lock()
 
 
-@explained(CONSUMER)
+@hints_for_other_clients(CONSUMER)
 class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
@@ -222,7 +222,7 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         self._close(timeout, processed)
 
 
-@explained(CONSUMER)
+@hints_for_other_clients(CONSUMER)
 @documented_by(ShareConsumer)
 class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
     """Read records of a share group on an asyncio event loop.
@@ -248,8 +248,8 @@ class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
         return record
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        left = seconds(timeout)
-        deadline = None if left is None else time.monotonic() + left
+        remaining = seconds(timeout)
+        deadline = None if remaining is None else time.monotonic() + remaining
         while not (records := self._poll(0, max_records)):
             if not await self._ready(None if deadline is None else deadline - time.monotonic()):
                 break

@@ -48,21 +48,21 @@ WINDOW = (
 """Fields of a window (a rolling histogram) in librdkafka's format."""
 
 
-def take(
+def pop_statistics_options(
     bootstrap: Any, function: Callable[[str], object] | None, config: Mapping[str, Any]
 ) -> tuple[Any, Settings | None]:
     """Remove `stats_cb` from a client's configuration.
 
     Return `bootstrap` without `stats_cb`, and the settings, or None if there is no `stats_cb`.
     """
-    dotted = dict(bootstrap) if isinstance(bootstrap, Mapping) else {}
-    given = [dotted.pop(key) for key in ("stats_cb", "stats.cb") if key in dotted]
-    function = function or next(iter(given), None)
+    configs = dict(bootstrap) if isinstance(bootstrap, Mapping) else {}
+    callbacks = [configs.pop(key) for key in ("stats_cb", "stats.cb") if key in configs]
+    function = function or next(iter(callbacks), None)
     check_function("stats_cb", function)
-    interval = config.get("statistics_interval_ms", dotted.get("statistics.interval.ms", 0))
-    name = config.get("client_id", dotted.get("client.id", "klamm"))
+    interval = config.get("statistics_interval_ms", configs.get("statistics.interval.ms", 0))
+    name = config.get("client_id", configs.get("client.id", "klamm"))
     settings = None if function is None else Settings(function, interval, str(name))
-    return (dotted if given else bootstrap), settings
+    return (configs if callbacks else bootstrap), settings
 
 
 class Settings:

@@ -12,7 +12,7 @@ from klamm.arguments import list_of_str
 from klamm.batches import _pyarrow, batches_of
 from klamm.consumer import Consumer
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
-from klamm.hints import with_explained_options
+from klamm.hints import with_option_hints
 from klamm.record import TopicPartition, first_ms_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Position: TypeAlias = "str | int | datetime | Mapping[int, int] | Mapping[TopicPartition, int]"
 
 
-@with_explained_options
+@with_option_hints
 def read_table(
     bootstrap_servers: Bootstrap,
     topic: str | Sequence[str],
@@ -174,8 +174,8 @@ def _resolve(
         return dict.fromkeys(ends, index(position))
     if isinstance(position, datetime) and position.tzinfo is not None:
         at = max(first_ms_of(position), 0)  # negative times stand for the ends of a partition
-        found = consumer.offsets_for_times(dict.fromkeys(ends, at))
-        return {tp: ends[tp] if first is None else first[0] for tp, first in found.items()}
+        offsets = consumer.offsets_for_times(dict.fromkeys(ends, at))
+        return {tp: ends[tp] if first is None else first[0] for tp, first in offsets.items()}
     raise ConfigError(
         f"{argument} cannot be {position!r}",
         hint='pass "earliest", "latest", an offset, a datetime with a time zone, or a dict of offsets by partition',

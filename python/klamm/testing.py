@@ -21,7 +21,7 @@ from weakref import finalize
 from klamm._klamm import CertificateAuthority, DevBrokerCore
 from klamm.arguments import integer
 from klamm.errors import ConfigError
-from klamm.hints import ClientType, explained
+from klamm.hints import ClientType, hints_for_other_clients
 from klamm.other_clients import DEV_BROKER
 from klamm.recording import read
 
@@ -104,7 +104,7 @@ class TelemetryPush:
     metrics: list[PushedMetric]
 
 
-@explained(DEV_BROKER)
+@hints_for_other_clients(DEV_BROKER)
 class DevBroker(DevBrokerCore, metaclass=ClientType):
     """A small Kafka cluster in this process, for tests and development.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from klamm._klamm import ConsumerCore, ProducerCore
 from klamm.errors import ArgumentError, ConfigError, KafkaError
-from klamm.hints import explained
+from klamm.hints import hints_for_other_clients
 from klamm.hooks import K_contra, V_contra
 from klamm.other_clients import TRANSACTION
 from klamm.record import committable
@@ -178,20 +178,20 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
                     hint="create the consumer with enable_auto_commit=False",
                 )
         if offsets is None:
-            given = consumer._offsets_to_commit()  # type: ignore[union-attr]
+            checked_offsets = consumer._offsets_to_commit()  # type: ignore[union-attr]
         else:
-            given = committable(offsets)
-            if any(offset.timestamp_ms is not None for offset in given):
+            checked_offsets = committable(offsets)
+            if any(offset.timestamp_ms is not None for offset in checked_offsets):
                 raise ConfigError(
                     "offsets in a transaction cannot have a timestamp_ms", hint="remove timestamp_ms from the offsets"
                 )
-        return self._producer._commit_offsets(group, given)
+        return self._producer._commit_offsets(group, checked_offsets)
 
     def __repr__(self) -> str:
         return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"
 
 
-@explained(TRANSACTION)
+@hints_for_other_clients(TRANSACTION)
 class Transaction(Blocking, _Transaction[K_contra, V_contra]):
     """A transaction of a `Producer`. `producer.transaction()` creates a transaction, and `with` begins and ends it.
 
@@ -266,7 +266,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
         return self
 
 
-@explained(TRANSACTION)
+@hints_for_other_clients(TRANSACTION)
 @documented_by(Transaction)
 class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
     """A transaction of an `AsyncProducer`. `AsyncTransaction` has the methods of `Transaction`, as coroutines.

@@ -3,7 +3,7 @@
 //! The table has the codes of Kafka 4.4. An unknown code keeps its number. `retriable` and `refresh` follow the
 //! exception classes of the Java client.
 
-use crate::wire::{Error, Look, Reader, Reflect, Wire, Writer};
+use crate::wire::{Error, Reader, Reflect, ValueVisitor, Wire, Writer};
 use std::fmt;
 
 /// An error code from the wire; 0 means no error.
@@ -239,8 +239,8 @@ impl Wire for ErrorCode {
 }
 
 impl Reflect for ErrorCode {
-    fn shape(&mut self, look: &mut Look<'_>) {
-        self.0.shape(look);
+    fn shape(&mut self, visit: &mut ValueVisitor<'_>) {
+        self.0.shape(visit);
     }
 }
 

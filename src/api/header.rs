@@ -6,7 +6,7 @@
 //! broker's versions. ControlledShutdown v0 is older than the client ID, so its request has header v0.
 
 use super::{Info, api_versions, controlled_shutdown};
-use crate::wire::{Error, Look, Reader, Reason, Reflect, Wire, Writer};
+use crate::wire::{Error, Reader, Reason, Reflect, ValueVisitor, Wire, Writer};
 
 message! {
     /// The header of a request.
@@ -49,8 +49,8 @@ impl Wire for ClientId {
 }
 
 impl Reflect for ClientId {
-    fn shape(&mut self, look: &mut Look<'_>) {
-        self.0.shape(look);
+    fn shape(&mut self, visit: &mut ValueVisitor<'_>) {
+        self.0.shape(visit);
     }
 }
 

@@ -12,7 +12,7 @@ mod releases;
 pub use error_code::ErrorCode;
 pub use releases::Release;
 
-use crate::wire::{self, Error, Reader, Reason, Shape, Struct, Type, Value, Walk, Wire, Writer};
+use crate::wire::{self, Error, FieldWalk, Reader, Reason, Shape, Struct, Type, Value, Wire, Writer};
 use bytes::Bytes;
 
 /// Description of an API.
@@ -122,7 +122,7 @@ pub struct Decoded {
 trait Untyped {
     fn put(&self, w: &mut Writer);
     fn read(&mut self, r: &mut Reader) -> Result<(), Error>;
-    fn fields(&mut self, walk: &mut Walk<'_>);
+    fn fields(&mut self, walk: &mut FieldWalk<'_>);
 }
 
 impl<M: Message> Untyped for M {
@@ -132,13 +132,13 @@ impl<M: Message> Untyped for M {
     fn read(&mut self, r: &mut Reader) -> Result<(), Error> {
         Wire::read(self, r)
     }
-    fn fields(&mut self, walk: &mut Walk<'_>) {
+    fn fields(&mut self, walk: &mut FieldWalk<'_>) {
         Struct::fields(self, walk);
     }
 }
 
 impl Struct for Box<dyn Untyped> {
-    fn fields(&mut self, walk: &mut Walk<'_>) {
+    fn fields(&mut self, walk: &mut FieldWalk<'_>) {
         (**self).fields(walk);
     }
 }

@@ -27,7 +27,7 @@ pub(super) const CLUSTER: &str = "kafka-cluster";
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
 /// Memory for a rule, without its strings.
-const RULE: usize = 128;
+const RULE_MEMORY: usize = 128;
 
 /// Settings of the authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl<'a> Resource<'a> {
     }
 
     /// Returns the error code for an operation that is not allowed.
-    pub fn refusal(self) -> ErrorCode {
+    pub fn authorization_error(self) -> ErrorCode {
         match self {
             Self::Topic(_) => ErrorCode::TOPIC_AUTHORIZATION_FAILED,
             Self::Group(_) => ErrorCode::GROUP_AUTHORIZATION_FAILED,
@@ -209,8 +209,8 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    pub fn cost(&self) -> usize {
-        RULE + self.name.len() + self.principal.len() + self.host.len()
+    pub fn memory_size(&self) -> usize {
+        RULE_MEMORY + self.name.len() + self.principal.len() + self.host.len()
     }
 
     fn is_about(&self, resource: Resource<'_>) -> bool {

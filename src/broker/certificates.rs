@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 /// Default validity of a certificate, and how far in the past it starts, because clocks differ.
-const LASTS: Duration = Duration::from_secs(30 * 24 * 3600);
+const LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 const SINCE: Duration = Duration::from_secs(3600);
 
 /// A certificate and its private key, as PEM text.
@@ -40,7 +40,7 @@ impl Authority {
             params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
             params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
             params.distinguished_name.push(DnType::CommonName, "klamm dev broker, for tests only");
-            (params.not_before, params.not_after) = (since().into(), (since() + LASTS).into());
+            (params.not_before, params.not_after) = (since().into(), (since() + LIFETIME).into());
             let key = KeyPair::generate()?;
             let pem = params.self_signed(&key)?.pem();
             Ok(Self { pem, issuer: Issuer::new(params, key) })
@@ -62,8 +62,8 @@ impl Authority {
             params.use_authority_key_identifier_extension = true;
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-            let lasts = if expired { SINCE / 2 } else { LASTS };
-            (params.not_before, params.not_after) = (since().into(), (since() + lasts).into());
+            let lifetime = if expired { SINCE / 2 } else { LIFETIME };
+            (params.not_before, params.not_after) = (since().into(), (since() + lifetime).into());
             let key = KeyPair::generate()?;
             let certificate = params.signed_by(&key, &self.issuer)?.pem();
             Ok(Certificate { certificate, key: key.serialize_pem() })

@@ -61,8 +61,8 @@ pub(super) fn compacted(
             kept.push(batch);
             continue;
         }
-        let stays = last == Some(batch.header.base_offset);
-        kept.extend(rewritten(log, &batch, &newest, configs, now_ms, stays)?);
+        let is_last = last == Some(batch.header.base_offset);
+        kept.extend(rewritten(log, &batch, &newest, configs, now_ms, is_last)?);
     }
     Ok(kept)
 }
@@ -80,7 +80,7 @@ fn rewritten(
     newest: &HashMap<Bytes, i64>,
     configs: &Configs,
     now_ms: i64,
-    stays: bool,
+    is_last: bool,
 ) -> Result<Option<Batch>, ErrorCode> {
     let old = &batch.header;
     let horizon = old.delete_horizon_ms();
@@ -109,7 +109,7 @@ fn rewritten(
             break;
         }
     }
-    if builder.count() == 0 && !stays {
+    if builder.count() == 0 && !is_last {
         return Ok(None);
     }
     let has_base = tombstones || horizon.is_some();

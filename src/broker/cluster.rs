@@ -16,7 +16,7 @@ use super::fault::{self, Action, Fault, Faults};
 use super::handlers;
 use super::ids::Connection;
 use super::options::{Node, Options};
-use super::recording::Recording;
+use super::replay::Recording;
 use super::request::{Context, FrameResult, Output, WaitingRequest, millis};
 use super::request_log::{LoggedRequest, RequestLog};
 use super::sasl::Authenticator;
@@ -40,7 +40,7 @@ pub struct Cluster {
     outputs: VecDeque<Output>,
     start_ms: i64,
     /// When retention ran last.
-    retained: Time,
+    last_retention: Time,
     faults: Faults,
     requests: RequestLog,
 }
@@ -84,7 +84,7 @@ impl Cluster {
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
             start_ms,
-            retained: Time::ZERO,
+            last_retention: Time::ZERO,
             faults: Faults::default(),
             requests: RequestLog::default(),
         }
@@ -104,7 +104,7 @@ impl Cluster {
     /// Removes a connection. Its requests are dropped, and the records it acquired from share groups become available.
     pub fn disconnect(&mut self, now: Time, connection: Connection) {
         self.forget(connection);
-        self.answer_woken(now);
+        self.reply_to_woken(now);
     }
 
     fn forget(&mut self, connection: Connection) {
@@ -130,7 +130,7 @@ impl Cluster {
         };
         client.queue.push_back(frame);
         self.run(now, connection);
-        self.answer_woken(now);
+        self.reply_to_woken(now);
     }
 
     /// Returns whether the connection waits for a reply, so that nothing more should be read from it.
@@ -162,8 +162,8 @@ impl Cluster {
     /// Answers requests whose deadline has passed, and expires transactions and members.
     pub fn handle_timeout(&mut self, now: Time) {
         self.state.handle_timeout(Clock::new(now, self.start_ms));
-        if now >= self.retained.saturating_add(RETENTION_INTERVAL) {
-            self.retained = now;
+        if now >= self.last_retention.saturating_add(RETENTION_INTERVAL) {
+            self.last_retention = now;
             self.retain(now);
         }
         while let Some(&(_, connection)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
@@ -172,45 +172,46 @@ impl Cluster {
                 None => self.resume(now, connection, true),
             }
         }
-        self.answer_woken(now);
+        self.reply_to_woken(now);
     }
 
     /// Stops a node and closes its connections. Other nodes with a replica take over what it led and coordinated. The
     /// error is a message.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.state.kill(now, node)?;
-        let its = self.clients.iter().filter(|(_, client)| client.node == node).map(|(connection, _)| *connection);
-        for connection in its.collect::<BTreeSet<_>>() {
+        let connections =
+            self.clients.iter().filter(|(_, client)| client.node == node).map(|(connection, _)| *connection);
+        for connection in connections.collect::<BTreeSet<_>>() {
             self.close(connection);
         }
-        self.answer_woken(now);
+        self.reply_to_woken(now);
         Ok(())
     }
 
     /// Starts a node that was stopped, or adds a new one.
     pub fn start_node(&mut self, now: Time, node: Node) {
         self.state.start(now, node);
-        self.answer_woken(now);
+        self.reply_to_woken(now);
     }
 
     /// Makes a node the leader of a partition. The error is a message.
     pub fn move_leader(&mut self, now: Time, topic: &str, partition: i32, node: i32) -> Result<(), String> {
         self.state.move_leader(topic, partition, node)?;
-        self.answer_woken(now);
+        self.reply_to_woken(now);
         Ok(())
     }
 
     /// Truncates a log at an offset, as the election of a lagging replica does. The error is a message.
     pub fn truncate(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), String> {
         self.state.truncate(topic, partition, offset)?;
-        self.answer_woken(now);
+        self.reply_to_woken(now);
         Ok(())
     }
 
     /// Applies the retention of all topics.
     pub fn retain(&mut self, now: Time) {
         self.state.retain(Clock::new(now, self.start_ms));
-        self.answer_woken(now);
+        self.reply_to_woken(now);
     }
 
     /// Compacts a topic. The error is a message.
@@ -221,7 +222,7 @@ impl Cluster {
     /// Makes a node the coordinator of a group or transactional ID. The error is a message.
     pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
         self.state.move_coordinator(now, key, node)?;
-        self.answer_woken(now);
+        self.reply_to_woken(now);
         Ok(())
     }
 
@@ -236,7 +237,7 @@ impl Cluster {
         for (api, result) in recording.results {
             self.faults.repeat(api, result);
         }
-        self.answer_woken(now);
+        self.reply_to_woken(now);
         Ok(())
     }
 
@@ -268,9 +269,9 @@ impl Cluster {
             };
             let context = Context::new(Clock::new(now, self.start_ms), client.node, connection);
             let (result, fault) = self.serve(context, frame);
-            let is_refused = self.state.authenticator.as_ref().is_some_and(|auth| auth.is_refused(connection));
+            let has_failed = self.state.authenticator.as_ref().is_some_and(|auth| auth.has_failed(connection));
             match result {
-                FrameResult::Reply(parts) => self.answer(now, connection, parts, fault),
+                FrameResult::Reply(parts) => self.send_reply(now, connection, parts, fault),
                 FrameResult::NoReply => self.pause(now, connection),
                 FrameResult::Wait(waiting) => {
                     if let Some(client) = self.clients.get_mut(&connection) {
@@ -281,7 +282,7 @@ impl Cluster {
                 }
                 FrameResult::Close => self.close(connection),
             }
-            if is_refused {
+            if has_failed {
                 self.close(connection);
             }
         }
@@ -289,15 +290,15 @@ impl Cluster {
 
     /// Handles a frame, and returns the fault for its reply.
     fn serve(&mut self, context: Context, frame: Bytes) -> (FrameResult, Option<ReplyFault>) {
-        if self.state.authenticator.as_ref().is_some_and(|auth| auth.wants_bare_token(context.connection)) {
-            return (self.take_bare(&context, &frame), None);
+        if self.state.authenticator.as_ref().is_some_and(|auth| auth.expects_raw_token(context.connection)) {
+            return (self.handle_raw_token(&context, &frame), None);
         }
         let mut request = match handlers::decode_header(&self.state, context, frame) {
             Ok(request) => request,
             Err(result) => return (*result, None),
         };
         let (api, context) = (request.api, request.context.clone());
-        self.requests.note(LoggedRequest {
+        self.requests.add(LoggedRequest {
             time: context.clock.now,
             node: context.node,
             api: api.name,
@@ -305,14 +306,16 @@ impl Cluster {
             client_id: context.client_id.as_deref().map(str::to_owned),
             correlation_id: context.correlation_id,
         });
-        let is_open = |auth: &Authenticator| auth.is_open(context.connection, context.clock.now);
-        if !handlers::needs_no_authentication(&request) && !self.state.authenticator.as_ref().is_none_or(is_open) {
+        let is_authenticated = |auth: &Authenticator| auth.is_authenticated(context.connection, context.clock.now);
+        if !handlers::needs_no_authentication(&request)
+            && !self.state.authenticator.as_ref().is_none_or(is_authenticated)
+        {
             return (FrameResult::Close, None);
         }
         match self.faults.select(&self.state, &request) {
             None => (handlers::handle(&mut self.state, request), None),
             Some((Action::Drop, _)) => (FrameResult::Close, None),
-            Some((Action::Error(code), _)) => (handlers::refuse(&mut self.state, request, code), None),
+            Some((Action::Error(code), _)) => (handlers::reject(&mut self.state, request, code), None),
             Some((action, random)) => {
                 if let Action::Throttle(by) = action {
                     request.context.throttle_ms = Some(millis(by));
@@ -325,8 +328,8 @@ impl Cluster {
 
     /// Handles a SASL token without a SaslAuthenticate header. The reply has no header either, and a failure closes the
     /// connection.
-    fn take_bare(&mut self, context: &Context, token: &[u8]) -> FrameResult {
-        match self.state.take_token(context.clock, context.connection, token) {
+    fn handle_raw_token(&mut self, context: &Context, token: &[u8]) -> FrameResult {
+        match self.state.handle_token(context.clock, context.connection, token) {
             Some(Ok(reply)) => {
                 let length = i32::try_from(reply.message.len()).unwrap_or(i32::MAX).to_be_bytes();
                 FrameResult::Reply(vec![Bytes::copy_from_slice(&length), reply.message.into()])
@@ -336,7 +339,7 @@ impl Cluster {
     }
 
     /// Sends a reply, changed by its fault.
-    fn answer(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, fault: Option<ReplyFault>) {
+    fn send_reply(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, fault: Option<ReplyFault>) {
         let Some(ReplyFault { action, random }) = fault else {
             self.outputs.push_back(Output::Reply { connection, parts });
             return self.pause(now, connection);
@@ -401,7 +404,7 @@ impl Cluster {
     }
 
     /// Checks every waiting request that has something new.
-    fn answer_woken(&mut self, now: Time) {
+    fn reply_to_woken(&mut self, now: Time) {
         while let Some(connection) = self.state.next_woken() {
             self.resume(now, connection, false);
         }
@@ -425,7 +428,7 @@ impl Cluster {
         client.waiting = None;
         let fault = client.fault.take();
         match parts {
-            Ok(parts) => self.answer(now, connection, parts, fault),
+            Ok(parts) => self.send_reply(now, connection, parts, fault),
             Err(_) => self.close(connection),
         }
         self.run(now, connection);

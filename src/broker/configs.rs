@@ -46,7 +46,7 @@ const fn long(min: i64) -> ValueType {
 
 /// A configuration that topics have.
 #[derive(Debug)]
-struct Known {
+struct ConfigKey {
     name: &'static str,
     default: &'static str,
     value_type: ValueType,
@@ -55,14 +55,14 @@ struct Known {
     since: Release,
 }
 
-const fn known(
+const fn key(
     name: &'static str,
     default: &'static str,
     value_type: ValueType,
     node_config: &'static str,
     since: Release,
-) -> Known {
-    Known { name, default, value_type, node_config, since }
+) -> ConfigKey {
+    ConfigKey { name, default, value_type, node_config, since }
 }
 
 use Release::*;
@@ -71,47 +71,47 @@ const COMPRESSIONS: ValueType = OneOf(&["uncompressed", "zstd", "lz4", "snappy",
 
 /// Sorted by name. Before 0.10.1 no request could set or show a configuration, so older names count as old as topics.
 #[rustfmt::skip]
-static KNOWN: &[Known] = &[
-    known("cleanup.policy", "delete", ListOf(&["compact", "delete"]), "log.cleanup.policy", V0_8_0),
-    known("compression.gzip.level", "-1", int(-1, 9), "compression.gzip.level", V3_8),
-    known("compression.lz4.level", "9", int(1, 17), "compression.lz4.level", V3_8),
-    known("compression.type", "producer", COMPRESSIONS, "compression.type", V0_8_0),
-    known("compression.zstd.level", "3", int(-131_072, 22), "compression.zstd.level", V3_8),
-    known("delete.retention.ms", "86400000", long(0), "log.cleaner.delete.retention.ms", V0_8_0),
-    known("errors.deadletterqueue.group.enable", "false", Bool, "", V4_4),
-    known("file.delete.delay.ms", "60000", long(0), "log.segment.delete.delay.ms", V0_8_0),
-    known("flush.messages", FOREVER, long(1), "log.flush.interval.messages", V0_8_0),
-    known("flush.ms", FOREVER, long(0), "log.flush.interval.ms", V0_8_0),
-    known("follower.replication.throttled.replicas", "", List, "", V0_8_0),
-    known("index.interval.bytes", "4096", int(0, INT_MAX), "log.index.interval.bytes", V0_8_0),
-    known("leader.replication.throttled.replicas", "", List, "", V0_8_0),
-    known("local.retention.bytes", "-2", long(-2), "log.local.retention.bytes", V3_6),
-    known("local.retention.ms", "-2", long(-2), "log.local.retention.ms", V3_6),
-    known("max.compaction.lag.ms", FOREVER, long(1), "log.cleaner.max.compaction.lag.ms", V2_3),
-    known("max.decompressed.message.bytes", "2147483639", int(1, INT_MAX), "max.decompressed.message.bytes", V4_4),
-    known("max.message.bytes", "1048588", int(0, INT_MAX), "message.max.bytes", V0_8_0),
-    known("message.downconversion.enable", "true", Bool, "log.message.downconversion.enable", V2_0),
-    known("message.format.version", "3.0-IV1", Text, "log.message.format.version", V0_8_0),
-    known("message.timestamp.after.max.ms", "3600000", long(0), "log.message.timestamp.after.max.ms", V3_6),
-    known("message.timestamp.before.max.ms", FOREVER, long(0), "log.message.timestamp.before.max.ms", V3_6),
-    known("message.timestamp.difference.max.ms", FOREVER, long(0), "log.message.timestamp.difference.max.ms", V0_8_0),
-    known("message.timestamp.type", "CreateTime", OneOf(&["CreateTime", "LogAppendTime"]), "log.message.timestamp.type", V0_8_0),
-    known("min.cleanable.dirty.ratio", "0.5", Ratio, "log.cleaner.min.cleanable.ratio", V0_8_0),
-    known("min.compaction.lag.ms", "0", long(0), "log.cleaner.min.compaction.lag.ms", V0_8_0),
-    known("min.insync.replicas", "1", int(1, INT_MAX), "min.insync.replicas", V0_8_0),
-    known("preallocate", "false", Bool, "log.preallocate", V0_8_0),
-    known("remote.copy.lag.bytes", "-1", long(-2), "log.remote.copy.lag.bytes", V4_4),
-    known("remote.copy.lag.ms", "0", long(-2), "log.remote.copy.lag.ms", V4_4),
-    known("remote.log.copy.disable", "false", Bool, "", V3_9),
-    known("remote.log.delete.on.disable", "false", Bool, "", V3_9),
-    known("remote.storage.enable", "false", Bool, "", V3_6),
-    known("retention.bytes", "-1", long(-1), "log.retention.bytes", V0_8_0),
-    known("retention.ms", "604800000", long(-1), "log.retention.ms", V0_8_0),
-    known("segment.bytes", "1073741824", int(1 << 20, INT_MAX), "log.segment.bytes", V0_8_0),
-    known("segment.index.bytes", "10485760", int(4, INT_MAX), "log.index.size.max.bytes", V0_8_0),
-    known("segment.jitter.ms", "0", long(0), "log.roll.jitter.ms", V0_8_0),
-    known("segment.ms", "604800000", long(1), "log.roll.ms", V0_8_0),
-    known("unclean.leader.election.enable", "false", Bool, "unclean.leader.election.enable", V0_8_0),
+static CONFIG_KEYS: &[ConfigKey] = &[
+    key("cleanup.policy", "delete", ListOf(&["compact", "delete"]), "log.cleanup.policy", V0_8_0),
+    key("compression.gzip.level", "-1", int(-1, 9), "compression.gzip.level", V3_8),
+    key("compression.lz4.level", "9", int(1, 17), "compression.lz4.level", V3_8),
+    key("compression.type", "producer", COMPRESSIONS, "compression.type", V0_8_0),
+    key("compression.zstd.level", "3", int(-131_072, 22), "compression.zstd.level", V3_8),
+    key("delete.retention.ms", "86400000", long(0), "log.cleaner.delete.retention.ms", V0_8_0),
+    key("errors.deadletterqueue.group.enable", "false", Bool, "", V4_4),
+    key("file.delete.delay.ms", "60000", long(0), "log.segment.delete.delay.ms", V0_8_0),
+    key("flush.messages", FOREVER, long(1), "log.flush.interval.messages", V0_8_0),
+    key("flush.ms", FOREVER, long(0), "log.flush.interval.ms", V0_8_0),
+    key("follower.replication.throttled.replicas", "", List, "", V0_8_0),
+    key("index.interval.bytes", "4096", int(0, INT_MAX), "log.index.interval.bytes", V0_8_0),
+    key("leader.replication.throttled.replicas", "", List, "", V0_8_0),
+    key("local.retention.bytes", "-2", long(-2), "log.local.retention.bytes", V3_6),
+    key("local.retention.ms", "-2", long(-2), "log.local.retention.ms", V3_6),
+    key("max.compaction.lag.ms", FOREVER, long(1), "log.cleaner.max.compaction.lag.ms", V2_3),
+    key("max.decompressed.message.bytes", "2147483639", int(1, INT_MAX), "max.decompressed.message.bytes", V4_4),
+    key("max.message.bytes", "1048588", int(0, INT_MAX), "message.max.bytes", V0_8_0),
+    key("message.downconversion.enable", "true", Bool, "log.message.downconversion.enable", V2_0),
+    key("message.format.version", "3.0-IV1", Text, "log.message.format.version", V0_8_0),
+    key("message.timestamp.after.max.ms", "3600000", long(0), "log.message.timestamp.after.max.ms", V3_6),
+    key("message.timestamp.before.max.ms", FOREVER, long(0), "log.message.timestamp.before.max.ms", V3_6),
+    key("message.timestamp.difference.max.ms", FOREVER, long(0), "log.message.timestamp.difference.max.ms", V0_8_0),
+    key("message.timestamp.type", "CreateTime", OneOf(&["CreateTime", "LogAppendTime"]), "log.message.timestamp.type", V0_8_0),
+    key("min.cleanable.dirty.ratio", "0.5", Ratio, "log.cleaner.min.cleanable.ratio", V0_8_0),
+    key("min.compaction.lag.ms", "0", long(0), "log.cleaner.min.compaction.lag.ms", V0_8_0),
+    key("min.insync.replicas", "1", int(1, INT_MAX), "min.insync.replicas", V0_8_0),
+    key("preallocate", "false", Bool, "log.preallocate", V0_8_0),
+    key("remote.copy.lag.bytes", "-1", long(-2), "log.remote.copy.lag.bytes", V4_4),
+    key("remote.copy.lag.ms", "0", long(-2), "log.remote.copy.lag.ms", V4_4),
+    key("remote.log.copy.disable", "false", Bool, "", V3_9),
+    key("remote.log.delete.on.disable", "false", Bool, "", V3_9),
+    key("remote.storage.enable", "false", Bool, "", V3_6),
+    key("retention.bytes", "-1", long(-1), "log.retention.bytes", V0_8_0),
+    key("retention.ms", "604800000", long(-1), "log.retention.ms", V0_8_0),
+    key("segment.bytes", "1073741824", int(1 << 20, INT_MAX), "log.segment.bytes", V0_8_0),
+    key("segment.index.bytes", "10485760", int(4, INT_MAX), "log.index.size.max.bytes", V0_8_0),
+    key("segment.jitter.ms", "0", long(0), "log.roll.jitter.ms", V0_8_0),
+    key("segment.ms", "604800000", long(1), "log.roll.ms", V0_8_0),
+    key("unclean.leader.election.enable", "false", Bool, "unclean.leader.election.enable", V0_8_0),
 ];
 
 /// Names whose node configurations have no value of their own: the default comes from one in other units.
@@ -142,7 +142,7 @@ static EARLIER: &[(Release, &str, &str, ValueType)] = &[
     (V4_0, "segment.bytes", "1073741824", int(14, INT_MAX)),
 ];
 
-impl Known {
+impl ConfigKey {
     fn is_in(&self, release: Release) -> bool {
         self.since <= release && (release < V4_0 || !REMOVED.contains(&self.name))
     }
@@ -154,12 +154,12 @@ impl Known {
     }
 }
 
-fn all_known(release: Release) -> impl Iterator<Item = &'static Known> {
-    KNOWN.iter().filter(move |known| known.is_in(release))
+fn all_keys(release: Release) -> impl Iterator<Item = &'static ConfigKey> {
+    CONFIG_KEYS.iter().filter(move |key| key.is_in(release))
 }
 
-fn find(release: Release, name: &str) -> Option<&'static Known> {
-    all_known(release).find(|known| known.name == name)
+fn find(release: Release, name: &str) -> Option<&'static ConfigKey> {
+    all_keys(release).find(|key| key.name == name)
 }
 
 /// The defaults of all topics: those of a release, and values of node configurations.
@@ -172,20 +172,20 @@ pub(super) struct Defaults {
 impl Defaults {
     /// Returns the defaults of a release. `on_nodes` returns the value of a node configuration that was set.
     pub fn new(release: Release, on_nodes: impl Fn(&str) -> Option<String>) -> Self {
-        let nodes = all_known(release).filter_map(|known| Some((known.name, on_nodes(known.node_config)?)));
+        let nodes = all_keys(release).filter_map(|key| Some((key.name, on_nodes(key.node_config)?)));
         Self { release, nodes: Arc::new(nodes.collect()) }
     }
 
-    fn of(&self, known: &Known) -> &str {
-        self.nodes.get(known.name).map_or(known.of(self.release).0, String::as_str)
+    fn of(&self, key: &ConfigKey) -> &str {
+        self.nodes.get(key.name).map_or(key.of(self.release).0, String::as_str)
     }
 }
 
 /// Returns the default that a release has for the topics' part of a node configuration, if there is one.
 pub(super) fn default_on_nodes(release: Release, node_config: &str) -> Option<&'static str> {
-    let is_set = |known: &&Known| !known.node_config.is_empty() && !UNSET_ON_NODES.contains(&known.name);
-    let mut known = all_known(release).filter(is_set);
-    known.find(|known| known.node_config == node_config).map(|known| known.of(release).0)
+    let is_set = |key: &&ConfigKey| !key.node_config.is_empty() && !UNSET_ON_NODES.contains(&key.name);
+    let mut keys = all_keys(release).filter(is_set);
+    keys.find(|key| key.node_config == node_config).map(|key| key.of(release).0)
 }
 
 /// A topic's configuration: the values that were set, and the effective values of the enforced ones.
@@ -194,7 +194,7 @@ pub(super) struct Configs {
     defaults: Defaults,
     set: BTreeMap<&'static str, String>,
     pub max_message_bytes: usize,
-    pub append_time: bool,
+    pub uses_log_append_time: bool,
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
     pub min_insync_replicas: usize,
@@ -236,26 +236,29 @@ impl Configs {
     /// Parses names and values. The error is a message.
     pub fn parse<'a>(
         defaults: &Defaults,
-        given: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+        values: impl Iterator<Item = (&'a str, Option<&'a str>)>,
     ) -> Result<Self, String> {
         let mut set = BTreeMap::new();
-        for (name, value) in given {
-            let Some(known) = find(defaults.release, name) else {
+        for (name, value) in values {
+            let Some(key) = find(defaults.release, name) else {
                 return Err(format!("Unknown topic config name: {name}"));
             };
             let Some(value) = value else {
                 return Err(format!("Null value not supported for topic configs: {name}"));
             };
-            let (_, value_type) = known.of(defaults.release);
+            let (_, value_type) = key.of(defaults.release);
             let checked = value_type.check(value);
-            checked.map_err(|wanted| format!("Invalid value {value} for configuration {name}: {wanted}"))?;
-            set.insert(known.name, value.to_owned());
+            checked.map_err(|expected| format!("Invalid value {value} for configuration {name}: {expected}"))?;
+            set.insert(key.name, value.to_owned());
         }
         Ok(Self::with(defaults.clone(), set))
     }
 
     /// Returns a copy with some values set, or reset to their defaults for `None`. The error is a message.
-    pub fn altered<'a>(&'a self, changes: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Result<Self, String> {
+    pub fn with_changes<'a>(
+        &'a self,
+        changes: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Result<Self, String> {
         let mut values: BTreeMap<&str, &str> = self.set.iter().map(|(name, value)| (*name, value.as_str())).collect();
         for (name, value) in changes {
             match value {
@@ -269,18 +272,18 @@ impl Configs {
 
     /// Returns the items of a list configuration, or `None` if it is not a list.
     pub fn items(&self, name: &str) -> Option<Vec<String>> {
-        let known = find(self.defaults.release, name).filter(|known| matches!(known.value_type, ListOf(_) | List))?;
-        let value = self.set.get(name).map_or(self.defaults.of(known), String::as_str);
+        let key = find(self.defaults.release, name).filter(|key| matches!(key.value_type, ListOf(_) | List))?;
+        let value = self.set.get(name).map_or(self.defaults.of(key), String::as_str);
         Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
     }
 
     fn with(defaults: Defaults, set: BTreeMap<&'static str, String>) -> Self {
         let value = |name| {
-            let default = || find(defaults.release, name).map_or("", |known| defaults.of(known));
+            let default = || find(defaults.release, name).map_or("", |key| defaults.of(key));
             set.get(name).map_or_else(default, String::as_str)
         };
         let number = |name| value(name).trim().parse::<i64>().unwrap_or(i64::MAX);
-        let policy = |wanted| value("cleanup.policy").split(',').any(|policy| policy.trim() == wanted);
+        let has_policy = |name| value("cleanup.policy").split(',').any(|policy| policy.trim() == name);
         // Between 3.6 and 3.9, the limit for both directions counts where the one for a direction has its default.
         let limit = |name| match number(name) {
             i64::MAX => number("message.timestamp.difference.max.ms"),
@@ -288,12 +291,12 @@ impl Configs {
         };
         Self {
             max_message_bytes: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
-            append_time: value("message.timestamp.type") == "LogAppendTime",
+            uses_log_append_time: value("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms: limit("message.timestamp.before.max.ms"),
             timestamp_after_max_ms: limit("message.timestamp.after.max.ms"),
             min_insync_replicas: usize::try_from(number("min.insync.replicas")).unwrap_or(usize::MAX),
-            delete: policy("delete"),
-            compact: policy("compact"),
+            delete: has_policy("delete"),
+            compact: has_policy("compact"),
             retention_ms: number("retention.ms"),
             retention_bytes: number("retention.bytes"),
             segment_bytes: u64::try_from(number("segment.bytes")).unwrap_or(u64::MAX),
@@ -312,14 +315,14 @@ impl Configs {
 
     /// Returns every configuration, by name.
     pub fn list(&self) -> impl Iterator<Item = Listed<'_>> {
-        all_known(self.defaults.release).map(|known| {
-            let set = self.set.get(known.name).map(String::as_str);
+        all_keys(self.defaults.release).map(|key| {
+            let set = self.set.get(key.name).map(String::as_str);
             Listed {
-                name: known.name,
-                value: set.unwrap_or(self.defaults.of(known)),
+                name: key.name,
+                value: set.unwrap_or(self.defaults.of(key)),
                 is_default: set.is_none(),
-                value_type: known.of(self.defaults.release).1,
-                node_config: known.node_config,
+                value_type: key.of(self.defaults.release).1,
+                node_config: key.node_config,
             }
         })
     }
@@ -378,19 +381,19 @@ mod tests {
     #[test]
     fn every_default_is_a_valid_value() {
         for release in Release::ALL {
-            for known in all_known(*release) {
-                let (default, value_type) = known.of(*release);
-                assert_eq!(value_type.check(default), Ok(()), "{} in {}", known.name, release.name());
+            for key in all_keys(*release) {
+                let (default, value_type) = key.of(*release);
+                assert_eq!(value_type.check(default), Ok(()), "{} in {}", key.name, release.name());
             }
         }
-        assert!(KNOWN.is_sorted_by_key(|known| known.name));
-        assert!(EARLIER.iter().all(|(_, name, ..)| KNOWN.iter().any(|known| known.name == *name)));
+        assert!(CONFIG_KEYS.is_sorted_by_key(|key| key.name));
+        assert!(EARLIER.iter().all(|(_, name, ..)| CONFIG_KEYS.iter().any(|key| key.name == *name)));
     }
 
     #[test]
     fn values_are_checked_and_enforced_ones_read() {
         assert_eq!(parse("max.message.bytes", Some("5")).unwrap().max_message_bytes, 5);
-        assert!(parse("message.timestamp.type", Some("LogAppendTime")).unwrap().append_time);
+        assert!(parse("message.timestamp.type", Some("LogAppendTime")).unwrap().uses_log_append_time);
         assert!(parse("cleanup.policy", Some("compact, delete")).is_ok());
         for (name, value) in [
             ("max.message.bytes", Some("-1")),
@@ -416,7 +419,7 @@ mod tests {
             let configs = Configs::of(defaults(release));
             assert_eq!((configs.max_message_bytes, configs.timestamp_after_max_ms), (bytes, after), "{release:?}");
         }
-        let names = |release| all_known(release).map(|known| known.name).collect::<Vec<_>>();
+        let names = |release| all_keys(release).map(|key| key.name).collect::<Vec<_>>();
         assert!(!names(V3_5).contains(&"message.timestamp.after.max.ms"));
         assert!(names(V3_9).contains(&"message.timestamp.difference.max.ms"));
         assert!(!names(V4_0).contains(&"message.timestamp.difference.max.ms"));

@@ -9,8 +9,8 @@
 //!
 //! A full request ends the session whose ID it contains. A session without partitions ends too. A node has room for
 //! [`SLOTS`] sessions. If all slots are in use, a new session can replace one of two sessions. The first choice is the
-//! session that has been idle for longest, if it has been idle for at least [`UNUSED`]. The second choice is the
-//! smallest session that is at least [`UNUSED`] old, if it is smaller than the new session. Kafka splits the sessions
+//! session that has been idle for longest, if it has been idle for at least [`MIN_IDLE`]. The second choice is the
+//! smallest session that is at least [`MIN_IDLE`] old, if it is smaller than the new session. Kafka splits the sessions
 //! over eight caches and prefers followers. The dev broker has one cache and no followers.
 
 use super::Time;
@@ -25,15 +25,15 @@ use std::sync::Arc;
 /// Sessions of a node: Kafka's `max.incremental.fetch.session.cache.slots`.
 const SLOTS: usize = 1000;
 
-const UNUSED: Time = Time::from_secs(120);
+const MIN_IDLE: Time = Time::from_secs(120);
 
 /// Epochs of full requests.
 const OPEN: i32 = 0;
 const NONE: i32 = -1;
 
 /// Approximate memory of a session, and of a partition without its topic name.
-const SESSION: usize = 256;
-const PARTITION: usize = 320;
+const SESSION_MEMORY: usize = 256;
+const PARTITION_MEMORY: usize = 320;
 
 /// A partition as requests name it: by topic name before v13 and by topic ID from v13. The unused one is empty.
 type PartitionKey = (Arc<str>, Uuid, i32);
@@ -56,7 +56,7 @@ struct Session {
     last: u64,
     began: Time,
     used: Time,
-    cost: usize,
+    memory_size: usize,
 }
 
 /// A partition of a session: the last request for it, and what the client knows.
@@ -95,14 +95,14 @@ impl FetchSessions {
         if session.by_id != by_id {
             return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
         }
-        if !memory.has(cost(&request.topics)) {
+        if !memory.has_room_for(max_memory(&request.topics)) {
             end(sessions, memory, id);
             return Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
         }
-        let before = session.cost;
+        let before = session.memory_size;
         session.update(request);
-        memory.give(before);
-        memory.charge(session.cost);
+        memory.release(before);
+        memory.reserve(session.memory_size);
         if session.partitions.is_empty() {
             end(sessions, memory, id);
             (request.session_id, request.session_epoch) = (0, NONE);
@@ -128,14 +128,14 @@ impl FetchSessions {
         let sessions = self.nodes.entry(node).or_default();
         match request.session_epoch {
             NONE => {}
-            OPEN if !memory.has(SESSION + cost(&request.topics)) => {}
+            OPEN if !memory.has_room_for(SESSION_MEMORY + max_memory(&request.topics)) => {}
             OPEN => {
                 let mut session = Session::new(by_id, now);
                 session.update(request);
                 for topic in &response.responses {
                     let name: Arc<str> = topic.topic.as_str().into();
-                    for answer in &topic.partitions {
-                        session.update_known(&(name.clone(), topic.topic_id, answer.partition_index), answer);
+                    for partition in &topic.partitions {
+                        session.update_known(&(name.clone(), topic.topic_id, partition.partition_index), partition);
                     }
                 }
                 if make_room(sessions, memory, now, session.partitions.len()) {
@@ -145,7 +145,7 @@ impl FetchSessions {
                             break id;
                         }
                     };
-                    memory.charge(session.cost);
+                    memory.reserve(session.memory_size);
                     sessions.insert(id, session);
                     response.session_id = id;
                 }
@@ -173,7 +173,7 @@ impl FetchSessions {
     /// Drops the sessions of a node that stopped.
     pub fn forget(&mut self, memory: &mut Memory, node: i32) {
         for session in self.nodes.remove(&node).into_iter().flat_map(HashMap::into_values) {
-            memory.give(session.cost);
+            memory.release(session.memory_size);
         }
     }
 }
@@ -188,7 +188,7 @@ impl Session {
             last: 0,
             began: now,
             used: now,
-            cost: SESSION,
+            memory_size: SESSION_MEMORY,
         }
     }
 
@@ -209,21 +209,21 @@ impl Session {
         for topic in &request.forgotten_topics_data {
             let name: Arc<str> = topic.topic.as_str().into();
             for partition in &topic.partitions {
-                self.take(&(name.clone(), topic.topic_id, *partition));
+                self.remove(&(name.clone(), topic.topic_id, *partition));
             }
         }
     }
 
     fn append(&mut self, cached: Cached) {
         self.last += 1;
-        self.cost += PARTITION + cached.key.0.len();
+        self.memory_size += PARTITION_MEMORY + cached.key.0.len();
         self.order.insert(cached.key.clone(), self.last);
         self.partitions.insert(self.last, cached);
     }
 
-    fn take(&mut self, key: &PartitionKey) -> Option<Cached> {
+    fn remove(&mut self, key: &PartitionKey) -> Option<Cached> {
         let cached = self.order.remove(key).and_then(|n| self.partitions.remove(&n))?;
-        self.cost -= PARTITION + key.0.len();
+        self.memory_size -= PARTITION_MEMORY + key.0.len();
         Some(cached)
     }
 
@@ -246,35 +246,35 @@ impl Session {
     fn omit_known(&mut self, response: &mut Response) {
         for topic in &mut response.responses {
             let (name, id): (Arc<str>, _) = (topic.topic.as_str().into(), topic.topic_id);
-            topic.partitions.retain(|answer| {
-                let key = (name.clone(), id, answer.partition_index);
-                let is_news = self.update_known(&key, answer);
-                if has_records(answer)
-                    && let Some(cached) = self.take(&key)
+            topic.partitions.retain(|response| {
+                let key = (name.clone(), id, response.partition_index);
+                let is_new = self.update_known(&key, response);
+                if has_records(response)
+                    && let Some(cached) = self.remove(&key)
                 {
                     self.append(cached);
                 }
-                is_news
+                is_new
             });
         }
         response.responses.retain(|topic| !topic.partitions.is_empty());
     }
 
     /// Records what the client learns about a partition. Returns whether the response must contain it.
-    fn update_known(&mut self, key: &PartitionKey, answer: &PartitionResponse) -> bool {
+    fn update_known(&mut self, key: &PartitionKey, response: &PartitionResponse) -> bool {
         let Some(cached) = self.order.get(key).and_then(|n| self.partitions.get_mut(n)) else { return true };
-        let failed = answer.error_code.is_error();
-        let known = (cached.high_watermark, cached.log_start_offset);
-        let is_known = known == (answer.high_watermark, answer.log_start_offset);
+        let failed = response.error_code.is_error();
+        let known_offsets = (cached.high_watermark, cached.log_start_offset);
+        let is_known = known_offsets == (response.high_watermark, response.log_start_offset);
         // After an error the client needs the next response in any case.
-        cached.high_watermark = if failed { -1 } else { answer.high_watermark };
-        cached.log_start_offset = answer.log_start_offset;
-        !is_known || failed || has_records(answer) || answer.preferred_read_replica >= 0
+        cached.high_watermark = if failed { -1 } else { response.high_watermark };
+        cached.log_start_offset = response.log_start_offset;
+        !is_known || failed || has_records(response) || response.preferred_read_replica >= 0
     }
 }
 
-fn has_records(answer: &PartitionResponse) -> bool {
-    answer.records.as_ref().is_some_and(|records| !records.is_empty())
+fn has_records(response: &PartitionResponse) -> bool {
+    response.records.as_ref().is_some_and(|records| !records.is_empty())
 }
 
 /// Returns the epoch of the next request. It skips 0, which would open a session.
@@ -283,13 +283,13 @@ fn after(epoch: i32) -> i32 {
 }
 
 /// Returns the maximum memory of these partitions.
-fn cost(topics: &[Topic]) -> usize {
-    topics.iter().map(|topic| topic.partitions.len() * (PARTITION + topic.topic.len())).sum()
+fn max_memory(topics: &[Topic]) -> usize {
+    topics.iter().map(|topic| topic.partitions.len() * (PARTITION_MEMORY + topic.topic.len())).sum()
 }
 
 fn end(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, id: i32) {
     if let Some(session) = sessions.remove(&id) {
-        memory.give(session.cost);
+        memory.release(session.memory_size);
     }
 }
 
@@ -298,12 +298,12 @@ fn make_room(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, now: Tim
     if sessions.len() < SLOTS {
         return true;
     }
-    let is_long = |from: Time, to: Time| to.saturating_sub(from) > UNUSED;
-    let unused = sessions.iter().filter(|(_, s)| is_long(s.used, now)).min_by_key(|(_, s)| s.used);
+    let is_long = |from: Time, to: Time| to.saturating_sub(from) > MIN_IDLE;
+    let idle = sessions.iter().filter(|(_, s)| is_long(s.used, now)).min_by_key(|(_, s)| s.used);
     let old = || sessions.iter().filter(|(_, s)| is_long(s.began, s.used)).min_by_key(|(_, s)| s.partitions.len());
-    let goes = unused.or_else(|| old().filter(|(_, s)| s.partitions.len() < partitions)).map(|(id, _)| *id);
-    if let Some(id) = goes {
+    let replaced = idle.or_else(|| old().filter(|(_, s)| s.partitions.len() < partitions)).map(|(id, _)| *id);
+    if let Some(id) = replaced {
         end(sessions, memory, id);
     }
-    goes.is_some()
+    replaced.is_some()
 }

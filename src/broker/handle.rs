@@ -8,7 +8,7 @@
 use super::Time;
 use super::fault::Fault;
 use super::options::Options;
-use super::recording::Recording;
+use super::replay::Recording;
 use super::request_log::LoggedRequest;
 use super::server::{Addresses, Command, Server};
 use super::telemetry::TelemetryPush;
@@ -170,19 +170,19 @@ impl Control {
         self.call(move |server| server.advance(by))
     }
 
-    fn call<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> io::Result<T> {
-        let gone = || io::Error::new(io::ErrorKind::NotConnected, "the cluster is not running");
+    fn call<T: Send + 'static>(&self, operation: impl FnOnce(&mut Server) -> T + Send + 'static) -> io::Result<T> {
+        let not_running = || io::Error::new(io::ErrorKind::NotConnected, "the cluster is not running");
         // A forked child has the handle but not the thread.
         if process::id() != self.pid {
-            return Err(gone());
+            return Err(not_running());
         }
         let (done, result) = channel();
         let command = move |server: &mut Server| {
-            let _ = done.send(what(server));
+            let _ = done.send(operation(server));
         };
-        self.commands.send(Box::new(command)).map_err(|_| gone())?;
+        self.commands.send(Box::new(command)).map_err(|_| not_running())?;
         self.wake.wake();
-        result.recv().map_err(|_| gone())
+        result.recv().map_err(|_| not_running())
     }
 }
 

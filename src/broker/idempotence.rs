@@ -11,17 +11,17 @@ use crate::record::{Header, sequence_after};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A client may have this many batches in flight. Older batches need not be recognised.
-const REMEMBERED: usize = 5;
+const MAX_BATCHES: usize = 5;
 
 /// Memory of a producer: five batches and their containers.
-const COST: usize = 384;
+const PRODUCER_MEMORY: usize = 384;
 
 #[derive(Clone, Copy, Debug)]
 struct BatchRange {
     first: i32,
     last: i32,
     base_offset: i64,
-    append_time: Option<i64>,
+    log_append_time: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) enum SequenceCheck {
     /// Append it.
     New,
     /// The log already contains it.
-    Duplicate { base_offset: i64, append_time: Option<i64> },
+    Duplicate { base_offset: i64, log_append_time: Option<i64> },
 }
 
 #[derive(Debug, Default)]
@@ -66,12 +66,12 @@ pub(super) struct Producers {
 
 impl Producers {
     /// Returns the memory that a batch adds here.
-    pub fn cost(&self, header: &Header) -> usize {
-        if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { COST }
+    pub fn added_memory(&self, header: &Header) -> usize {
+        if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { PRODUCER_MEMORY }
     }
 
-    pub fn total_cost(&self) -> usize {
-        self.by_id.len() * COST
+    pub fn total_memory(&self) -> usize {
+        self.by_id.len() * PRODUCER_MEMORY
     }
 
     /// Checks a batch. A batch without a producer ID is always new.
@@ -93,7 +93,7 @@ impl Producers {
         } else {
             let last = header.last_sequence();
             if let Some(b) = producer.batches.iter().find(|b| b.first == first && b.last == last) {
-                return Ok(SequenceCheck::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
+                return Ok(SequenceCheck::Duplicate { base_offset: b.base_offset, log_append_time: b.log_append_time });
             }
             producer.batches.back().map_or(0, |b| sequence_after(b.last, 1))
         };
@@ -105,17 +105,17 @@ impl Producers {
     }
 
     /// Remembers a batch that was appended.
-    pub fn remember(&mut self, header: &Header, base_offset: i64, append_time: Option<i64>) {
+    pub fn remember(&mut self, header: &Header, base_offset: i64, log_append_time: Option<i64>) {
         if header.producer_id < 0 {
             return;
         }
         let producer = self.at_epoch(header);
-        if producer.batches.len() == REMEMBERED {
+        if producer.batches.len() == MAX_BATCHES {
             producer.batches.pop_front();
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
-        producer.batches.push_back(BatchRange { first, last, base_offset, append_time });
-        producer.last_timestamp = append_time.unwrap_or(header.max_timestamp);
+        producer.batches.push_back(BatchRange { first, last, base_offset, log_append_time });
+        producer.last_timestamp = log_append_time.unwrap_or(header.max_timestamp);
         if header.is_transactional() && producer.first_offset.is_none() {
             producer.first_offset = Some(base_offset);
             self.open.insert(base_offset);
@@ -126,7 +126,7 @@ impl Producers {
     fn at_epoch(&mut self, header: &Header) -> &mut Producer {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(|| Producer {
             epoch: header.producer_epoch,
-            batches: VecDeque::with_capacity(REMEMBERED),
+            batches: VecDeque::with_capacity(MAX_BATCHES),
             last_timestamp: -1,
             coordinator_epoch: -1,
             first_offset: None,
@@ -218,7 +218,7 @@ mod tests {
         let producers = after(&six);
         for i in 1..6 {
             let verdict = producers.check(&header(0, 2 * i, 2)).unwrap();
-            assert_eq!(verdict, SequenceCheck::Duplicate { base_offset: 100 * i64::from(i), append_time: None });
+            assert_eq!(verdict, SequenceCheck::Duplicate { base_offset: 100 * i64::from(i), log_append_time: None });
         }
         assert_eq!(code(&producers, 0, 0, 2), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
         assert_eq!(code(&producers, 0, 10, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, "same start, other length");

@@ -17,7 +17,7 @@ use super::node_configs::Scope;
 use super::quotas;
 use super::sasl::Secret;
 use super::tokens;
-use super::transactions::Saved;
+use super::transactions::SavedTransaction;
 use crate::record::crc32c;
 use crate::wire::{Error, Reader, Reason, Uuid, Wire, Writer};
 use bytes::Bytes;
@@ -173,7 +173,7 @@ entries! {
     9 GroupGone(Name),
     10 OffsetsEnded(Ended),
     11 GroupConfig(GroupConfig),
-    12 Transaction(Saved),
+    12 Transaction(SavedTransaction),
     /// A SCRAM user was added or deleted.
     13 User(User),
     /// An access rule was added or deleted.
@@ -333,7 +333,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Records a change, if the cluster has a disk.
-    pub fn note(&mut self, entry: impl FnOnce() -> Entry) {
+    pub fn append(&mut self, entry: impl FnOnce() -> Entry) {
         if let Some(entries) = &mut self.entries {
             let mut w = Writer::new(0, true);
             entry().put(&mut w);

@@ -19,8 +19,8 @@ use bytes::{Bytes, BytesMut};
 const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
 
 /// Capacity of the first and of the largest open buffer. Untouched capacity uses address space only.
-const MIN_ROOM: usize = 64 << 10;
-const MAX_ROOM: usize = 4 << 20;
+const MIN_CAPACITY: usize = 64 << 10;
+const MAX_CAPACITY: usize = 4 << 20;
 
 /// A slice of this size is returned on its own: to copy the rest would cost more than another request.
 const MIN_SHORT: usize = 256 << 10;
@@ -81,7 +81,7 @@ pub(super) struct Log {
     sealed: Vec<Sealed>,
     open: BytesMut,
     open_position: u64,
-    room: usize,
+    open_capacity: usize,
 }
 
 #[derive(Debug, Default)]
@@ -100,15 +100,15 @@ pub(super) struct Found {
 }
 
 impl Log {
-    pub const ABORTED_COST: usize = size_of::<Aborted>();
+    pub const ABORTED_TXN_MEMORY: usize = size_of::<Aborted>();
 
     /// Returns the memory that a batch of `size` bytes takes.
-    pub fn cost(size: usize) -> usize {
+    pub fn batch_memory(size: usize) -> usize {
         size + size_of::<Entry>()
     }
 
-    pub fn total_cost(&self) -> usize {
-        self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
+    pub fn total_memory(&self) -> usize {
+        self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_TXN_MEMORY
     }
 
     pub fn bytes(&self) -> u64 {
@@ -135,7 +135,7 @@ impl Log {
         data: &[u8],
         header: &Header,
         leader_epoch: i32,
-        append_time: Option<i64>,
+        log_append_time: Option<i64>,
         rolling: Rolling,
     ) -> i64 {
         let base_offset = self.end;
@@ -143,13 +143,13 @@ impl Log {
             base_offset,
             last_offset: base_offset + i64::from(header.last_offset_delta),
             position: self.size(),
-            max_timestamp: append_time.unwrap_or(header.max_timestamp),
+            max_timestamp: log_append_time.unwrap_or(header.max_timestamp),
         };
         self.roll(entry, data.len(), rolling);
         self.push(entry, data);
         let start = self.open.len() - data.len();
         if let Some(batch) = self.open.get_mut(start..) {
-            patch(batch, base_offset, leader_epoch, header, append_time);
+            patch(batch, base_offset, leader_epoch, header, log_append_time);
         }
         self.note_epoch(leader_epoch, base_offset);
         base_offset
@@ -178,8 +178,8 @@ impl Log {
     fn push(&mut self, entry: Entry, data: &[u8]) {
         if self.open.capacity() - self.open.len() < data.len() {
             self.seal();
-            self.room = (self.room * 2).clamp(MIN_ROOM, MAX_ROOM);
-            self.open = BytesMut::with_capacity(self.room.max(data.len()));
+            self.open_capacity = (self.open_capacity * 2).clamp(MIN_CAPACITY, MAX_CAPACITY);
+            self.open = BytesMut::with_capacity(self.open_capacity.max(data.len()));
         }
         self.open.extend_from_slice(data);
         self.entries.push(entry);
@@ -225,8 +225,8 @@ impl Log {
     /// Deletes the records before an offset. Batches are removed once all their records are deleted.
     pub fn delete_before(&mut self, offset: i64) {
         self.start = self.start.max(offset.min(self.end));
-        let gone = self.entries.partition_point(|e| e.last_offset < self.start);
-        self.entries.drain(..gone);
+        let deleted = self.entries.partition_point(|e| e.last_offset < self.start);
+        self.entries.drain(..deleted);
         let from = self.position(0);
         if self.entries.is_empty() {
             self.seal();
@@ -237,8 +237,8 @@ impl Log {
         if self.entries.is_empty() {
             self.segments.clear();
         }
-        let known = self.epochs.partition_point(|(_, start)| *start <= self.start).saturating_sub(1);
-        self.epochs.drain(..known);
+        let obsolete = self.epochs.partition_point(|(_, start)| *start <= self.start).saturating_sub(1);
+        self.epochs.drain(..obsolete);
         self.aborted.retain(|a| a.last >= self.start);
     }
 
@@ -252,7 +252,7 @@ impl Log {
     /// Replaces all batches with those that compaction left.
     pub fn replace(&mut self, kept: &[Batch], rolling: Rolling) {
         let (end, epochs) = (self.end, std::mem::take(&mut self.epochs));
-        (self.open, self.open_position, self.room) = (BytesMut::new(), 0, 0);
+        (self.open, self.open_position, self.open_capacity) = (BytesMut::new(), 0, 0);
         self.entries.clear();
         self.segments.clear();
         self.sealed.clear();
@@ -296,14 +296,14 @@ impl Log {
         if epoch == current {
             return Some((epoch, self.end));
         }
-        let next = self.epochs.partition_point(|(known, _)| *known <= epoch);
+        let next = self.epochs.partition_point(|(start_epoch, _)| *start_epoch <= epoch);
         let end = match self.epochs.get(next) {
             Some((_, start)) => *start,
             None if epoch < current => self.end,
             None => return None,
         };
-        let known = next.checked_sub(1).and_then(|i| self.epochs.get(i)).map_or(epoch, |(known, _)| *known);
-        Some((known, end))
+        let latest = next.checked_sub(1).and_then(|i| self.epochs.get(i)).map_or(epoch, |(epoch, _)| *epoch);
+        Some((latest, end))
     }
 
     /// Records an aborted transaction whose batches start at `first` and whose marker is at `last`. With the marker,
@@ -349,9 +349,9 @@ impl Log {
             return Ok(Slice::default());
         };
         let start = (from - slice.position) as usize;
-        let here = slice.data.len() - start;
-        let data = if here >= available.min(MIN_SHORT) {
-            slice.data.slice(start..start + here.min(available))
+        let remaining = slice.data.len() - start;
+        let data = if remaining >= available.min(MIN_SHORT) {
+            slice.data.slice(start..start + remaining.min(available))
         } else {
             self.copy(first, from, self.boundary(index, end, limit.min(MAX_COPY), at_least_one))
         };
@@ -451,7 +451,7 @@ fn first_in(batch: &Batch, timestamp: i64, start: i64) -> Result<Option<Found>, 
 }
 
 /// Writes the broker's fields into the header of a batch.
-fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header, append_time: Option<i64>) {
+fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header, log_append_time: Option<i64>) {
     let mut put = |at: usize, bytes: &[u8]| {
         if let Some(field) = batch.get_mut(at..at + bytes.len()) {
             field.copy_from_slice(bytes);
@@ -459,7 +459,7 @@ fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header,
     };
     put(0, &base_offset.to_be_bytes());
     put(12, &leader_epoch.to_be_bytes());
-    if let Some(time) = append_time {
+    if let Some(time) = log_append_time {
         put(21, &(header.attributes | 1 << 3).to_be_bytes());
         put(35, &time.to_be_bytes());
         let crc = batch.get(21..).map_or(0, crc32c);
@@ -477,8 +477,8 @@ mod tests {
 
     const ROLLING: Rolling = Rolling { bytes: 1 << 30, ms: i64::MAX, now_ms: 0 };
 
-    fn append(log: &mut Log, timestamps: &[i64], compression: Compression, append_time: Option<i64>) -> i64 {
-        append_in(7, log, timestamps, compression, append_time)
+    fn append(log: &mut Log, timestamps: &[i64], compression: Compression, log_append_time: Option<i64>) -> i64 {
+        append_in(7, log, timestamps, compression, log_append_time)
     }
 
     fn append_in(
@@ -486,7 +486,7 @@ mod tests {
         log: &mut Log,
         timestamps: &[i64],
         compression: Compression,
-        append_time: Option<i64>,
+        log_append_time: Option<i64>,
     ) -> i64 {
         let mut builder = BatchBuilder::with_capacity(0);
         for timestamp in timestamps {
@@ -494,7 +494,7 @@ mod tests {
         }
         let sealed = builder.seal(compression, Producer::NONE).unwrap();
         let header = Header::parse(&sealed.data).unwrap().unwrap();
-        log.append(&sealed.data, &header, epoch, append_time, ROLLING)
+        log.append(&sealed.data, &header, epoch, log_append_time, ROLLING)
     }
 
     fn base_offsets(slice: &Slice) -> Vec<i64> {
@@ -621,9 +621,9 @@ mod tests {
             log.truncate(cut);
             let end = cut - cut % 2;
             assert_eq!((log.start_offset(), log.end_offset()), (0, end));
-            let cost = log.total_cost();
+            let memory_size = log.total_memory();
             append_in(5, &mut log, &[1, 2], Compression::None, None);
-            assert!(log.total_cost() > cost);
+            assert!(log.total_memory() > memory_size);
             let data = log.read(0, i64::MAX, usize::MAX, true).unwrap().data;
             let found: Vec<_> = batches(data).map(|b| b.unwrap().header.base_offset).collect();
             assert_eq!(found, (0..=end).step_by(2).collect::<Vec<_>>());

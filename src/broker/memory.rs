@@ -12,9 +12,9 @@ impl Memory {
         Self { used: 0, limit }
     }
 
-    /// Takes `n` bytes if the limit allows it, and returns whether it does.
-    pub fn take(&mut self, n: usize) -> bool {
-        let has_room = self.has(n);
+    /// Reserves `n` bytes if the limit allows it, and returns whether it does.
+    pub fn try_reserve(&mut self, n: usize) -> bool {
+        let has_room = self.has_room_for(n);
         if has_room {
             self.used += n;
         }
@@ -22,20 +22,20 @@ impl Memory {
     }
 
     /// Returns the limit, and how much of it is free.
-    pub fn room(&self) -> (usize, usize) {
+    pub fn limit_and_free(&self) -> (usize, usize) {
         (self.limit, self.limit.saturating_sub(self.used))
     }
 
-    pub fn has(&self, n: usize) -> bool {
+    pub fn has_room_for(&self, n: usize) -> bool {
         self.used.checked_add(n).is_some_and(|used| used <= self.limit)
     }
 
-    /// Takes `n` bytes even beyond the limit: for the consequences of a request that was admitted.
-    pub fn charge(&mut self, n: usize) {
+    /// Reserves `n` bytes even beyond the limit: for the consequences of a request that was admitted.
+    pub fn reserve(&mut self, n: usize) {
         self.used = self.used.saturating_add(n);
     }
 
-    pub fn give(&mut self, n: usize) {
+    pub fn release(&mut self, n: usize) {
         self.used = self.used.saturating_sub(n);
     }
 }

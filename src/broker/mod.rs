@@ -9,13 +9,13 @@
 //! any_cluster           a modern cluster, or legacy/ (Kafka 0.6 and 0.7)       version  which release
 //! cluster               frames and time in, replies out; waiting requests      request  arguments and results of handlers
 //! handlers/             one file per API, named like its file in `api/`
-//! fault                 fault injection                                        recording  replays a client's recording
+//! fault                 fault injection                                        replay     replays a client's recording
 //! state/                the state that the nodes share, and the operations on it
 //! topics, log, cleaner, configs, formats, idempotence, transactions, group/, fetch_sessions     its parts
 //! authorizer, quotas, sasl, tokens, subject, certificates                                       security
 //! journal, disk         the state that survives a restart
 //! telemetry             the metrics that clients push (KIP-714)
-//! clock, memory, ids, options, request_log, pattern                                             small parts
+//! clock, memory, ids, options, request_log, regex                                               small parts
 //! ```
 //!
 //! A request passes through `server`, `cluster` and `handlers` to `state`. The modules of the state's parts, such as
@@ -43,9 +43,9 @@ mod log;
 mod memory;
 mod node_configs;
 mod options;
-mod pattern;
 mod quotas;
-mod recording;
+mod regex;
+mod replay;
 mod request;
 mod request_log;
 mod sasl;
@@ -67,7 +67,7 @@ pub use fault::{Action, Fault};
 pub use handle::{Broker, Control};
 pub use ids::Connection;
 pub use options::{Node, Options};
-pub use recording::Recording;
+pub use replay::Recording;
 pub use request::Output;
 pub use request_log::LoggedRequest;
 pub use sasl::{MECHANISMS, Sasl};

@@ -29,7 +29,7 @@ const IP_LIMITS: &[(&str, bool)] = &[("connection_creation_rate", true)];
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Memory of a quota, without its strings.
-const QUOTA: usize = 128;
+const QUOTA_MEMORY: usize = 128;
 
 /// Number of rates from which unused ones are removed.
 const MANY_RATES: usize = 1000;
@@ -77,7 +77,7 @@ impl Rate {
         }
     }
 
-    fn take_back(&mut self, bytes: usize) {
+    fn subtract(&mut self, bytes: usize) {
         if let Some((_, sum)) = self.0.back_mut() {
             *sum = sum.saturating_sub(bytes);
         }
@@ -86,8 +86,8 @@ impl Rate {
     /// Returns how long it takes until the rate is within the limit.
     fn excess(&self, limit: f64) -> Duration {
         let sum: f64 = self.0.iter().map(|(_, bytes)| *bytes as f64).sum();
-        let most = Duration::from_millis(i32::MAX as u64);
-        Duration::try_from_secs_f64(sum / limit).unwrap_or(most).min(most).saturating_sub(WINDOW)
+        let longest = Duration::from_millis(i32::MAX as u64);
+        Duration::try_from_secs_f64(sum / limit).unwrap_or(longest).min(longest).saturating_sub(WINDOW)
     }
 }
 
@@ -105,11 +105,11 @@ impl Quotas {
     pub fn meter(&mut self, client: &Client<'_>, key: &'static str, bytes: usize) -> Duration {
         let Some((limit, rate)) = self.rate(client, key) else { return Duration::ZERO };
         rate.add(client.now, bytes);
-        let by = rate.excess(limit);
-        if !by.is_zero() {
-            self.pauses.insert(client.connection, by);
+        let throttle_time = rate.excess(limit);
+        if !throttle_time.is_zero() {
+            self.pauses.insert(client.connection, throttle_time);
         }
-        by
+        throttle_time
     }
 
     /// Takes back the bytes counted last, unless the rate consists of nothing else. Returns whether it did.
@@ -117,15 +117,16 @@ impl Quotas {
         let Some((_, rate)) = self.rate(client, key) else { return false };
         let is_only = rate.0.iter().map(|(_, sum)| sum).sum::<usize>() <= bytes;
         if !is_only {
-            rate.take_back(bytes);
+            rate.subtract(bytes);
         }
         !is_only
     }
 
-    /// Returns how many bytes the client may have in one response: what its quota allows in one window, at most `most`.
-    pub fn at_once(&self, client: &Client<'_>, key: &str, most: i32) -> i32 {
+    /// Returns how many bytes the client may have in one response: what its quota allows in one window, at most
+    /// `limit_bytes`.
+    pub fn max_response_bytes(&self, client: &Client<'_>, key: &str, limit_bytes: i32) -> i32 {
         let limit = self.limit(client, key).map(|(limit, ..)| limit * WINDOW.as_secs_f64());
-        limit.map_or(most, |limit| most.min(limit as i32))
+        limit.map_or(limit_bytes, |limit| limit_bytes.min(limit as i32))
     }
 
     /// Returns the client's limit and its rate so far.
@@ -194,14 +195,14 @@ impl Quotas {
     }
 }
 
-pub(super) fn cost(entity: &Entity) -> usize {
-    QUOTA + entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len)).sum::<usize>()
+pub(super) fn quota_memory(entity: &Entity) -> usize {
+    QUOTA_MEMORY + entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len)).sum::<usize>()
 }
 
 /// Checks the value of a quota. The error is a message.
 pub(super) fn check(entity: &Entity, key: &str, value: Option<f64>) -> Result<(), String> {
-    let known = if entity.contains_key(IP) { IP_LIMITS } else { LIMITS };
-    let is_whole = known.iter().find(|(name, _)| *name == key).map(|(_, is_whole)| *is_whole);
+    let limits = if entity.contains_key(IP) { IP_LIMITS } else { LIMITS };
+    let is_whole = limits.iter().find(|(name, _)| *name == key).map(|(_, is_whole)| *is_whole);
     let is_whole = is_whole.ok_or_else(|| format!("Invalid configuration key {key}"))?;
     match value {
         None => Ok(()),

@@ -4,7 +4,7 @@ use super::Time;
 use std::collections::VecDeque;
 
 /// Number of requests that are kept.
-const REMEMBERED: usize = 10_000;
+const MAX_REQUESTS: usize = 10_000;
 
 /// A request in a served version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +28,11 @@ pub struct LoggedRequest {
 pub(super) struct RequestLog(VecDeque<LoggedRequest>);
 
 impl RequestLog {
-    pub fn note(&mut self, seen: LoggedRequest) {
-        if self.0.len() == REMEMBERED {
+    pub fn add(&mut self, request: LoggedRequest) {
+        if self.0.len() == MAX_REQUESTS {
             self.0.pop_front();
         }
-        self.0.push_back(seen);
+        self.0.push_back(request);
     }
 
     pub fn all(&self) -> impl Iterator<Item = &LoggedRequest> {

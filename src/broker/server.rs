@@ -25,8 +25,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Bytes of replies that may be queued before the kernel has to take them.
 const MAX_QUEUED: usize = 1 << 20;
 
-/// When to accept again after the system refused to, for example because of too many open files.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// Delay before the server accepts again after `accept` failed, for example because of too many open files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A function that the handle runs on this thread, between two turns of its loop.
 pub(super) type Command = Box<dyn FnOnce(&mut Server) + Send>;
@@ -92,8 +92,8 @@ pub(super) struct Server {
     ready: BTreeSet<usize>,
     /// Connections with more to read than one turn allows.
     again: BTreeSet<usize>,
-    /// Listeners on which the system refused to accept.
-    refused: BTreeSet<usize>,
+    /// Listeners on which `accept` failed.
+    accept_failed: BTreeSet<usize>,
     tls: Option<tls::Server>,
 }
 
@@ -131,7 +131,7 @@ impl Server {
             peers: HashMap::new(),
             ready: BTreeSet::new(),
             again: BTreeSet::new(),
-            refused: BTreeSet::new(),
+            accept_failed: BTreeSet::new(),
             poller,
             tls: options.tls,
         })
@@ -163,11 +163,11 @@ impl Server {
             if self.poller.wait(self.timeout(), &mut events).is_err() {
                 return;
             }
-            for listener in std::mem::take(&mut self.refused) {
+            for listener in std::mem::take(&mut self.accept_failed) {
                 self.accept(listener);
             }
             for event in events.drain(..) {
-                self.note(event);
+                self.handle_event(event);
             }
             self.cluster.handle_timeout(self.now());
             self.deliver(None);
@@ -185,9 +185,9 @@ impl Server {
     }
 
     /// Runs a function on the modern cluster.
-    pub fn with_cluster<T>(&mut self, what: impl FnOnce(&mut Cluster, Time) -> T) -> io::Result<T> {
+    pub fn with_cluster<T>(&mut self, operation: impl FnOnce(&mut Cluster, Time) -> T) -> io::Result<T> {
         let now = self.now();
-        let result = what(self.cluster.cluster()?, now);
+        let result = operation(self.cluster.cluster()?, now);
         self.deliver(None);
         Ok(result)
     }
@@ -211,8 +211,8 @@ impl Server {
             closed.listener.close(&self.poller);
         }
         // Closed at once, even with replies still queued, as in a crash.
-        let its = self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(token, _)| *token);
-        for token in its.collect::<Vec<_>>() {
+        let tokens = self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(token, _)| *token);
+        for token in tokens.collect::<Vec<_>>() {
             self.close(token);
         }
         self.deliver(None);
@@ -262,11 +262,11 @@ impl Server {
             return Some(Duration::ZERO);
         }
         let timeout = self.cluster.next_timeout().map(|at| at.saturating_sub(self.now()));
-        let refused = (!self.refused.is_empty()).then_some(ACCEPT_AGAIN);
-        timeout.into_iter().chain(refused).min()
+        let accept_retry = (!self.accept_failed.is_empty()).then_some(ACCEPT_RETRY_DELAY);
+        timeout.into_iter().chain(accept_retry).min()
     }
 
-    fn note(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         if self.listeners.contains_key(&event.token) {
             return self.accept(event.token);
         }
@@ -311,7 +311,7 @@ impl Server {
                 Ok(None) => return,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(_) => {
-                    self.refused.insert(listener);
+                    self.accept_failed.insert(listener);
                     return;
                 }
             }
@@ -331,7 +331,7 @@ impl Server {
             if !peer.stream.is_flushed() {
                 return Ok(()); // a writable event brings us back
             }
-            let more = peer.queued > MAX_QUEUED;
+            let has_more_frames = peer.queued > MAX_QUEUED;
             peer.queued = 0;
             if peer.closing {
                 return Err(io::ErrorKind::ConnectionAborted.into());
@@ -340,7 +340,7 @@ impl Server {
                 // The reply brings the connection back, unless its client has gone.
                 return if peer.ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) };
             }
-            if more {
+            if has_more_frames {
                 continue;
             }
             if is_over {

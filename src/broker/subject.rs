@@ -39,16 +39,16 @@ pub(super) fn of(certificate: &[u8]) -> Option<String> {
     let mut names = Vec::new();
     let mut subject = fields.value(SEQUENCE)?;
     while !subject.0.is_empty() {
-        let (mut set, mut together) = (subject.value(SET)?, Vec::new());
+        let (mut set, mut attributes) = (subject.value(SET)?, Vec::new());
         while !set.0.is_empty() {
             let mut attribute = set.value(SEQUENCE)?;
             let oid = attribute.value(OID)?.0;
             let (tag, value) = attribute.next()?;
-            let known = ATTRIBUTES.iter().find(|(number, _)| *number == oid);
-            let name = known.map_or_else(|| number(oid), |(_, name)| (*name).to_owned());
-            together.push(format!("{name}={}", escaped(&text(tag, value))));
+            let known_attribute = ATTRIBUTES.iter().find(|(number, _)| *number == oid);
+            let name = known_attribute.map_or_else(|| number(oid), |(_, name)| (*name).to_owned());
+            attributes.push(format!("{name}={}", escaped(&text(tag, value))));
         }
-        names.push(together.join("+"));
+        names.push(attributes.join("+"));
     }
     names.reverse();
     Some(names.join(","))
@@ -74,7 +74,7 @@ impl<'a> Der<'a> {
 
     /// Returns the content of the next value, which must have this tag.
     fn value(&mut self, tag: u8) -> Option<Self> {
-        self.next().filter(|(found, _)| *found == tag).map(|(_, value)| Self(value))
+        self.next().filter(|(next_tag, _)| *next_tag == tag).map(|(_, value)| Self(value))
     }
 }
 

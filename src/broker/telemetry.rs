@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// The largest push in bytes, as in Kafka.
 pub(super) const MAX_BYTES: i32 = 1 << 20;
 /// The number of pushes that are kept.
-const REMEMBERED: usize = 1_000;
+const MAX_PUSHES: usize = 1_000;
 
 /// A push of metrics by a client.
 #[derive(Clone, Debug)]
@@ -49,20 +49,20 @@ impl Telemetry {
         self.id += 1;
     }
 
-    /// Takes in a push.
-    pub fn take(&mut self, request: &Request) -> Result<(), ErrorCode> {
+    /// Stores a push.
+    pub fn store_push(&mut self, request: &Request) -> Result<(), ErrorCode> {
         if request.subscription_id != self.id {
             return Err(ErrorCode::UNKNOWN_SUBSCRIPTION_ID);
         }
-        let known = Compression::ALL.into_iter().find(|c| c.number() == i16::from(request.compression_type));
-        let compression = known.ok_or(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE)?;
+        let compression = Compression::ALL.into_iter().find(|c| c.number() == i16::from(request.compression_type));
+        let compression = compression.ok_or(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE)?;
         let max = usize::try_from(MAX_BYTES).unwrap_or(0);
         if request.metrics.len() > max {
             return Err(ErrorCode::TELEMETRY_TOO_LARGE);
         }
         let bytes = decompress(compression, &request.metrics, 16 * max).map_err(|_| ErrorCode::INVALID_RECORD)?;
         let metrics = MetricsData::read(&bytes).map_err(|_| ErrorCode::INVALID_RECORD)?;
-        if self.pushes.len() == REMEMBERED {
+        if self.pushes.len() == MAX_PUSHES {
             self.pushes.pop_front();
         }
         self.pushes.push_back(TelemetryPush {

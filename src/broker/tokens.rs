@@ -15,9 +15,9 @@ use std::fmt;
 pub(super) const USER: &str = "User";
 
 /// Memory of a token, without its strings.
-const TOKEN: usize = 384;
+const TOKEN_MEMORY: usize = 384;
 /// Memory of a renewer, without its name.
-const RENEWER: usize = 64;
+const RENEWER_MEMORY: usize = 64;
 
 /// A principal: its type and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,9 +66,9 @@ impl Token {
         self.expires_ms.min(self.max_ms) < now_ms
     }
 
-    pub fn cost(&self) -> usize {
-        let renewers = self.renewers.iter().map(|renewer| RENEWER + renewer.name.len()).sum::<usize>();
-        TOKEN + self.owner.kind.len() + self.owner.name.len() + self.requester.name.len() + renewers
+    pub fn memory_size(&self) -> usize {
+        let renewers = self.renewers.iter().map(|renewer| RENEWER_MEMORY + renewer.name.len()).sum::<usize>();
+        TOKEN_MEMORY + self.owner.kind.len() + self.owner.name.len() + self.requester.name.len() + renewers
     }
 }
 

@@ -28,22 +28,22 @@ const OFFSETS_PARTITIONS: i32 = 50;
 /// Maximum transaction timeout in milliseconds: Kafka's `transaction.max.timeout.ms`.
 const MAX_TIMEOUT_MS: i32 = 15 * 60 * 1000;
 
-/// The last epoch of a producer. The one after it is reserved for fencing.
-const LAST_EPOCH: i16 = i16::MAX - 1;
+/// The last epoch of a producer. The epoch after it is reserved for fencing.
+const MAX_EPOCH: i16 = i16::MAX - 1;
 
 /// Approximate memory of a transactional ID without the ID, and of a partition without the topic name.
-const ENTRY: usize = 160;
-const PARTITION: usize = 64;
+const ENTRY_MEMORY: usize = 160;
+const PARTITION_MEMORY: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum TransactionState {
     Empty,
     Ongoing,
     CompleteCommit,
     CompleteAbort,
 }
 
-impl Phase {
+impl TransactionState {
     /// Kafka's names for all transaction states, including those that do not occur here.
     pub const NAMES: [&str; 8] = [
         "Empty",
@@ -67,15 +67,15 @@ impl Phase {
 }
 
 #[derive(Debug)]
-pub(super) struct Transaction {
-    pub phase: Phase,
+pub(super) struct TransactionMetadata {
+    pub state: TransactionState,
     pub producer: ProducerId,
     pub timeout_ms: i32,
     /// Wall clock at the start of the last transaction; -1 before the first.
     pub start_ms: i64,
     pub partitions: BTreeMap<String, BTreeSet<i32>>,
     /// The previous epoch, if the producer requested the current one itself; otherwise -1.
-    last_epoch: i16,
+    previous_epoch: i16,
     previous_id: i64,
     deadline: Time,
 }
@@ -93,7 +93,7 @@ pub(super) enum Protocol {
 
 /// The end of a transaction that a client requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End<'a> {
+pub(super) struct EndRequest<'a> {
     pub id: &'a str,
     pub producer: ProducerId,
     pub committed: bool,
@@ -103,7 +103,7 @@ pub(super) struct End<'a> {
 
 /// A transaction that has ended and whose markers must be written.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedTransaction {
     /// The producer ID and epoch of the markers.
     pub producer: ProducerId,
     pub committed: bool,
@@ -112,7 +112,7 @@ pub(super) struct Ended {
 
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    by_id: BTreeMap<String, Transaction>,
+    by_id: BTreeMap<String, TransactionMetadata>,
     deadlines: BTreeSet<(Time, String)>,
     /// IDs that changed since the last call.
     changed: BTreeSet<String>,
@@ -120,14 +120,14 @@ pub(super) struct Transactions {
 
 message! {
     /// The persistent state of a transactional ID.
-    struct Saved {
+    struct SavedTransaction {
         id: String,
-        phase: i8,
+        state: i8,
         producer_id: i64,
         producer_epoch: i16,
         timeout_ms: i32,
         start_ms: i64,
-        last_epoch: i16,
+        previous_epoch: i16,
         previous_id: i64,
         topics: Vec<SavedTopic>,
     }
@@ -139,14 +139,14 @@ message! {
 
 /// The result of InitProducerId.
 #[derive(Debug)]
-pub(super) enum Init {
-    Given(ProducerId),
+pub(super) enum InitResult {
+    Assigned(ProducerId),
     /// The transaction of the previous producer is aborted first. The client must retry.
-    Fenced(Ended),
+    Fenced(EndedTransaction),
 }
 
 impl Transactions {
-    pub fn get(&self, id: &str) -> Option<&Transaction> {
+    pub fn get(&self, id: &str) -> Option<&TransactionMetadata> {
         self.by_id.get(id)
     }
 
@@ -155,101 +155,102 @@ impl Transactions {
         std::mem::take(&mut self.changed)
     }
 
-    pub fn saved(&self, id: &str) -> Option<Saved> {
+    pub fn saved(&self, id: &str) -> Option<SavedTransaction> {
         let txn = self.by_id.get(id)?;
         let topic = |(name, indexes): (&String, &BTreeSet<i32>)| SavedTopic {
             name: name.clone(),
             partitions: indexes.iter().copied().collect(),
         };
-        Some(Saved {
+        Some(SavedTransaction {
             id: id.to_owned(),
-            phase: txn.phase as i8,
+            state: txn.state as i8,
             producer_id: txn.producer.id,
             producer_epoch: txn.producer.epoch,
             timeout_ms: txn.timeout_ms,
             start_ms: txn.start_ms,
-            last_epoch: txn.last_epoch,
+            previous_epoch: txn.previous_epoch,
             previous_id: txn.previous_id,
             topics: txn.partitions.iter().map(topic).collect(),
         })
     }
 
     /// Restores an ID. An open transaction keeps the rest of its timeout.
-    pub fn restore(&mut self, memory: &mut Memory, clock: Clock, saved: Saved) {
+    pub fn restore(&mut self, memory: &mut Memory, clock: Clock, saved: SavedTransaction) {
         if let Some(old) = self.by_id.remove(&saved.id) {
             self.deadlines.remove(&(old.deadline, saved.id.clone()));
-            memory.give(saved.id.len() + ENTRY + cost(&old.partitions));
+            memory.release(saved.id.len() + ENTRY_MEMORY + partitions_memory(&old.partitions));
         }
         let producer = ProducerId { id: saved.producer_id, epoch: saved.producer_epoch };
-        let mut txn = Transaction::new(producer, saved.timeout_ms);
-        txn.phase = match saved.phase {
-            1 => Phase::Ongoing,
-            2 => Phase::CompleteCommit,
-            3 => Phase::CompleteAbort,
-            _ => Phase::Empty,
+        let mut txn = TransactionMetadata::new(producer, saved.timeout_ms);
+        txn.state = match saved.state {
+            1 => TransactionState::Ongoing,
+            2 => TransactionState::CompleteCommit,
+            3 => TransactionState::CompleteAbort,
+            _ => TransactionState::Empty,
         };
-        (txn.start_ms, txn.last_epoch, txn.previous_id) = (saved.start_ms, saved.last_epoch, saved.previous_id);
+        (txn.start_ms, txn.previous_epoch, txn.previous_id) = (saved.start_ms, saved.previous_epoch, saved.previous_id);
         txn.partitions = saved.topics.into_iter().map(|t| (t.name, t.partitions.into_iter().collect())).collect();
-        if txn.phase == Phase::Ongoing {
+        if txn.state == TransactionState::Ongoing {
             let left = saved.start_ms.saturating_add(saved.timeout_ms.into()).saturating_sub(clock.wall_ms);
             txn.deadline = clock.now + Duration::from_millis(u64::try_from(left).unwrap_or(0));
             self.deadlines.insert((txn.deadline, saved.id.clone()));
         }
-        memory.charge(saved.id.len() + ENTRY + cost(&txn.partitions));
+        memory.reserve(saved.id.len() + ENTRY_MEMORY + partitions_memory(&txn.partitions));
         self.by_id.insert(saved.id, txn);
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (&str, &Transaction)> {
+    pub fn all(&self) -> impl Iterator<Item = (&str, &TransactionMetadata)> {
         self.by_id.iter().map(|(id, t)| (id.as_str(), t))
     }
 
-    /// Assigns a producer ID and epoch. `claims` is the producer's current one, if it sends it (KIP-360).
+    /// Assigns a producer ID and epoch. `claimed_producer` is the ID and epoch that the client has, if it sends them
+    /// (KIP-360).
     pub fn init(
         &mut self,
         memory: &mut Memory,
         ids: &mut ProducerIds,
         id: &str,
         timeout_ms: i32,
-        claims: Option<ProducerId>,
-    ) -> Result<Init, ErrorCode> {
+        claimed_producer: Option<ProducerId>,
+    ) -> Result<InitResult, ErrorCode> {
         if !(1..=MAX_TIMEOUT_MS).contains(&timeout_ms) {
             return Err(ErrorCode::INVALID_TRANSACTION_TIMEOUT);
         }
         self.changed.insert(id.to_owned());
         let Some(txn) = self.by_id.get_mut(id) else {
-            if !memory.take(id.len() + ENTRY) {
+            if !memory.try_reserve(id.len() + ENTRY_MEMORY) {
                 return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
             }
             let producer = ProducerId { id: ids.next(), epoch: 0 };
-            self.by_id.insert(id.to_owned(), Transaction::new(producer, timeout_ms));
-            return Ok(Init::Given(producer));
+            self.by_id.insert(id.to_owned(), TransactionMetadata::new(producer, timeout_ms));
+            return Ok(InitResult::Assigned(producer));
         };
-        let now = txn.producer;
+        let current = txn.producer;
         // A client that lost the response with the new ID retries with the old one.
-        let retries = |c: ProducerId| c.id == txn.previous_id && c.epoch >= LAST_EPOCH;
-        if claims.is_some_and(|c| c.id != now.id && !retries(c)) {
+        let retries = |c: ProducerId| c.id == txn.previous_id && c.epoch >= MAX_EPOCH;
+        if claimed_producer.is_some_and(|c| c.id != current.id && !retries(c)) {
             return Err(ErrorCode::PRODUCER_FENCED);
         }
-        if txn.phase == Phase::Ongoing {
-            return Ok(Init::Fenced(self.abort(memory, id)));
+        if txn.state == TransactionState::Ongoing {
+            return Ok(InitResult::Fenced(self.abort(memory, id)));
         }
-        if now.epoch >= LAST_EPOCH && claims.is_none_or(|c| c.epoch == now.epoch) {
+        if current.epoch >= MAX_EPOCH && claimed_producer.is_none_or(|c| c.epoch == current.epoch) {
             txn.producer = ProducerId { id: ids.next(), epoch: 0 };
-            (txn.previous_id, txn.last_epoch) = (now.id, claims.map_or(-1, |c| c.epoch));
+            (txn.previous_id, txn.previous_epoch) = (current.id, claimed_producer.map_or(-1, |c| c.epoch));
         } else {
-            match claims {
-                Some(claims) if claims.epoch == txn.last_epoch => {}
-                Some(claims) if claims.epoch != now.epoch => return Err(ErrorCode::PRODUCER_FENCED),
-                _ if now.epoch >= LAST_EPOCH => return Err(ErrorCode::PRODUCER_FENCED),
-                claims => {
+            match claimed_producer {
+                Some(claimed) if claimed.epoch == txn.previous_epoch => {}
+                Some(claimed) if claimed.epoch != current.epoch => return Err(ErrorCode::PRODUCER_FENCED),
+                _ if current.epoch >= MAX_EPOCH => return Err(ErrorCode::PRODUCER_FENCED),
+                _ => {
                     txn.producer.epoch += 1;
-                    txn.last_epoch = claims.map_or(-1, |c| c.epoch);
+                    txn.previous_epoch = claimed_producer.map_or(-1, |c| c.epoch);
                 }
             }
         }
         txn.timeout_ms = timeout_ms;
-        txn.phase = Phase::Empty;
-        Ok(Init::Given(txn.producer))
+        txn.state = TransactionState::Empty;
+        Ok(InitResult::Assigned(txn.producer))
     }
 
     /// Adds partitions to the transaction, and starts one if none is open.
@@ -263,18 +264,18 @@ impl Transactions {
     ) -> Result<(), ErrorCode> {
         let Self { by_id, deadlines, changed } = self;
         changed.insert(id.to_owned());
-        let txn = check(by_id, id, producer)?;
+        let txn = owned_transaction(by_id, id, producer)?;
         for (topic, index) in partitions {
             if txn.partitions.get(topic).is_some_and(|p| p.contains(&index)) {
                 continue;
             }
-            if !memory.take(topic.len() + PARTITION) {
+            if !memory.try_reserve(topic.len() + PARTITION_MEMORY) {
                 return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
             }
             txn.partitions.entry(topic.to_owned()).or_default().insert(index);
         }
-        if txn.phase != Phase::Ongoing {
-            txn.phase = Phase::Ongoing;
+        if txn.state != TransactionState::Ongoing {
+            txn.state = TransactionState::Ongoing;
             txn.start_ms = clock.wall_ms;
             txn.deadline = clock.now + Duration::from_millis(u64::try_from(txn.timeout_ms).unwrap_or(0));
             deadlines.insert((txn.deadline, id.to_owned()));
@@ -284,14 +285,14 @@ impl Transactions {
 
     /// Checks whether a partition belongs to the transaction, as brokers ask coordinators.
     pub fn verify(&mut self, id: &str, producer: ProducerId, topic: &str, index: i32) -> Result<(), ErrorCode> {
-        match check(&mut self.by_id, id, producer)?.partitions.get(topic) {
+        match owned_transaction(&mut self.by_id, id, producer)?.partitions.get(topic) {
             Some(indexes) if indexes.contains(&index) => Ok(()),
             _ => Err(ErrorCode::TRANSACTION_ABORTABLE),
         }
     }
 
     /// Checks the first write to a partition in a transaction. In protocol v2 it adds the partition.
-    pub fn enter(
+    pub fn verify_or_add(
         &mut self,
         memory: &mut Memory,
         clock: Clock,
@@ -300,11 +301,11 @@ impl Transactions {
         (topic, index): (&str, i32),
         protocol: Protocol,
     ) -> Result<(), ErrorCode> {
-        let entered = match protocol {
+        let verified = match protocol {
             Protocol::V2 => self.add(memory, clock, id, producer, [(topic, index)].into_iter()),
             Protocol::V1 | Protocol::V1Abortable => self.verify(id, producer, topic, index),
         };
-        entered.map_err(|code| match code {
+        verified.map_err(|code| match code {
             ErrorCode::PRODUCER_FENCED => ErrorCode::INVALID_PRODUCER_EPOCH,
             ErrorCode::TRANSACTION_ABORTABLE if protocol == Protocol::V1 => ErrorCode::INVALID_TXN_STATE,
             code => code,
@@ -318,88 +319,89 @@ impl Transactions {
         memory: &mut Memory,
         ids: &mut ProducerIds,
         clock: Clock,
-        End { id, producer, committed, raises_epoch }: End<'_>,
-    ) -> Result<(Option<Ended>, ProducerId), ErrorCode> {
+        EndRequest { id, producer, committed, raises_epoch }: EndRequest<'_>,
+    ) -> Result<(Option<EndedTransaction>, ProducerId), ErrorCode> {
         let txn = self.by_id.get_mut(id).ok_or(ErrorCode::INVALID_PRODUCER_ID_MAPPING)?;
-        let now = txn.producer;
-        let complete = matches!(txn.phase, Phase::CompleteCommit | Phase::CompleteAbort);
-        let got_new_id = txn.previous_id == producer.id && producer.epoch == LAST_EPOCH && now.epoch == 0;
-        let repeated = raises_epoch && complete && (got_new_id || producer.epoch.checked_add(1) == Some(now.epoch));
-        if now.id != producer.id && !(repeated && got_new_id) {
+        let current = txn.producer;
+        let complete = matches!(txn.state, TransactionState::CompleteCommit | TransactionState::CompleteAbort);
+        let got_new_id = txn.previous_id == producer.id && producer.epoch == MAX_EPOCH && current.epoch == 0;
+        let is_retry = raises_epoch && complete && (got_new_id || producer.epoch.checked_add(1) == Some(current.epoch));
+        if current.id != producer.id && !(is_retry && got_new_id) {
             return Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
         }
-        if now.epoch != producer.epoch && !repeated {
+        if current.epoch != producer.epoch && !is_retry {
             return Err(ErrorCode::PRODUCER_FENCED);
         }
-        let same = txn.phase == if committed { Phase::CompleteCommit } else { Phase::CompleteAbort };
-        let goes_on = match txn.phase {
-            Phase::Ongoing => true,
-            _ if repeated || !raises_epoch && same => false,
+        let has_same_result =
+            txn.state == if committed { TransactionState::CompleteCommit } else { TransactionState::CompleteAbort };
+        let must_complete = match txn.state {
+            TransactionState::Ongoing => true,
+            _ if is_retry || !raises_epoch && has_same_result => false,
             _ => raises_epoch && !committed,
         };
-        if !goes_on {
-            return if same { Ok((None, now)) } else { Err(ErrorCode::INVALID_TXN_STATE) };
+        if !must_complete {
+            return if has_same_result { Ok((None, current)) } else { Err(ErrorCode::INVALID_TXN_STATE) };
         }
-        if txn.phase != Phase::Ongoing {
+        if txn.state != TransactionState::Ongoing {
             txn.start_ms = clock.wall_ms;
         }
         let ended = match raises_epoch {
             true => {
-                let ended = self.complete(memory, id, now.next_epoch(), committed);
-                if let Some(txn) = self.by_id.get_mut(id).filter(|_| now.epoch >= LAST_EPOCH) {
+                let ended = self.complete(memory, id, current.next_epoch(), committed);
+                if let Some(txn) = self.by_id.get_mut(id).filter(|_| current.epoch >= MAX_EPOCH) {
                     txn.producer = ProducerId { id: ids.next(), epoch: 0 };
-                    txn.previous_id = now.id;
+                    txn.previous_id = current.id;
                 }
                 ended
             }
-            false => self.complete(memory, id, now, committed),
+            false => self.complete(memory, id, current, committed),
         };
-        Ok((Some(ended), self.by_id.get(id).map_or(now, |txn| txn.producer)))
+        Ok((Some(ended), self.by_id.get(id).map_or(current, |txn| txn.producer)))
     }
 
     /// Aborts an open transaction on the coordinator's own decision, and fences its producer.
-    fn abort(&mut self, memory: &mut Memory, id: &str) -> Ended {
+    fn abort(&mut self, memory: &mut Memory, id: &str) -> EndedTransaction {
         let fencing = self.by_id.get(id).map_or(ProducerId::NONE, |txn| txn.producer.next_epoch());
         self.complete(memory, id, fencing, false)
     }
 
-    fn complete(&mut self, memory: &mut Memory, id: &str, producer: ProducerId, committed: bool) -> Ended {
+    fn complete(&mut self, memory: &mut Memory, id: &str, producer: ProducerId, committed: bool) -> EndedTransaction {
         let mut partitions = BTreeMap::new();
         self.changed.insert(id.to_owned());
         if let Some(txn) = self.by_id.get_mut(id) {
             self.deadlines.remove(&(txn.deadline, id.to_owned()));
             if txn.producer != producer {
-                txn.last_epoch = txn.producer.epoch;
+                txn.previous_epoch = txn.producer.epoch;
                 txn.producer = producer;
             }
-            txn.phase = if committed { Phase::CompleteCommit } else { Phase::CompleteAbort };
+            txn.state = if committed { TransactionState::CompleteCommit } else { TransactionState::CompleteAbort };
             partitions = std::mem::take(&mut txn.partitions);
         }
-        memory.give(cost(&partitions));
-        Ended { producer, committed, partitions }
+        memory.release(partitions_memory(&partitions));
+        EndedTransaction { producer, committed, partitions }
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Aborts a transaction that has timed out.
-    pub fn expire(&mut self, memory: &mut Memory, now: Time) -> Option<Ended> {
+    /// Aborts one transaction that has timed out. `State::handle_timeout` calls it until there is none left.
+    pub fn expire(&mut self, memory: &mut Memory, now: Time) -> Option<EndedTransaction> {
         let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?.clone();
         Some(self.abort(memory, &id))
     }
 }
 
-fn cost(partitions: &BTreeMap<String, BTreeSet<i32>>) -> usize {
-    partitions.iter().map(|(topic, indexes)| indexes.len() * (topic.len() + PARTITION)).sum()
+fn partitions_memory(partitions: &BTreeMap<String, BTreeSet<i32>>) -> usize {
+    partitions.iter().map(|(topic, indexes)| indexes.len() * (topic.len() + PARTITION_MEMORY)).sum()
 }
 
 /// Returns the transaction of a producer, if the producer still owns the ID.
-fn check<'a>(
-    by_id: &'a mut BTreeMap<String, Transaction>,
+fn owned_transaction<'a>(
+    by_id: &'a mut BTreeMap<String, TransactionMetadata>,
     id: &str,
     producer: ProducerId,
-) -> Result<&'a mut Transaction, ErrorCode> {
+) -> Result<&'a mut TransactionMetadata, ErrorCode> {
     match by_id.get_mut(id) {
         Some(txn) if txn.producer == producer => Ok(txn),
         Some(txn) if txn.producer.id == producer.id => Err(ErrorCode::PRODUCER_FENCED),
@@ -407,15 +409,15 @@ fn check<'a>(
     }
 }
 
-impl Transaction {
+impl TransactionMetadata {
     fn new(producer: ProducerId, timeout_ms: i32) -> Self {
         Self {
-            phase: Phase::Empty,
+            state: TransactionState::Empty,
             producer,
             timeout_ms,
             start_ms: -1,
             partitions: BTreeMap::new(),
-            last_epoch: -1,
+            previous_epoch: -1,
             previous_id: -1,
             deadline: Time::ZERO,
         }

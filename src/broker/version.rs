@@ -38,9 +38,9 @@ const NAMES: &[(&str, Version)] = &[
 impl Version {
     /// Parses a name. The error is a message that lists the valid names.
     pub fn parse(name: &str) -> Result<Self, String> {
-        let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, version)| *version);
-        found.or_else(|| Release::parse(name).map(Self::Release)).ok_or_else(|| {
-            let names = NAMES.iter().map(|(known, _)| *known).chain(Release::ALL.iter().map(|release| release.name()));
+        let alias = NAMES.iter().find(|(alias, _)| *alias == name).map(|(_, version)| *version);
+        alias.or_else(|| Release::parse(name).map(Self::Release)).ok_or_else(|| {
+            let names = NAMES.iter().map(|(alias, _)| *alias).chain(Release::ALL.iter().map(|release| release.name()));
             format!("unknown Kafka version {name:?}; the dev broker supports {}", names.collect::<Vec<_>>().join(", "))
         })
     }

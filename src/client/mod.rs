@@ -49,7 +49,7 @@ pub use crate::engine::{Cluster, Endpoints, Error, ErrorKind, Time, TopicPartiti
 pub use admin::Admin;
 pub use completion::{Pending, Promise};
 pub use config::{
-    COMPATIBILITY_ALIASES, ClientType, CompatibilityAlias, Config, KEYS, Key, Kind, SAME_VALUES, Value, parse_address,
+    ClientType, Config, KEYS, Key, Kind, REJECTED_OPTIONS, RejectedOption, VALUE_ALIASES, Value, parse_address,
     suggestion,
 };
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};

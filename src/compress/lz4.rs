@@ -25,7 +25,7 @@ const INDEPENDENT: u8 = 1 << 5;
 const BLOCK_CHECKSUMS: u8 = 1 << 4;
 const CONTENT_SIZE: u8 = 1 << 3;
 const CONTENT_CHECKSUM: u8 = 1 << 2;
-const REFUSED: u8 = 0b11;
+const UNSUPPORTED_FLAGS: u8 = 0b11;
 
 /// Bit of a block's length: the block is stored without compression.
 const STORED: u32 = 1 << 31;
@@ -73,21 +73,21 @@ pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8
         if flags & BLOCK_CHECKSUMS != 0 && word(&mut data)? != XxHash32::oneshot(0, block) {
             return Err("block checksum does not match the data".to_owned());
         }
-        let room = block_size.min(limit.saturating_sub(out.len()));
+        let max_output = block_size.min(limit.saturating_sub(out.len()));
         if length & STORED == 0 {
             let start = out.len();
-            let refused = match append_decompressed(block, room, out) {
+            let error = match append_decompressed(block, max_output, out) {
                 Ok(()) if ends_in_literals(block, out.get(start..).unwrap_or_default()) => continue,
                 Ok(()) => "block does not end in literals".to_owned(),
-                Err(DecompressError::OutputTooSmall { .. }) if room < block_size => return Err(too_large(limit)),
+                Err(DecompressError::OutputTooSmall { .. }) if max_output < block_size => return Err(too_large(limit)),
                 Err(e) => e.to_string(),
             };
             out.truncate(start);
             if append_as_reference(block, block_size, limit, out)?.is_none() {
                 out.truncate(start);
-                return Err(refused);
+                return Err(error);
             }
-        } else if block.len() > room {
+        } else if block.len() > max_output {
             return Err(too_large(limit));
         } else {
             out.extend_from_slice(block);
@@ -95,10 +95,10 @@ pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8
     }
 }
 
-fn append_decompressed(block: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+fn append_decompressed(block: &[u8], max_output: usize, out: &mut Vec<u8>) -> Result<(), DecompressError> {
     let start = out.len();
     // A byte of a block stands for 255 at most, so that a small one does not get room for four megabytes.
-    out.resize(start + room.min(block.len().saturating_mul(255)), 0);
+    out.resize(start + max_output.min(block.len().saturating_mul(255)), 0);
     let written = decompress_into(block, out.get_mut(start..).unwrap_or_default());
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
     written.map(drop)
@@ -119,7 +119,7 @@ fn append_as_reference(
     out: &mut Vec<u8>,
 ) -> Result<Option<()>, String> {
     let start = out.len();
-    let room = limit.saturating_sub(start);
+    let max_output = limit.saturating_sub(start);
     loop {
         let Some((&token, rest)) = block.split_first() else { return Ok(None) };
         block = rest;
@@ -131,7 +131,7 @@ fn append_as_reference(
             return Ok(None);
         }
         let Some((bytes, rest)) = block.split_at_checked(literals) else { return Ok(None) };
-        if written + literals > room {
+        if written + literals > max_output {
             return Err(too_large(limit));
         }
         out.extend_from_slice(bytes);
@@ -146,7 +146,7 @@ fn append_as_reference(
         if token & 15 == LONG && block.len() < LAST_LITERALS || offset > written || end + LAST_LITERALS > block_size {
             return Ok(None);
         }
-        if end > room {
+        if end > max_output {
             return Err(too_large(limit));
         }
         if offset == 0 {
@@ -166,10 +166,10 @@ const LAST_LITERALS: usize = 5;
 
 fn length_of(short: u8, block: &mut &[u8]) -> Option<usize> {
     let mut length = usize::from(short);
-    let mut more = if short == LONG { u8::MAX } else { 0 };
-    while more == u8::MAX {
+    let mut last_byte = if short == LONG { u8::MAX } else { 0 };
+    while last_byte == u8::MAX {
         let (&byte, rest) = block.split_first()?;
-        (more, *block) = (byte, rest);
+        (last_byte, *block) = (byte, rest);
         length += usize::from(byte);
     }
     Some(length)
@@ -186,7 +186,7 @@ fn frame_header(data: &mut &[u8], checked: bool) -> Result<(u8, usize), String> 
     if flags & VERSION != VERSION_1 {
         return Err(format!("frame version {} is not 1", flags >> 6));
     }
-    if flags & REFUSED != 0 {
+    if flags & UNSUPPORTED_FLAGS != 0 {
         return Err("dictionaries are not supported".to_owned());
     }
     if flags & INDEPENDENT == 0 {

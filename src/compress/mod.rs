@@ -87,13 +87,13 @@ pub struct Codec {
 impl Codec {
     /// Returns the codec at a level, or `None` if the codec does not have this level (see the table of this module).
     pub fn with_level(compression: Compression, level: i32) -> Result<Self, String> {
-        let (known, levels) = match compression {
+        let (is_valid, levels) = match compression {
             Compression::None | Compression::Snappy => (false, "no levels"),
             Compression::Gzip => (level == -1 || (1..=9).contains(&level), "levels 1 to 9, and -1 for its default"),
             Compression::Lz4 => ((1..=17).contains(&level), "levels 1 to 17"),
             Compression::Zstd => ((-131_072..=22).contains(&level), "levels -131072 to 22"),
         };
-        if known {
+        if is_valid {
             return Ok(Self { compression, level: Some(level) });
         }
         Err(format!("{} has {levels}, not {level}", compression.name()))

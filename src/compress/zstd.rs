@@ -31,9 +31,9 @@ pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<()
 }
 
 pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    let room = limit.saturating_sub(out.len());
-    let whole = bound(data).and_then(|bound| Decompressor::new().ok()?.decompress(data, bound.min(room)).ok());
-    let Some(mut whole) = whole else {
+    let max_output = limit.saturating_sub(out.len());
+    let output = bound(data).and_then(|bound| Decompressor::new().ok()?.decompress(data, bound.min(max_output)).ok());
+    let Some(mut output) = output else {
         let [start, window, rest] = narrowed(data);
         let limit = if window.is_empty() { limit } else { limit.min(out.len() + (1 << DAMAGED_WINDOW)) };
         let decoder = Decoder::with_buffer(start.chain(window).chain(rest));
@@ -42,10 +42,10 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
         return read_bounded(decoder, out, limit);
     };
     if out.is_empty() {
-        whole.shrink_to_fit();
-        *out = whole;
+        output.shrink_to_fit();
+        *out = output;
     } else {
-        out.append(&mut whole);
+        out.append(&mut output);
     }
     Ok(())
 }

@@ -291,7 +291,7 @@ fn list<T>(
     let count: i16 = field(r, name)?;
     let reason = match usize::try_from(count) {
         Err(_) => Reason::NegativeLength(count.into()),
-        Ok(n) if n > r.left() / min_size => Reason::Length { length: count.into(), left: r.left() },
+        Ok(n) if n > r.remaining() / min_size => Reason::Length { length: count.into(), left: r.remaining() },
         Ok(n) => return (0..n).map(|i| read(r).map_err(|e| e.within(Step::Index(i)).in_field(name))).collect(),
     };
     Err(Error::new(reason, at).in_field(name))

@@ -67,7 +67,7 @@ fn reader(body: Bytes) -> Reader {
 /// Checks that `frame` has the size that its length says, and removes the length.
 fn frame_reader(frame: Bytes) -> Result<Reader, Error> {
     let mut r = reader(frame);
-    let (length, left) = (i32::get(&mut r).map_err(|e| e.in_field("length"))?, r.left());
+    let (length, left) = (i32::get(&mut r).map_err(|e| e.in_field("length"))?, r.remaining());
     let reason = match usize::try_from(length) {
         Err(_) => Reason::NegativeLength(length.into()),
         Ok(n) if n > left => Reason::Length { length: length.into(), left },

@@ -246,7 +246,7 @@ fn counted<T>(
     let count: i16 = field(r, "count")?;
     let reason = match usize::try_from(count) {
         Err(_) => Reason::NegativeLength(count.into()),
-        Ok(n) if n > r.left() / min_size => Reason::Length { length: count.into(), left: r.left() },
+        Ok(n) if n > r.remaining() / min_size => Reason::Length { length: count.into(), left: r.remaining() },
         Ok(n) => {
             let part = |i| read(r).map_err(|e| e.within(Step::Index(i)).in_field("parts"));
             return (0..n).map(part).collect();

@@ -108,7 +108,7 @@ impl Response {
     fn read_multi(mut r: Reader) -> Result<Self, Error> {
         let error = read_error(&mut r)?;
         let mut parts = Vec::new();
-        while r.left() > 0 {
+        while r.remaining() > 0 {
             let i = parts.len();
             let part = Self::read_part(&mut r).map_err(|e| e.within(Step::Index(i)).in_field("parts"))?;
             parts.push(part);

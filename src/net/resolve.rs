@@ -9,7 +9,7 @@ use std::thread;
 /// Resolves a host name and passes the addresses to `done`: at once for an IP address, otherwise from another thread. An
 /// IPv6 address may have brackets and a zone.
 pub fn resolve(host: &str, port: u16, done: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static) {
-    let host = bare(host);
+    let host = without_brackets(host);
     if let Ok(ip) = host.parse::<IpAddr>() {
         return done(Ok(vec![SocketAddr::new(ip, port)]));
     }
@@ -24,7 +24,7 @@ pub fn resolve(host: &str, port: u16, done: impl FnOnce(io::Result<Vec<SocketAdd
 }
 
 /// Returns a host without the brackets around an IPv6 address.
-pub(super) fn bare(host: &str) -> &str {
+pub(super) fn without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
 }
 
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    fn found(host: &str) -> io::Result<Vec<SocketAddr>> {
+    fn resolved(host: &str) -> io::Result<Vec<SocketAddr>> {
         let (sender, receiver) = channel();
         resolve(host, 1, move |result| sender.send(result).unwrap());
         receiver.recv().unwrap()
@@ -41,18 +41,18 @@ mod tests {
 
     #[test]
     fn an_address_may_have_brackets_and_a_zone() {
-        assert_eq!(found("[::1]").unwrap(), ["[::1]:1".parse().unwrap()]);
-        assert_eq!(found("[127.0.0.1]").unwrap(), ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(resolved("[::1]").unwrap(), ["[::1]:1".parse().unwrap()]);
+        assert_eq!(resolved("[127.0.0.1]").unwrap(), ["127.0.0.1:1".parse().unwrap()]);
         #[cfg(target_os = "linux")]
         for host in ["fe80::1%lo", "[fe80::1%lo]"] {
-            assert_eq!(found(host).unwrap(), ["[fe80::1%1]:1".parse().unwrap()], "{host}");
+            assert_eq!(resolved(host).unwrap(), ["[fe80::1%1]:1".parse().unwrap()], "{host}");
         }
     }
 
     #[test]
     fn a_host_with_odd_characters_is_an_error() {
         for host in ["", "a\0b", "[a\nb]", "\u{1b}[0m"] {
-            assert_eq!(found(host).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{host:?}");
+            assert_eq!(resolved(host).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{host:?}");
         }
     }
 }

@@ -91,7 +91,7 @@ impl Stream {
             // A connection attempt does not end with these errors: the peer closed an established connection.
             let is_cut = matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
             return Err(match self.session.as_ref().filter(|s| is_cut && s.is_handshaking()) {
-                Some(session) => failed(session.cut_short()),
+                Some(session) => tls_error(session.cut_short()),
                 None => e,
             });
         }
@@ -104,13 +104,13 @@ impl Stream {
             return Ok(true);
         }
         if let (Err(_), Some(session)) = (self.write_handshake(), &self.session) {
-            return Err(failed(session.cut_short()));
+            return Err(tls_error(session.cut_short()));
         }
         // A server sends nothing after the handshake before the first request.
         let result = self.receive(scratch, &mut BytesMut::new(), true, |_| 0);
         match (result, self.session.as_ref().filter(|s| s.is_handshaking())) {
-            (Ok(Received::End), Some(session)) => Err(failed(session.cut_short())),
-            (Err(e), Some(session)) if Failure::of(&e).is_none() => Err(failed(session.cut_short())),
+            (Ok(Received::End), Some(session)) => Err(tls_error(session.cut_short())),
+            (Err(e), Some(session)) if Failure::of(&e).is_none() => Err(tls_error(session.cut_short())),
             (Err(e), _) => Err(e),
             (Ok(_), session) => Ok(session.is_none()),
         }
@@ -155,16 +155,16 @@ impl Stream {
                 buf.reserve(missing.min(MAX_RESERVED));
             }
             let is_direct = is_large && self.session.is_none();
-            let mut asked = scratch.len();
+            let mut buffer_size = scratch.len();
             let result = if is_direct {
                 // Writing the zeros is cheap enough, as long as they are few more than the bytes that replace them.
-                let room = missing.min(self.usual);
-                buf.resize(start + room, 0);
+                let direct_size = missing.min(self.usual);
+                buf.resize(start + direct_size, 0);
                 let result = self.tcp.read(buf.get_mut(start..).unwrap_or_default());
                 let read = result.as_ref().map_or(0, |n| *n);
                 buf.truncate(start + read);
-                asked = room;
-                self.usual = if read == room { 2 * room } else { read }.clamp(READ_SIZE, MAX_DIRECT);
+                buffer_size = direct_size;
+                self.usual = if read == direct_size { 2 * direct_size } else { read }.clamp(READ_SIZE, MAX_DIRECT);
                 result
             } else {
                 self.tcp.read(scratch)
@@ -178,13 +178,13 @@ impl Stream {
                             let result = session.receive(arrived, buf);
                             // This sends the alert that tells the peer what went wrong.
                             let written = self.write_handshake();
-                            result.map_err(failed)?;
+                            result.map_err(tls_error)?;
                             written?;
                         }
                         (Some(arrived), None) => buf.extend_from_slice(arrived),
                         (None, _) => {}
                     }
-                    if SHORT_READ_DRAINS && n < asked && !to_end {
+                    if SHORT_READ_DRAINS && n < buffer_size && !to_end {
                         return Ok(Received::Drained);
                     }
                 }
@@ -231,7 +231,7 @@ impl Stream {
     fn seal(&mut self, session: &mut Session) -> io::Result<()> {
         loop {
             if !session.is_handshaking() {
-                session.take(&mut self.queue)?;
+                session.encrypt(&mut self.queue)?;
             }
             if !session.wants_write() {
                 return Ok(());
@@ -287,7 +287,7 @@ impl Stream {
     }
 }
 
-fn failed(failure: Failure) -> io::Error {
+fn tls_error(failure: Failure) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, failure)
 }
 

@@ -106,11 +106,11 @@ fn no_timestamp(value: &Bound<'_, PyAny>) -> PyErr {
 /// Converts a timestamp.
 #[inline]
 pub(super) fn time(value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let known = match value.is_instance_of::<PyBool>() {
+    let timestamp = match value.is_instance_of::<PyBool>() {
         true => None,
         false => value.extract().ok().or_else(|| of_datetime(value)),
     };
-    known.ok_or_else(|| no_time(value))
+    timestamp.ok_or_else(|| no_time(value))
 }
 
 #[cold]
@@ -221,13 +221,13 @@ pub(super) fn not_whole(name: &str, value: &Bound<'_, PyAny>, types: &str, numbe
 
 #[cold]
 pub(super) fn out_of_range(name: &str, value: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
-    let given = value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
-    exception(value.py(), "ConfigError", &format!("{name} cannot be {given}"), Some(&format!("allowed: {allowed}")))
+    let shown = value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
+    exception(value.py(), "ConfigError", &format!("{name} cannot be {shown}"), Some(&format!("allowed: {allowed}")))
 }
 
 #[cold]
 pub(super) fn no_unicode(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    let given = value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
+    let shown = value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
     let hint = "it contains half of a surrogate pair, which UTF-8 cannot encode";
-    exception(value.py(), "ConfigError", &format!("{name} cannot be {given}: it is not valid Unicode text"), Some(hint))
+    exception(value.py(), "ConfigError", &format!("{name} cannot be {shown}: it is not valid Unicode text"), Some(hint))
 }

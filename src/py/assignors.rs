@@ -89,15 +89,15 @@ pub(super) fn take_assignors(
     first: Option<&Bound<'_, PyAny>>,
     keywords: &Bound<'_, PyDict>,
 ) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
-    let mut found: Vec<Arc<dyn CustomAssignor>> = Vec::new();
-    let dotted = first.and_then(|first| first.cast::<PyMapping>().ok()?.get_item(STRATEGY.replace('_', ".")).ok());
-    let given = keywords.get_item(STRATEGY)?.or(dotted);
-    let Some(given) = given.filter(|given| !given.is_none() && !given.is_instance_of::<PyString>()) else {
-        return Ok(found);
+    let mut assignors: Vec<Arc<dyn CustomAssignor>> = Vec::new();
+    let from_dict = first.and_then(|first| first.cast::<PyMapping>().ok()?.get_item(STRATEGY.replace('_', ".")).ok());
+    let setting = keywords.get_item(STRATEGY)?.or(from_dict);
+    let Some(setting) = setting.filter(|setting| !setting.is_none() && !setting.is_instance_of::<PyString>()) else {
+        return Ok(assignors);
     };
     let mut names = Vec::new();
     let allowed = "a list of names of assignors and of Assignor objects";
-    for item in given.try_iter().map_err(|_| arguments::of_type(STRATEGY, &given, allowed, None))? {
+    for item in setting.try_iter().map_err(|_| arguments::of_type(STRATEGY, &setting, allowed, None))? {
         let item = item?;
         if item.is_instance_of::<PyString>() {
             names.push(arguments::text(STRATEGY, &item)?.to_owned());
@@ -108,10 +108,10 @@ pub(super) fn take_assignors(
         }
         let assignor = PythonAssignor::new(&item)?;
         names.push(assignor.name().to_owned());
-        found.push(Arc::new(assignor));
+        assignors.push(Arc::new(assignor));
     }
     keywords.set_item(STRATEGY, names)?;
-    Ok(found)
+    Ok(assignors)
 }
 
 /// The setting that names assignors.

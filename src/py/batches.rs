@@ -29,29 +29,29 @@ pub(super) fn decode_records<'py>(
     data: &Bound<'py, PyAny>,
     check_crcs: bool,
 ) -> PyResult<Decoded<'py>> {
-    let mut found = Vec::new();
+    let mut decoded = Vec::new();
     let last = Arc::new(Mutex::new(None));
     for batch in record::batches(Bytes::from_owner(backed_bytes("data", data)?)) {
-        let at = Step::Index(found.len());
+        let at = Step::Index(decoded.len());
         let read = batch.and_then(|batch| {
             if check_crcs {
                 batch.check_crc()?;
             }
-            let packed = PackedRecords { batch, number: found.len(), check_crcs, count: 0, last: last.clone() };
+            let packed = PackedRecords { batch, number: decoded.len(), check_crcs, count: 0, last: last.clone() };
             packed.open(py).map(|open| (packed, open))
         });
         match read {
             Ok((packed, open)) => {
                 let packed = PackedRecords { count: open.count, ..packed };
                 match &open.damage {
-                    None => found.push(batch_fields(py, packed, open.first_offset)?),
-                    Some(e) => return Ok((found, Some(packed), Some(e.clone().within(at).into()))),
+                    None => decoded.push(batch_fields(py, packed, open.first_offset)?),
+                    Some(e) => return Ok((decoded, Some(packed), Some(e.clone().within(at).into()))),
                 }
             }
-            Err(e) => return Ok((found, None, Some(e.within(at).into()))),
+            Err(e) => return Ok((decoded, None, Some(e.within(at).into()))),
         }
     }
-    Ok((found, None, None))
+    Ok((decoded, None, None))
 }
 
 /// The records of a batch, maybe compressed.
@@ -68,8 +68,8 @@ pub(super) struct PackedRecords {
 impl PackedRecords {
     fn open(&self, py: Python<'_>) -> Result<Arc<Open>, wire::Error> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = last().take_if(|(number, _)| *number != self.number);
-        drop(known); // free it before the next batch needs memory
+        let previous = last().take_if(|(number, _)| *number != self.number);
+        drop(previous); // free it before the next batch needs memory
         if let Some((_, open)) = &*last() {
             return Ok(open.clone());
         }
@@ -268,15 +268,15 @@ pub(super) fn encode_batch<'py>(
     records: Vec<[Bound<'py, PyAny>; 5]>,
     fields: Fields,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let refused = |message: String| refused(py, &message);
+    let error = |message: String| config_error(py, &message);
     let records = records.into_iter().enumerate().map(|(index, fields)| Plain::of(index, fields));
     let records: Vec<Plain<'py>> = records.collect::<PyResult<_>>()?;
     let Some(compression) = Compression::from_name(&fields.compression) else {
         let names = Compression::ALL.map(Compression::name).join(", ");
-        return Err(refused(format!("there is no compression {:?}, only {names}", fields.compression)));
+        return Err(error(format!("there is no compression {:?}, only {names}", fields.compression)));
     };
     let codec = match fields.level {
-        Some(level) => Codec::with_level(compression, level).map_err(refused)?,
+        Some(level) => Codec::with_level(compression, level).map_err(error)?,
         None => compression.into(),
     };
     let data = match fields.magic {
@@ -287,21 +287,21 @@ pub(super) fn encode_batch<'py>(
     Ok(PyBytes::new(py, &data?))
 }
 
-fn refused(py: Python<'_>, message: &str) -> PyErr {
+fn config_error(py: Python<'_>, message: &str) -> PyErr {
     exception(py, "ConfigError", message, None)
 }
 
 fn messages(py: Python<'_>, mut set: MessageSetBuilder, records: &[Plain<'_>], codec: Codec) -> PyResult<Vec<u8>> {
     if codec.compression() == Compression::Zstd {
-        return Err(refused(py, "zstd needs magic 2"));
+        return Err(config_error(py, "zstd needs magic 2"));
     }
     for record in records {
         if !record.headers.is_empty() {
-            return Err(refused(py, "headers need magic 2"));
+            return Err(config_error(py, "headers need magic 2"));
         }
         set.append(record.offset, record.timestamp, record.key(), record.value());
     }
-    set.seal(codec).map_err(|e| refused(py, &e.to_string()))
+    set.seal(codec).map_err(|e| config_error(py, &e.to_string()))
 }
 
 fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -> PyResult<Vec<u8>> {
@@ -313,8 +313,9 @@ fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -
     for record in records {
         let (offset, base) = (record.offset, fields.base_offset);
         let delta = offset.checked_sub(base).and_then(|delta| u32::try_from(delta).ok()?.try_into().ok());
-        let delta = delta
-            .ok_or_else(|| refused(py, &format!("offset {offset} cannot be in a batch with base offset {base}")))?;
+        let delta = delta.ok_or_else(|| {
+            config_error(py, &format!("offset {offset} cannot be in a batch with base offset {base}"))
+        })?;
         builder.append_at(delta, record.timestamp, record.key(), record.value(), &record.headers.parts());
     }
     let producer = record::Producer {
@@ -323,9 +324,9 @@ fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -
         base_sequence: fields.base_sequence,
         transactional: fields.transactional,
     };
-    let mut data = builder.seal(codec, producer).map_err(|e| refused(py, &e.to_string()))?.data.to_vec();
-    let header = Header::parse(&data).map_err(|e| refused(py, &e.to_string()))?;
-    let mut header = header.ok_or_else(|| refused(py, "more than 2 GiB in a batch"))?;
+    let mut data = builder.seal(codec, producer).map_err(|e| config_error(py, &e.to_string()))?.data.to_vec();
+    let header = Header::parse(&data).map_err(|e| config_error(py, &e.to_string()))?;
+    let mut header = header.ok_or_else(|| config_error(py, "more than 2 GiB in a batch"))?;
     header.base_offset = fields.base_offset;
     header.partition_leader_epoch = fields.partition_leader_epoch;
     header.last_offset_delta = fields.last_offset_delta.unwrap_or(header.last_offset_delta);

@@ -34,12 +34,16 @@ impl DevBrokerCore {
     }
 
     /// Sends a command to the running cluster and waits until it is done.
-    fn command<T: Send>(&self, py: Python<'_>, what: impl FnOnce(&Control) -> io::Result<T> + Send) -> PyResult<T> {
+    fn command<T: Send>(
+        &self,
+        py: Python<'_>,
+        operation: impl FnOnce(&Control) -> io::Result<T> + Send,
+    ) -> PyResult<T> {
         let control = self.running().as_ref().map(|broker| broker.control().clone());
         let Some(control) = control else {
             return Err(exception(py, "ClosedError", "the dev broker does not run", Some("call start() first")));
         };
-        py.detach(|| what(&control)).map_err(|e| control_error(py, e))
+        py.detach(|| operation(&control)).map_err(|e| control_error(py, e))
     }
 }
 
@@ -85,14 +89,14 @@ impl DevBrokerCore {
         telemetry: bool,
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
-        let as_version = as_version.map_err(|why| refused(py, &why, None))?;
+        let as_version = as_version.map_err(|why| config_error(py, &why, None))?;
         let mut legacy = legacy::Settings::default();
         let is_legacy = matches!(as_version, Version::Legacy(_) | Version::Draft);
         if !is_legacy && zookeeper.is_some() {
-            return Err(refused(py, "`zookeeper` is for brokers of Kafka 0.6 and 0.7", None));
+            return Err(config_error(py, "`zookeeper` is for brokers of Kafka 0.6 and 0.7", None));
         }
         if is_legacy && first_node != 1 {
-            return Err(refused(py, "`first_node` is for brokers of Kafka 0.8 and later", None));
+            return Err(config_error(py, "`first_node` is for brokers of Kafka 0.8 and later", None));
         }
         let mut file = BTreeMap::new();
         for (name, value) in config.into_iter().flatten() {
@@ -102,20 +106,20 @@ impl DevBrokerCore {
                 Err(_) => value.str()?.to_string(),
             };
             if is_legacy {
-                legacy.set(&name, &value).map_err(|why| refused(py, &why, None))?;
+                legacy.set(&name, &value).map_err(|why| config_error(py, &why, None))?;
             } else {
                 file.insert(name, value);
             }
         }
-        let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
-        let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
+        let max_reauth = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
+        let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, max_reauth })).transpose()?;
         let principal = |name: String| if name.contains(':') { name } else { format!("User:{name}") };
         let acls = super_users.map(|names| Acls {
             super_users: names.into_iter().map(principal).collect(),
             allow_everyone_if_no_acl_found,
         });
         let secure = |(certificate, key): (String, String)| TlsServer::new(&certificate, &key, client_ca.as_deref());
-        let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
+        let tls = tls.map(secure).transpose().map_err(|f| config_error(py, &f.message, Some(&f.hint)))?;
         let options = Options {
             nodes: brokers,
             first_node,
@@ -136,7 +140,7 @@ impl DevBrokerCore {
             legacy,
             ..Options::default()
         };
-        options.check().map_err(|why| refused(py, &why, None))?;
+        options.check().map_err(|why| config_error(py, &why, None))?;
         Ok(Self { options, running: Mutex::default(), zookeeper })
     }
 
@@ -258,15 +262,15 @@ impl DevBrokerCore {
         seed: u64,
     ) -> PyResult<()> {
         let api = api.map(|name| {
-            let known = api::by_name(name).map(|entry| entry.info.key);
-            known.ok_or_else(|| {
-                refused(py, &format!("there is no API '{name}'"), Some("use a name such as Produce or EndTxn"))
+            let key = api::by_name(name).map(|entry| entry.info.key);
+            key.ok_or_else(|| {
+                config_error(py, &format!("there is no API '{name}'"), Some("use a name such as Produce or EndTxn"))
             })
         });
         let api = api.transpose()?;
         let action = parse(py, action, seconds, error)?;
         if times == Some(0) || !(0.0..=1.0).contains(&probability) {
-            return Err(refused(py, "`times` has to be at least 1, and `probability` from 0 to 1", None));
+            return Err(config_error(py, "`times` has to be at least 1, and `probability` from 0 to 1", None));
         }
         let fault = Fault { action, api, node, topic, times, probability, seed };
         self.command(py, |control| control.fault(fault))
@@ -345,17 +349,18 @@ fn pushed(push: TelemetryPush) -> Pushed {
 
 fn mechanisms(py: Python<'_>, users: Users) -> PyResult<BTreeMap<String, BTreeMap<String, String>>> {
     if users.is_empty() {
-        return Err(refused(py, "`sasl` has no mechanism", Some(&MECHANISMS.join(", "))));
+        return Err(config_error(py, "`sasl` has no mechanism", Some(&MECHANISMS.join(", "))));
     }
-    let known = |(name, users): (String, Option<BTreeMap<String, String>>)| match MECHANISMS.contains(&name.as_str()) {
-        true => Ok((name, users.unwrap_or_default())),
-        false => Err(refused(py, &format!("there is no mechanism '{name}'"), Some(&MECHANISMS.join(", ")))),
-    };
-    users.into_iter().map(known).collect()
+    let supported =
+        |(name, users): (String, Option<BTreeMap<String, String>>)| match MECHANISMS.contains(&name.as_str()) {
+            true => Ok((name, users.unwrap_or_default())),
+            false => Err(config_error(py, &format!("there is no mechanism '{name}'"), Some(&MECHANISMS.join(", ")))),
+        };
+    users.into_iter().map(supported).collect()
 }
 
 fn parse(py: Python<'_>, action: &str, seconds: Option<f64>, error: Option<&str>) -> PyResult<Action> {
-    let refuse = |why: &str| Err(refused(py, &format!("the fault '{action}' {why}"), None));
+    let invalid = |why: &str| Err(config_error(py, &format!("the fault '{action}' {why}"), None));
     match (action, seconds, error) {
         ("drop", None, None) => Ok(Action::Drop),
         ("lose_answer", None, None) => Ok(Action::LoseAnswer),
@@ -366,23 +371,23 @@ fn parse(py: Python<'_>, action: &str, seconds: Option<f64>, error: Option<&str>
         ("drip", Some(seconds), None) => duration(py, seconds).map(Action::Drip),
         ("error", None, Some(name)) => match ErrorCode::all().find(|code| code.is_error() && code.name() == name) {
             Some(code) => Ok(Action::Error(code)),
-            None => Err(refused(
+            None => Err(config_error(
                 py,
                 &format!("there is no error '{name}'"),
                 Some("use a name such as NOT_LEADER_OR_FOLLOWER"),
             )),
         },
-        ("drop" | "lose_answer" | "cut" | "corrupt", ..) => refuse("takes neither `seconds` nor `error`"),
-        ("delay" | "throttle" | "drip", ..) => refuse("takes `seconds`, and no `error`"),
-        ("error", ..) => refuse("takes `error`, and no `seconds`"),
-        _ => refuse("does not exist: use delay, drop, lose_answer, cut, error, throttle, corrupt or drip"),
+        ("drop" | "lose_answer" | "cut" | "corrupt", ..) => invalid("takes neither `seconds` nor `error`"),
+        ("delay" | "throttle" | "drip", ..) => invalid("takes `seconds`, and no `error`"),
+        ("error", ..) => invalid("takes `error`, and no `seconds`"),
+        _ => invalid("does not exist: use delay, drop, lose_answer, cut, error, throttle, corrupt or drip"),
     }
 }
 
-fn refused(py: Python<'_>, message: &str, hint: Option<&str>) -> PyErr {
+fn config_error(py: Python<'_>, message: &str, hint: Option<&str>) -> PyErr {
     exception(py, "ConfigError", message, hint)
 }
 
 fn duration(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| refused(py, "seconds have to be a number from 0", None))
+    Duration::try_from_secs_f64(seconds).map_err(|_| config_error(py, "seconds have to be a number from 0", None))
 }

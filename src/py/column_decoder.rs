@@ -66,11 +66,11 @@ impl ColumnDecoder {
     /// Returns the framings of records that have no plan, each once.
     fn unknown(&self, py: Python<'_>, records: &Bound<'_, Records>) -> Vec<Py<PyBytes>> {
         let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
-        let found = py.detach(|| {
+        let prefixes = py.detach(|| {
             let decoder = self.decoder.read().unwrap_or_else(PoisonError::into_inner);
             unknown(self.framing, &rows, |prefix| decoder.knows(prefix))
         });
-        found.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
+        prefixes.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
     }
 }
 
@@ -85,8 +85,8 @@ pub(super) fn framings(
 ) -> Vec<Py<PyBytes>> {
     let framing = Framing { is_framed: true, id_bytes, has_indexes, is_key };
     let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
-    let found = py.detach(|| unknown(framing, &rows, |_| false));
-    found.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
+    let prefixes = py.detach(|| unknown(framing, &rows, |_| false));
+    prefixes.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
 }
 
 /// Encodes a typed column as values of records, with a framing before each. The failure is that of the first bad row.

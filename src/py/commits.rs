@@ -42,8 +42,8 @@ pub(super) fn offset_to_commit(py: Python<'_>, o: &CommittedOffset) -> PyResult<
         partition: o.partition,
         offset: o.offset,
         metadata: &o.metadata,
-        leader_epoch: known(o.leader_epoch),
-        timestamp_ms: known(o.timestamp),
+        leader_epoch: unless_negative(o.leader_epoch),
+        timestamp_ms: unless_negative(o.timestamp),
     })
 }
 
@@ -52,12 +52,12 @@ pub(super) fn offset_and_metadata(py: Python<'_>, o: &CommittedOffset) -> PyResu
     construct!(py, "klamm.record.OffsetAndMetadata", {
         offset: o.offset,
         metadata: &o.metadata,
-        leader_epoch: known(o.leader_epoch),
-        timestamp_ms: known(o.timestamp),
+        leader_epoch: unless_negative(o.leader_epoch),
+        timestamp_ms: unless_negative(o.timestamp),
     })
 }
 
-fn known<T: PartialOrd + From<i8>>(number: T) -> Option<T> {
+fn unless_negative<T: PartialOrd + From<i8>>(number: T) -> Option<T> {
     Some(number).filter(|number| *number >= T::from(0))
 }
 

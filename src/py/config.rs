@@ -8,16 +8,22 @@ use super::construct::{construct, list};
 use super::error::exception;
 use super::logs::LogTarget;
 use crate::client::{
-    COMPATIBILITY_ALIASES, ClientType, Config, CustomAssignor, KEYS, Key, Kind, SAME_VALUES, Value, suggestion,
+    ClientType, Config, CustomAssignor, KEYS, Key, Kind, REJECTED_OPTIONS, VALUE_ALIASES, Value, suggestion,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
 
+/// The function that a client calls for tokens.
+pub(super) struct TokenProvider {
+    pub callable: Py<PyAny>,
+    /// Whether the setting has the name from confluent-kafka.
+    pub is_confluent_style: bool,
+}
+
 /// What `klamm.oauth` or `klamm.kerberos` needs for a client that logs in with tokens.
 pub(super) struct Login {
-    /// The token provider, and whether its setting has the name from confluent-kafka.
-    pub provider: Option<(Py<PyAny>, bool)>,
+    pub provider: Option<TokenProvider>,
     /// The settings for fetching tokens without a provider.
     pub settings: Vec<(&'static str, String)>,
 }
@@ -46,10 +52,10 @@ pub(super) fn parse_with(
     let mut pairs: Vec<(String, Value)> = Vec::new();
     let mut provider = None;
     let (mut logger, mut on_error): (Option<Py<PyAny>>, Option<Py<PyAny>>) = (None, None);
-    let mut take_object = |key: &str, value: &Bound<'_, PyAny>| {
-        let object = match known(key).map(|key| key.name) {
+    let mut store_object = |key: &str, value: &Bound<'_, PyAny>| {
+        let object = match find_key(key).map(|key| key.name) {
             Some(LOGGER) if !value.is_none() => &mut logger,
-            Some(ON_ERROR) if value.is_callable() => &mut on_error,
+            Some(ERROR_CB) if value.is_callable() => &mut on_error,
             _ => return false,
         };
         *object = Some(value.clone().unbind());
@@ -57,19 +63,20 @@ pub(super) fn parse_with(
     };
     if let Some(first) = bootstrap.filter(|b| !b.is_none()) {
         match first.cast::<PyMapping>() {
-            Ok(dotted) => {
-                for item in dotted.items()?.iter() {
+            Ok(configs) => {
+                for item in configs.items()?.iter() {
                     let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-                    let key = key.extract::<String>().map_err(|_| key_type(&key))?;
+                    let key = key.extract::<String>().map_err(|_| key_type_error(&key))?;
                     if keywords.is_some_and(|k| k.contains(key.replace('.', "_")).unwrap_or(false)) {
                         continue; // the keyword takes precedence
                     }
-                    if take_object(&key, &value) {
+                    if store_object(&key, &value) {
                         pairs.push((key, Value::Function));
                         continue;
                     }
-                    if is_function(&key) && value.is_callable() {
-                        provider = Some((value.unbind(), key != PROVIDER));
+                    if is_callable_key(&key) && value.is_callable() {
+                        provider =
+                            Some(TokenProvider { callable: value.unbind(), is_confluent_style: key != PROVIDER });
                         pairs.push((key, Value::Function));
                         continue;
                     }
@@ -83,15 +90,15 @@ pub(super) fn parse_with(
     for (keyword, value) in keywords.into_iter().flatten() {
         let keyword: String = keyword.extract()?;
         let key = keyword.replace('_', ".");
-        if known(&key).is_none() {
-            return Err(unknown(py, client, &keyword));
+        if find_key(&key).is_none() {
+            return Err(unknown_option_error(py, client, &keyword));
         }
-        if take_object(&key, &value) {
+        if store_object(&key, &value) {
             pairs.push((key, Value::Function));
             continue;
         }
-        if is_function(&key) && value.is_callable() {
-            provider = Some((value.unbind(), false));
+        if is_callable_key(&key) && value.is_callable() {
+            provider = Some(TokenProvider { callable: value.unbind(), is_confluent_style: false });
             pairs.push((key, Value::Function));
             continue;
         }
@@ -99,8 +106,9 @@ pub(super) fn parse_with(
         pairs.retain(|(earlier, _)| *earlier != key);
         pairs.push((key, value));
     }
-    let is_list = |key: &str| known(key).is_some_and(|key| [BOOTSTRAP, CONTROLLERS].contains(&key.name));
-    let servers = pairs.iter().filter(|(key, _)| is_list(key)).map(|(_, v)| shown(v)).find(|list| !list.is_empty());
+    let is_bootstrap_key = |key: &str| find_key(key).is_some_and(|key| [BOOTSTRAP, CONTROLLERS].contains(&key.name));
+    let servers =
+        pairs.iter().filter(|(key, _)| is_bootstrap_key(key)).map(|(_, v)| list_text(v)).find(|list| !list.is_empty());
     let servers = servers.unwrap_or_default();
     let mut config = Config::parse_with(client, pairs, assignors)?;
     let target = py.import("klamm.logs")?.call_method1("target", (logger, on_error, config.debugs()))?;
@@ -108,21 +116,21 @@ pub(super) fn parse_with(
     config.log_to(target.get().sink());
     if config.trusts_any_host() {
         let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
-        PyErr::warn(py, &category, UNCHECKED, 2)?;
+        PyErr::warn(py, &category, NO_HOSTNAME_CHECK_WARNING, 2)?;
     }
     let settings = config.token_settings()?;
     Ok((config, servers, Login { provider, settings }, target.unbind()))
 }
 
-fn known(key: &str) -> Option<&'static Key> {
+fn find_key(key: &str) -> Option<&'static Key> {
     KEYS.iter().find(|k| k.name == key || k.aliases.contains(&key))
 }
 
-fn is_function(key: &str) -> bool {
-    known(key).is_some_and(|key| key.kind == Kind::Function)
+fn is_callable_key(key: &str) -> bool {
+    find_key(key).is_some_and(|key| key.kind == Kind::Function)
 }
 
-fn shown(value: &Value) -> String {
+fn list_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::List(items) => items.join(","),
@@ -141,28 +149,28 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Bool(flag.is_true()));
     }
     if let Ok(number) = value.cast::<PyInt>() {
-        let fits = number.extract().map_err(|_| refused(key, value, "it does not fit 64 bits"));
-        return fits.map(Value::Int);
+        let parsed = number.extract().map_err(|_| type_error(key, value, "it does not fit 64 bits"));
+        return parsed.map(Value::Int);
     }
     if let Ok(number) = value.cast::<PyFloat>() {
         return Ok(Value::Float(number.value()));
     }
     match value.extract::<Vec<String>>() {
         Ok(items) => Ok(Value::List(items)),
-        Err(_) => Err(refused(key, value, "allowed are str, numbers, bool and lists of str")),
+        Err(_) => Err(type_error(key, value, "allowed are str, numbers, bool and lists of str")),
     }
 }
 
-fn refused(key: &str, value: &Bound<'_, PyAny>, why: &str) -> PyErr {
+fn type_error(key: &str, value: &Bound<'_, PyAny>, why: &str) -> PyErr {
     let kind = value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
     exception(value.py(), "ConfigError", &format!("{key} cannot be a value of type {kind}: {why}"), None)
 }
 
-fn key_type(key: &Bound<'_, PyAny>) -> PyErr {
+fn key_type_error(key: &Bound<'_, PyAny>) -> PyErr {
     exception(key.py(), "ConfigError", &format!("a configuration key has to be a str, not {key}"), None)
 }
 
-fn unknown(py: Python<'_>, client: ClientType, keyword: &str) -> PyErr {
+fn unknown_option_error(py: Python<'_>, client: ClientType, keyword: &str) -> PyErr {
     let hint = suggestion(client, keyword, |key| key.replace('.', "_"));
     exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
 }
@@ -200,7 +208,7 @@ pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
 /// Returns the options of other clients that klamm rejects, each as a `klamm.config.RejectedOption`.
 #[pyfunction]
 pub(super) fn rejected_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    let options = COMPATIBILITY_ALIASES.iter().map(|f| {
+    let options = REJECTED_OPTIONS.iter().map(|f| {
         construct!(py, "klamm.config.RejectedOption", { names: f.names.to_vec(), clients: names(f.clients), hint: f.hint() })
     });
     list(py, options)
@@ -209,7 +217,7 @@ pub(super) fn rejected_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
 /// Returns `(key, value, klamm's value)` of the values of other clients that klamm accepts.
 #[pyfunction]
 pub(super) fn alias_values() -> Vec<(&'static str, &'static str, &'static str)> {
-    SAME_VALUES.to_vec()
+    VALUE_ALIASES.to_vec()
 }
 
 fn names(clients: &[ClientType]) -> Vec<&'static str> {
@@ -217,9 +225,10 @@ fn names(clients: &[ClientType]) -> Vec<&'static str> {
 }
 
 const LOGGER: &str = "logger";
-const ON_ERROR: &str = "error.cb";
+const ERROR_CB: &str = "error.cb";
 const BOOTSTRAP: &str = "bootstrap.servers";
 const CONTROLLERS: &str = "bootstrap.controllers";
 const PROVIDER: &str = "sasl.oauth.token.provider";
-const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: the client accepts any broker whose \
+const NO_HOSTNAME_CHECK_WARNING: &std::ffi::CStr =
+    c"ssl.endpoint.identification.algorithm=none: the client accepts any broker whose \
     certificate comes from the same authority, so an attacker with such a certificate can read and change all data";

@@ -87,9 +87,9 @@ impl ConsumerCore {
     }
 
     /// Returns the given offsets, or the offsets after the delivered records.
-    fn to_commit(&self, given: Option<Vec<OffsetToCommit>>) -> Result<Vec<CommittedOffset>, Error> {
-        if let Some(given) = given {
-            return Ok(given.into_iter().map(Into::into).collect());
+    fn to_commit(&self, offsets: Option<Vec<OffsetToCommit>>) -> Result<Vec<CommittedOffset>, Error> {
+        if let Some(offsets) = offsets {
+            return Ok(offsets.into_iter().map(Into::into).collect());
         }
         self.buffer().finish(&self.client, Processed::All);
         self.delivered_offsets()
@@ -219,7 +219,7 @@ impl ConsumerCore {
     ) -> PyResult<Bound<'py, LoopFuture>> {
         self.check()?;
         if timeout.is_none() {
-            self.refuse_to_wait_for_nothing(py)?;
+            self.check_has_source(py)?;
         }
         event_loop::wait_on(py, self.client.clone(), timeout)
     }
@@ -372,14 +372,14 @@ impl ConsumerCore {
         self.check()?;
         let buffered = self.buffer().position(topic, partition);
         match buffered {
-            Some(offset) => Ok(Pending::known("position", self.any(), offset.into_pyobject(py)?.into_any().unbind())),
+            Some(offset) => Ok(Pending::ready("position", self.any(), offset.into_pyobject(py)?.into_any().unbind())),
             None => {
                 let pending = self.client.position(topic, partition)?;
                 let convert = |py: Python<'_>, at: i64| Ok(at.into_pyobject(py)?.into_any().unbind());
-                let (what, topic, client) =
+                let (operation, topic, client) =
                     (format!("position of {topic}-{partition}"), topic.to_owned(), self.client.clone());
                 let why = move || client.why_no_position(&topic, partition);
-                Ok(Pending::explained(what, self.any(), pending, convert, why))
+                Ok(Pending::explained(operation, self.any(), pending, convert, why))
             }
         }
     }
@@ -476,9 +476,9 @@ impl ConsumerCore {
         self.check()?;
         let pending = self.client.committed(partitions, timeout)?;
         Ok(Pending::new("committed offsets", self.any(), pending, |py, offsets| {
-            let found =
+            let committed =
                 offsets.iter().map(|o| o.as_ref().map_or_else(|| Ok(py.None()), |o| offset_and_metadata(py, o)));
-            list(py, found)
+            list(py, committed)
         }))
     }
 

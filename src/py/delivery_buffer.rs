@@ -96,15 +96,15 @@ impl DeliveryBuffer {
         }
     }
 
-    /// Returns up to `most` records, in whole slices until `bytes` are used up.
-    pub fn take(&mut self, most: usize, bytes: usize) -> Vec<RecordRange> {
-        let (mut left, mut bytes, mut parts) = (most, bytes as isize, Vec::new());
+    /// Returns up to `max_records` records, in whole slices until `bytes` are used up.
+    pub fn take(&mut self, max_records: usize, bytes: usize) -> Vec<RecordRange> {
+        let (mut remaining, mut bytes, mut parts) = (max_records, bytes as isize, Vec::new());
         self.is_iterated = false;
-        while left > 0 && bytes > 0 {
+        while remaining > 0 && bytes > 0 {
             let Some(chunk) = self.chunks.front_mut() else { break };
-            let range = chunk.next..chunk.slice.records.len().min(chunk.next.saturating_add(left));
+            let range = chunk.next..chunk.slice.records.len().min(chunk.next.saturating_add(remaining));
             chunk.next = range.end;
-            left -= range.len();
+            remaining -= range.len();
             let part = RecordRange { slice: chunk.slice.clone(), range };
             bytes -= part.size() as isize;
             parts.push(part);

@@ -79,6 +79,7 @@ pub(super) fn start(py: Python<'_>, mailbox: Option<&client::LoginMailbox>, logi
     let Some(mailbox) = mailbox else { return Ok(()) };
     let mailbox = LoginMailbox { mailbox: mailbox.clone() };
     let Login { provider, settings } = login;
+    let provider = provider.map(|provider| (provider.callable, provider.is_confluent_style));
     if settings.iter().any(|(key, _)| key.starts_with("sasl.kerberos.")) {
         py.import("klamm.kerberos")?.call_method1("start", (mailbox, settings))?;
     } else {

@@ -162,9 +162,9 @@ impl LoopFuture {
 
     fn call_soon(&self, slf: &Bound<'_, Self>, callback: Py<PyAny>, context: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
-        let named = pyo3::types::PyDict::new(py);
-        named.set_item("context", context)?;
-        self.running.call_method(py, pyo3::intern!(py, "call_soon"), (callback, slf), Some(&named))
+        let keywords = pyo3::types::PyDict::new(py);
+        keywords.set_item("context", context)?;
+        self.running.call_method(py, pyo3::intern!(py, "call_soon"), (callback, slf), Some(&keywords))
     }
 
     /// Unregisters the wait from the source and from the loop.

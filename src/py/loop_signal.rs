@@ -33,10 +33,10 @@ impl LoopSignal {
         }
         #[cfg(not(unix))]
         let _ = when_watched;
-        let (sender, asked) = sync_channel(1);
+        let (sender, requests) = sync_channel(1);
         // Weak, because a loop that ended must not stay in memory until the thread ends.
         let (running, function) = (PyWeakrefReference::new(running)?.unbind(), when_called.unbind());
-        Builder::new().name("klamm-loop".to_owned()).spawn(move || call(&asked, running, function))?;
+        Builder::new().name("klamm-loop".to_owned()).spawn(move || call(&requests, running, function))?;
         Ok(Self::Thread(sender))
     }
 
@@ -65,8 +65,8 @@ impl LoopSignal {
 }
 
 /// Calls the function on the loop after each request, until the signal is dropped or the interpreter ends.
-fn call(asked: &Receiver<()>, running: Py<PyWeakrefReference>, function: Py<PyAny>) {
-    while asked.recv().is_ok() {
+fn call(requests: &Receiver<()>, running: Py<PyWeakrefReference>, function: Py<PyAny>) {
+    while requests.recv().is_ok() {
         let called = Python::try_attach(|py| {
             if let Some(running) = running.bind(py).upgrade() {
                 // This fails only if the loop is closed.

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// A completion whose value becomes a Python object when Python asks for it.
 trait Completion: Send + Sync {
     /// Returns the name of the value for the message of a timeout.
-    fn what(&self) -> &str;
+    fn operation(&self) -> &str;
     /// Returns why the value is not there yet, if that is known.
     fn why(&self) -> Option<client::Error>;
     fn wait(&self, timeout: Duration) -> bool;
@@ -33,7 +33,7 @@ trait Completion: Send + Sync {
 }
 
 struct Converted<T, F, W> {
-    what: Cow<'static, str>,
+    operation: Cow<'static, str>,
     pending: client::Pending<T>,
     convert: F,
     why: W,
@@ -45,8 +45,8 @@ where
     F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync,
     W: Fn() -> Option<client::Error> + Send + Sync,
 {
-    fn what(&self) -> &str {
-        &self.what
+    fn operation(&self) -> &str {
+        &self.operation
     }
     fn why(&self) -> Option<client::Error> {
         (self.why)()
@@ -66,10 +66,10 @@ where
 }
 
 /// A value that was known from the start.
-struct Known(&'static str, Py<PyAny>);
+struct Ready(&'static str, Py<PyAny>);
 
-impl Completion for Known {
-    fn what(&self) -> &str {
+impl Completion for Ready {
+    fn operation(&self) -> &str {
         self.0
     }
     fn why(&self) -> Option<client::Error> {
@@ -114,9 +114,9 @@ impl Pending {
         Self { work: Work::Delivery(pending, producer) }
     }
 
-    /// Returns a result that `convert` makes of the completion's value. The message of a timeout names it `what`.
+    /// Returns a result that `convert` makes of the completion's value. The message of a timeout names it `operation`.
     pub(super) fn new<T, F>(
-        what: &'static str,
+        operation: &'static str,
         client: Arc<dyn AnyClient>,
         pending: client::Pending<T>,
         convert: F,
@@ -125,17 +125,17 @@ impl Pending {
         T: Clone + Send + Sync + 'static,
         F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
     {
-        Self::explained(what, client, pending, convert, || None)
+        Self::explained(operation, client, pending, convert, || None)
     }
 
     /// Returns a result whose value is None.
-    pub(super) fn empty(what: &'static str, client: Arc<dyn AnyClient>, pending: client::Pending<()>) -> Self {
-        Self::new(what, client, pending, |py, ()| Ok(py.None()))
+    pub(super) fn empty(operation: &'static str, client: Arc<dyn AnyClient>, pending: client::Pending<()>) -> Self {
+        Self::new(operation, client, pending, |py, ()| Ok(py.None()))
     }
 
     /// Returns a result that the client keeps trying to get after a wait timed out: `why` says what prevents it so far.
     pub(super) fn explained<T, F, W>(
-        what: impl Into<Cow<'static, str>>,
+        operation: impl Into<Cow<'static, str>>,
         client: Arc<dyn AnyClient>,
         pending: client::Pending<T>,
         convert: F,
@@ -146,12 +146,12 @@ impl Pending {
         F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
         W: Fn() -> Option<client::Error> + Send + Sync + 'static,
     {
-        Self { work: Work::Other(Box::new(Converted { what: what.into(), pending, convert, why }), client) }
+        Self { work: Work::Other(Box::new(Converted { operation: operation.into(), pending, convert, why }), client) }
     }
 
     /// Returns a result that is known already.
-    pub(super) fn known(what: &'static str, client: Arc<dyn AnyClient>, value: Py<PyAny>) -> Self {
-        Self { work: Work::Other(Box::new(Known(what, value)), client) }
+    pub(super) fn ready(operation: &'static str, client: Arc<dyn AnyClient>, value: Py<PyAny>) -> Self {
+        Self { work: Work::Other(Box::new(Ready(operation, value)), client) }
     }
 
     fn client(&self) -> &dyn AnyClient {
@@ -169,10 +169,10 @@ impl Pending {
         }
     }
 
-    fn what(&self) -> &str {
+    fn operation(&self) -> &str {
         match &self.work {
             Work::Delivery(..) => "acknowledgement",
-            Work::Other(completion, _) => completion.what(),
+            Work::Other(completion, _) => completion.operation(),
         }
     }
 
@@ -229,8 +229,8 @@ impl Pending {
     fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
         let why = py.detach(|| self.why());
         let message = match &why {
-            Some(error) => format!("no {} within {seconds} s: {}", self.what(), error.message_with_broker()),
-            None => format!("no {} within {seconds} s", self.what()),
+            Some(error) => format!("no {} within {seconds} s: {}", self.operation(), error.message_with_broker()),
+            None => format!("no {} within {seconds} s", self.operation()),
         };
         let hint = why.as_ref().and_then(|error| error.hint());
         let hint =
@@ -357,9 +357,9 @@ impl Pending {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         self.check()?;
         Ok(match self.get(py) {
-            None => format!("<Pending {}>", self.what()),
-            Some(Ok(value)) => format!("<Pending {}: {}>", self.what(), value.bind(py).repr()?),
-            Some(Err(error)) => format!("<Pending {}: {}>", self.what(), error.value(py).repr()?),
+            None => format!("<Pending {}>", self.operation()),
+            Some(Ok(value)) => format!("<Pending {}: {}>", self.operation(), value.bind(py).repr()?),
+            Some(Err(error)) => format!("<Pending {}: {}>", self.operation(), error.value(py).repr()?),
         })
     }
 }

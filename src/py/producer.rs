@@ -62,7 +62,7 @@ impl ProducerCore {
             if error.kind() != ErrorKind::BufferFull || self.client.drop_when_full() {
                 return Err(error.into());
             }
-            self.room(py)?;
+            self.wait_until_room(py)?;
             match attempt() {
                 Ok(done) => return Ok(done),
                 Err(e) => error = e,
@@ -71,7 +71,7 @@ impl ProducerCore {
     }
 
     /// Waits until the buffer has room, at most `max.block.ms`.
-    fn room(&self, py: Python<'_>) -> PyResult<()> {
+    fn wait_until_room(&self, py: Python<'_>) -> PyResult<()> {
         let _waiting = self.client.may_wait().map_err(|e| {
             let message = format!("the buffer is full, and {}", e.message());
             exception(py, "BufferFullError", &message, e.hint())
@@ -80,11 +80,11 @@ impl ProducerCore {
         if wait_for(py, Deadline::after(Some(seconds)), |slice| self.client.wait_for_room(slice))? {
             return Ok(());
         }
-        Err(self.no_room())
+        Err(self.room_timeout_error())
     }
 
     /// Fails if the buffer is full and the producer is configured not to wait.
-    fn refuse_to_wait(&self, py: Python<'_>, done: usize) -> PyResult<()> {
+    fn check_may_wait(&self, py: Python<'_>, done: usize) -> PyResult<()> {
         if !self.client.drop_when_full() || self.client.has_room() {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl ProducerCore {
     }
 
     #[cold]
-    fn no_room(&self) -> PyErr {
+    fn room_timeout_error(&self) -> PyErr {
         let message = format!("no room in the buffer within {} s", seconds(self.client.max_block()));
         let (message, hint) = match (self.client.last_network_error(), self.client.last_refusal()) {
             (Some(e), _) => (
@@ -128,8 +128,8 @@ impl ProducerCore {
             arguments::function("on_error", on_error.bind(py))?;
         }
         let config = config.cloned().unwrap_or_else(|| PyDict::new(py));
-        let has_own = bootstrap_servers.is_some_and(|servers| servers.contains(ERROR_CB).unwrap_or(false));
-        if let (Some(on_error), false) = (&on_error, has_own || config.contains(ERROR_CB)?) {
+        let has_callback = bootstrap_servers.is_some_and(|servers| servers.contains(ERROR_CB).unwrap_or(false));
+        if let (Some(on_error), false) = (&on_error, has_callback || config.contains(ERROR_CB)?) {
             config.set_item(ERROR_CB, on_error)?;
         }
         let (config, servers, login, log_target) =
@@ -187,7 +187,7 @@ impl ProducerCore {
         if let Some(unknown) = unknown {
             return Err(arguments::unknown_keywords("send", unknown));
         }
-        let (value, key, headers) = parts(value, key, headers)?;
+        let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.when_room(py, || self.client.send(topic, record()))?;
@@ -236,7 +236,7 @@ impl ProducerCore {
         if let Some(unknown) = unknown {
             return Err(arguments::unknown_keywords("send_nowait", unknown));
         }
-        let (value, key, headers) = parts(value, key, headers)?;
+        let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         if self.on_error.is_some() {
@@ -256,7 +256,7 @@ impl ProducerCore {
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
-        let (value, key, headers) = parts(value, key, headers)?;
+        let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.client.send(topic, record)?;
@@ -309,9 +309,9 @@ impl ProducerCore {
         });
         match stopped {
             Ok(()) => Ok(true),
-            Err(Stop::Full) => Ok(false),
-            Err(Stop::Data(why)) => Err(argument(py, &why.message, why.hint.as_deref())),
-            Err(Stop::Client(e)) => Err(e.into()),
+            Err(SendStopReason::Full) => Ok(false),
+            Err(SendStopReason::Data(why)) => Err(argument(py, &why.message, why.hint.as_deref())),
+            Err(SendStopReason::Client(e)) => Err(e.into()),
         }
     }
 
@@ -325,8 +325,8 @@ impl ProducerCore {
             py.detach(|| self.client.pause());
             return Ok(());
         }
-        self.refuse_to_wait(py, done)?;
-        self.room(py)
+        self.check_may_wait(py, done)?;
+        self.wait_until_room(py)
     }
 
     /// Returns how many seconds a bulk call may wait for the network to catch up.
@@ -344,17 +344,17 @@ impl ProducerCore {
     }
 
     /// Returns a future that waits for room and for the network to catch up. Its result is False after the timeout.
-    #[pyo3(name = "_room", signature = (done, timeout))]
+    #[pyo3(name = "_room_future", signature = (done, timeout))]
     fn await_room<'py>(&self, py: Python<'py>, done: usize, timeout: f64) -> PyResult<Bound<'py, LoopFuture>> {
         self.client.check()?;
-        self.refuse_to_wait(py, done)?;
+        self.check_may_wait(py, done)?;
         event_loop::wait_on(py, BufferRoom(self.client.clone()), Some(timeout))
     }
 
     /// Returns the error for a wait for room that timed out.
-    #[pyo3(name = "_no_room")]
+    #[pyo3(name = "_room_timeout_error")]
     fn no_room_error(&self, py: Python<'_>) -> Py<PyAny> {
-        self.no_room().into_value(py).into_any()
+        self.room_timeout_error().into_value(py).into_any()
     }
 
     /// Whether a full buffer is an error without waiting.
@@ -441,9 +441,9 @@ impl ProducerCore {
     /// Returns the partitions of a topic.
     #[pyo3(name = "_partitions_for", signature = (topic))]
     fn partitions_for(&self, #[pyo3(from_py_with = arguments::topic)] topic: &str) -> PyResult<Pending> {
-        let (asked, pending) = self.client.partitions_for(topic)?;
-        let (what, client) = (format!("metadata of topic {topic:?}"), self.client.clone());
-        Ok(Pending::explained(what, self.any(), pending, int_list, move || client.why(asked)))
+        let (topic_index, pending) = self.client.partitions_for(topic)?;
+        let (operation, client) = (format!("metadata of topic {topic:?}"), self.client.clone());
+        Ok(Pending::explained(operation, self.any(), pending, int_list, move || client.why(topic_index)))
     }
 
     /// Closes the client and drops the records that are not sent by then.
@@ -465,14 +465,14 @@ impl ProducerCore {
         let abort = self.client.abort_transaction();
         let aborted = abort.map_or(Ok(true), |abort| wait_for(py, end, |slice| abort.wait(slice)));
         let is_flushed = aborted.and_then(|_| wait_for(py, end, |slice| flush.wait(slice)));
-        let left = self.client.outstanding();
-        // Its error for records that are left is replaced by the one below.
+        let unsent = self.client.outstanding();
+        // Its error for unsent records is replaced by the one below.
         let _ = py.detach(|| self.client.close(Duration::ZERO));
-        if is_flushed? || left == 0 {
+        if is_flushed? || unsent == 0 {
             return Ok(());
         }
         let seconds = timeout.unwrap_or_default() + waited;
-        let message = format!("{left} records were still in flight when the producer was closed after {seconds} s");
+        let message = format!("{unsent} records were still in flight when the producer was closed after {seconds} s");
         Err(exception(py, "KafkaTimeoutError", &message, Some("increase the timeout, or call flush() first")))
     }
 
@@ -486,11 +486,11 @@ impl ProducerCore {
 impl ProducerCore {
     fn call(
         &self,
-        what: &'static str,
+        operation: &'static str,
         f: impl FnOnce(&client::Producer) -> Result<client::Pending<()>, Error>,
     ) -> PyResult<Pending> {
         let pending = f(&self.client)?;
-        Ok(Pending::empty(what, self.any(), pending))
+        Ok(Pending::empty(operation, self.any(), pending))
     }
 
     /// Appends records under one lock while there is room. Returns their number, and whether the caller should pause.
@@ -509,19 +509,22 @@ impl ProducerCore {
         }
     }
 
-    fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), Stop> {
+    fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), SendStopReason> {
         // One batch at a time: Python code may compute the next one, and must not run under a lock.
-        while cursor.fill().map_err(Stop::Data)? {
+        while cursor.fill().map_err(SendStopReason::Data)? {
             let Some((input, next)) = &mut cursor.current else { break };
             let rows = *next..input.len().min(*next + CHUNK);
             let headers = input.headers(rows.clone());
-            let mut appender = self.client.batch().map_err(Stop::Client)?;
-            let given = topic.map(|name| appender.topic(name)).transpose().map_err(Stop::Client)?;
-            let mut run = Run { given, topic: given, records: Vec::with_capacity(rows.len()), sent: 0 };
+            let mut appender = self.client.batch().map_err(SendStopReason::Client)?;
+            let fixed_topic = topic.map(|name| appender.topic(name)).transpose().map_err(SendStopReason::Client)?;
+            let mut run =
+                TopicRun { fixed_topic, topic: fixed_topic, records: Vec::with_capacity(rows.len()), sent: 0 };
             let mut result = Ok(());
             for (i, number) in rows.enumerate() {
-                let row =
-                    headers.get(i).and_then(|headers| input.row(number, headers)).map_err(|why| Stop::Data(why.into()));
+                let row = headers
+                    .get(i)
+                    .and_then(|headers| input.row(number, headers))
+                    .map_err(|why| SendStopReason::Data(why.into()));
                 result = row.and_then(|row| run.push(&mut appender, number, &row));
                 if result.is_err() {
                     break;
@@ -533,7 +536,7 @@ impl ProducerCore {
             cursor.sent += run.sent;
             sent.and(result).map_err(|stop| stop.at_row(*next))?;
             if appender.is_ahead() {
-                return Err(Stop::Full);
+                return Err(SendStopReason::Full);
             }
         }
         Ok(())
@@ -566,24 +569,24 @@ struct GroupMetadata {
 }
 
 /// Consecutive rows for the same topic.
-struct Run<'a> {
-    /// The topic of all rows, if the caller gave one.
-    given: Option<TopicIndex>,
+struct TopicRun<'a> {
+    /// The topic of all rows, if the caller named one.
+    fixed_topic: Option<TopicIndex>,
     topic: Option<TopicIndex>,
     records: Vec<NewRecord<'a>>,
     /// The number of records sent.
     sent: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> TopicRun<'a> {
     #[inline]
-    fn push(&mut self, appender: &mut Appender<'_>, number: usize, row: &Row<'a>) -> Result<(), Stop> {
-        let topic = match (self.given, row.topic) {
+    fn push(&mut self, appender: &mut Appender<'_>, number: usize, row: &Row<'a>) -> Result<(), SendStopReason> {
+        let topic = match (self.fixed_topic, row.topic) {
             (Some(topic), _) => topic,
-            (None, Some(name)) => appender.topic(name).map_err(Stop::Client)?,
+            (None, Some(name)) => appender.topic(name).map_err(SendStopReason::Client)?,
             (None, None) => {
                 let why = format!("row {number}: there is no topic: neither an argument nor in the data");
-                return Err(Stop::Data(why.into()));
+                return Err(SendStopReason::Data(why.into()));
             }
         };
         if self.topic != Some(topic) {
@@ -596,26 +599,26 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn send(&mut self, appender: &mut Appender<'_>) -> Result<(), Stop> {
+    fn send(&mut self, appender: &mut Appender<'_>) -> Result<(), SendStopReason> {
         let Some(topic) = self.topic else { return Ok(()) };
         let (sent, result) = appender.send_many(topic, &mut self.records);
         self.records.clear();
         self.sent += sent;
         match result {
-            Err(e) if e.kind() == ErrorKind::BufferFull => Err(Stop::Full),
-            result => result.map_err(Stop::Client),
+            Err(e) if e.kind() == ErrorKind::BufferFull => Err(SendStopReason::Full),
+            result => result.map_err(SendStopReason::Client),
         }
     }
 }
 
 /// The reason why sending rows stopped early.
-enum Stop {
+enum SendStopReason {
     Full,
     Data(Invalid),
     Client(Error),
 }
 
-impl Stop {
+impl SendStopReason {
     /// Adds the row to the error for a record that is too large. Other errors of a row name it themselves.
     fn at_row(self, row: usize) -> Self {
         match self {
@@ -633,7 +636,7 @@ type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>
 /// Converts the arguments of a record.
 #[inline]
 #[allow(clippy::type_complexity)]
-fn parts<'a, 'py>(
+fn convert_arguments<'a, 'py>(
     value: Option<&'a Bound<'py, PyAny>>,
     key: Option<&'a Bound<'py, PyAny>>,
     headers: Option<&'a Bound<'py, PyAny>>,

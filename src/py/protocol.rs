@@ -46,7 +46,7 @@ pub(super) fn decode<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let handle = handle(py, name, kind)?;
     let body = Bytes::from_owner(backed_bytes("body", body)?);
-    let value = handle.decode(version, body).map_err(|e| refused(py, e))?;
+    let value = handle.decode(version, body).map_err(|e| codec_error(py, e))?;
     to_python(py, value, &mut Names::new())
 }
 
@@ -63,9 +63,9 @@ pub(super) fn decode_prefix<'py>(
 ) -> PyResult<(Bound<'py, PyAny>, usize, Bound<'py, PyBytes>)> {
     let handle = handle(py, name, kind)?;
     let data = Bytes::from_owner(backed_bytes("data", data)?);
-    let found = handle.decode_prefix(version, data).map_err(|e| refused(py, e))?;
-    let rest = PyBytes::new(py, &found.rest);
-    Ok((to_python(py, found.value, &mut Names::new())?, found.unknown_tags, rest))
+    let decoded = handle.decode_prefix(version, data).map_err(|e| codec_error(py, e))?;
+    let rest = PyBytes::new(py, &decoded.rest);
+    Ok((to_python(py, decoded.value, &mut Names::new())?, decoded.unknown_tags, rest))
 }
 
 /// Encodes the body of a message.
@@ -144,7 +144,7 @@ pub(super) fn decode_header<'py>(
             return Err(exception(py, "ConfigError", &message, None));
         }
     };
-    let header = to_python(py, header.map_err(|e| refused(py, e))?, &mut Names::new())?;
+    let header = to_python(py, header.map_err(|e| codec_error(py, e))?, &mut Names::new())?;
     Ok((header, PyBytes::new(py, &r.rest())))
 }
 
@@ -154,7 +154,7 @@ fn handle(py: Python<'_>, name: &str, kind: &str) -> PyResult<&'static MessageHa
 
 #[cold]
 fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
-    let (what, names, list): (_, Vec<_>, _) = match kind {
+    let (subject, names, list): (_, Vec<_>, _) = match kind {
         "request" | "response" => ("API", api::APIS.iter().map(|api| api.info.name).collect(), "apis"),
         "header" | "data" => {
             let alike = api::STRUCTURES.iter().filter(|handle| handle.kind() == kind);
@@ -165,14 +165,14 @@ fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
             return exception(py, "ConfigError", &message, None);
         }
     };
-    let distance = |known: &&str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
+    let distance = |candidate: &&str| strsim::damerau_levenshtein(&candidate.to_lowercase(), &name.to_lowercase());
     let nearest = names.into_iter().min_by_key(distance);
     let hint = nearest.map(|n| format!("did you mean {n:?}? klamm.protocol.{list}() lists all of them"));
-    exception(py, "ConfigError", &format!("there is no {what} {name:?}"), hint.as_deref())
+    exception(py, "ConfigError", &format!("there is no {subject} {name:?}"), hint.as_deref())
 }
 
 /// Returns a `ConfigError` for a version that does not exist, and a `DecodeError` for damaged data.
-fn refused(py: Python<'_>, error: crate::wire::Error) -> PyErr {
+fn codec_error(py: Python<'_>, error: crate::wire::Error) -> PyErr {
     match error.reason() {
         Reason::Version { .. } => exception(py, "ConfigError", &error.to_string(), None),
         _ => error.into(),
@@ -243,8 +243,8 @@ pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Va
     }
     if let Ok(v) = value.cast::<PyDict>() {
         let field = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-            let known = name.extract::<String>().or_else(|_| name.repr().map(|shown| shown.to_string()));
-            Ok((known?.into(), from_python(&value, depth + 1)?))
+            let text = name.extract::<String>().or_else(|_| name.repr().map(|shown| shown.to_string()));
+            Ok((text?.into(), from_python(&value, depth + 1)?))
         };
         return v.iter().map(field).collect::<PyResult<_>>().map(Value::Struct);
     }
@@ -322,44 +322,44 @@ pub(super) fn schema<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let handle = handle(py, name, kind)?;
     let info = handle.info();
-    let found = PyDict::new(py);
+    let schema = PyDict::new(py);
     if info.key >= 0 {
-        found.set_item("apiKey", info.key)?;
+        schema.set_item("apiKey", info.key)?;
     }
-    found.set_item("type", handle.kind())?;
-    found.set_item("name", info.name)?;
-    found.set_item("validVersions", versions(info.min, info.max))?;
+    schema.set_item("type", handle.kind())?;
+    schema.set_item("name", info.name)?;
+    schema.set_item("validVersions", versions(info.min, info.max))?;
     let flexible = flexible(info).map_or_else(|| "none".to_owned(), |first| versions(first, i16::MAX));
-    found.set_item("flexibleVersions", flexible)?;
-    found.set_item("latestVersionUnstable", info.max_stable < info.max)?;
+    schema.set_item("flexibleVersions", flexible)?;
+    schema.set_item("latestVersionUnstable", info.max_stable < info.max)?;
     if let Type::Struct { fields, .. } = handle.describe() {
-        found.set_item("fields", fields_schema(py, &fields)?)?;
+        schema.set_item("fields", fields_schema(py, &fields)?)?;
     }
-    Ok(found)
+    Ok(schema)
 }
 
 fn fields_schema<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let each = fields.iter().map(|Field { name, when, holds, default }| {
-        let found = PyDict::new(py);
-        found.set_item("name", camel_case(name))?;
+        let schema = PyDict::new(py);
+        schema.set_item("name", camel_case(name))?;
         let (spelled, fields) = type_schema(holds);
-        found.set_item("type", spelled)?;
-        found.set_item("versions", versions(when.first, when.last))?;
+        schema.set_item("type", spelled)?;
+        schema.set_item("versions", versions(when.first, when.last))?;
         if let Type::Nullable(_) = holds {
             let (from, until) = (when.null_from.max(when.first), when.null_until.min(when.last));
-            found.set_item("nullableVersions", versions(from, until))?;
+            schema.set_item("nullableVersions", versions(from, until))?;
         }
         if let Some(tag) = when.tag {
-            found.set_item("tag", tag)?;
-            found.set_item("taggedVersions", versions(when.first, when.last))?;
+            schema.set_item("tag", tag)?;
+            schema.set_item("taggedVersions", versions(when.first, when.last))?;
         }
         if let Some(default) = default {
-            found.set_item("default", to_python(py, default.clone(), &mut Names::new())?)?;
+            schema.set_item("default", to_python(py, default.clone(), &mut Names::new())?)?;
         }
         if let Some(fields) = fields {
-            found.set_item("fields", fields_schema(py, fields)?)?;
+            schema.set_item("fields", fields_schema(py, fields)?)?;
         }
-        Ok(found)
+        Ok(schema)
     });
     each.collect()
 }

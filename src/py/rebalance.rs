@@ -104,13 +104,13 @@ impl ConsumerCore {
         }
         let over = if is_interrupted { Ok(false) } else { self.commits.wait(py, end, &self.cutoff) };
         let has_left = |slice| self.client.wait_until_left(slice) || self.cutoff.is_over();
-        let left = match self.client.leave() {
+        let has_left_group = match self.client.leave() {
             // A commit that took all the time must not keep the member in the group until its session times out.
             Ok(()) if !is_interrupted && over.is_ok() => wait_for(py, end.at_least(LEAST_CLOSE), has_left),
             _ => Ok(false),
         };
         py.detach(|| self.client.end());
-        given_up.and(over.map(drop)).and(left.map(drop))
+        given_up.and(over.map(drop)).and(has_left_group.map(drop))
     }
 
     /// Notifies the listener that all partitions are revoked, and removes it. The listener may close the consumer.

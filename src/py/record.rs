@@ -121,13 +121,13 @@ impl Record {
 impl PartialEq for Record {
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (self.view(), other.view());
-        let (data, others) = (&self.slice.data, &other.slice.data);
+        let (data, other_data) = (&self.slice.data, &other.slice.data);
         self.slice.partition == other.slice.partition
             && (one.offset, one.timestamp) == (two.offset, two.timestamp)
             && self.timestamp_type() == other.timestamp_type()
             && self.slice.topic == other.slice.topic
-            && one.key(data) == two.key(others)
-            && one.value(data) == two.value(others)
+            && one.key(data) == two.key(other_data)
+            && one.value(data) == two.value(other_data)
             && self.raw_headers().eq(other.raw_headers())
     }
 }

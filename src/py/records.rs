@@ -101,16 +101,16 @@ impl Records {
             let parts = indices.flat_map(|i| self.cut(i, i + 1)).collect();
             return Ok(Bound::new(py, self.with_parts(py, parts))?.into_any());
         }
-        let asked: isize = index.extract().map_err(|e: PyErr| match e.is_instance_of::<PyOverflowError>(py) {
+        let position: isize = index.extract().map_err(|e: PyErr| match e.is_instance_of::<PyOverflowError>(py) {
             true => PyIndexError::new_err(out_of_range(index, length)),
             false => e,
         })?;
-        let index = if asked < 0 { asked + length } else { asked };
+        let index = if position < 0 { position + length } else { position };
         let record = usize::try_from(index).ok().and_then(|index| self.get(index));
         match (record, &self.deserializers) {
             (Some(record), None) => Ok(Bound::new(py, record)?.into_any()),
             (Some(record), Some(deserializers)) => Ok(deserialized(deserializers.bind(py), record)?.into_any()),
-            (None, _) => Err(PyIndexError::new_err(out_of_range(asked, length))),
+            (None, _) => Err(PyIndexError::new_err(out_of_range(position, length))),
         }
     }
 
@@ -167,9 +167,9 @@ impl Records {
     ///     A dict from TopicPartition to Records, in the order in which the partitions first appear.
     fn by_partition<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut groups: Vec<Vec<RecordRange>> = Vec::new();
-        let mut known: HashMap<(&str, i32), usize> = HashMap::new();
+        let mut group_indexes: HashMap<(&str, i32), usize> = HashMap::new();
         for part in &self.parts {
-            let group = *known.entry((&part.slice.topic, part.slice.partition)).or_insert_with(|| {
+            let group = *group_indexes.entry((&part.slice.topic, part.slice.partition)).or_insert_with(|| {
                 groups.push(Vec::new());
                 groups.len() - 1
             });
@@ -225,10 +225,10 @@ impl Records {
                 _ => runs.push((slice, count, first.offset, last.offset)),
             }
         }
-        let named = |(slice, count, first, last): &(&Slice, usize, i64, i64)| {
+        let summary = |(slice, count, first, last): &(&Slice, usize, i64, i64)| {
             format!("{count} of {}-{} (offsets {first} to {last})", slice.topic, slice.partition)
         };
-        let shown: Vec<_> = runs.iter().take(MOST).map(named).collect();
+        let shown: Vec<_> = runs.iter().take(MOST).map(summary).collect();
         let more = if runs.len() > MOST { format!(", ... ({} records)", self.length) } else { String::new() };
         if shown.is_empty() { "<Records: none>".into() } else { format!("<Records: {}{more}>", shown.join(", ")) }
     }

@@ -26,7 +26,7 @@ use std::sync::Mutex;
 #[pyclass(frozen, module = "klamm.protocol")]
 pub(super) struct ScramClient {
     client: Client,
-    expected: Mutex<Option<Expected>>,
+    server_verifier: Mutex<Option<Expected>>,
 }
 
 #[pymethods]
@@ -51,7 +51,7 @@ impl ScramClient {
             None => py.import("secrets")?.call_method1("token_urlsafe", (24,))?.extract()?,
         };
         let client = Client::new(mechanism, username, password, &nonce, &extensions.unwrap_or_default());
-        Ok(Self { client: client?, expected: Mutex::new(None) })
+        Ok(Self { client: client?, server_verifier: Mutex::new(None) })
     }
 
     /// Returns the client's first message.
@@ -70,10 +70,10 @@ impl ScramClient {
     /// Raises:
     ///     AuthenticationError: The broker's message is invalid.
     #[pyo3(name = "final")]
-    fn answer(&self, py: Python<'_>, server_first: &str) -> PyResult<String> {
-        let answer = py.detach(|| self.client.answer(server_first));
-        let (message, expected) = answer?;
-        *self.expected() = Some(expected);
+    fn client_final(&self, py: Python<'_>, server_first: &str) -> PyResult<String> {
+        let result = py.detach(|| self.client.answer(server_first));
+        let (message, server_verifier) = result?;
+        *self.server_verifier() = Some(server_verifier);
         Ok(message)
     }
 
@@ -86,8 +86,8 @@ impl ScramClient {
     ///     AuthenticationError: The broker rejected the login, or does not know the password.
     ///     ConfigError: `final()` was not called before.
     fn verify(&self, py: Python<'_>, server_final: &str) -> PyResult<()> {
-        match &*self.expected() {
-            Some(expected) => Ok(expected.check(server_final)?),
+        match &*self.server_verifier() {
+            Some(verifier) => Ok(verifier.check(server_final)?),
             None => Err(exception(py, "ConfigError", "verify() must be called after final()", None)),
         }
     }
@@ -98,7 +98,7 @@ impl ScramClient {
 }
 
 impl ScramClient {
-    fn expected(&self) -> std::sync::MutexGuard<'_, Option<Expected>> {
-        self.expected.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn server_verifier(&self) -> std::sync::MutexGuard<'_, Option<Expected>> {
+        self.server_verifier.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -27,7 +27,7 @@ struct AcquiredRecords {
     /// Records that the program has not consumed.
     waiting: VecDeque<RecordRange>,
     /// Records that the program has consumed and maybe still processes.
-    given: Vec<RecordRange>,
+    delivered: Vec<RecordRange>,
     /// Whether it consumed them as a batch: then it has processed all of them or none.
     as_whole: bool,
 }
@@ -40,32 +40,32 @@ impl AcquiredRecords {
                 self.waiting.pop_front();
                 continue;
             };
-            match self.given.last_mut().filter(|g| Arc::ptr_eq(&g.slice, &part.slice) && g.range.end == index) {
-                Some(given) => given.range.end = index + 1,
-                None => self.given.push(RecordRange { slice: part.slice.clone(), range: index..index + 1 }),
+            match self.delivered.last_mut().filter(|g| Arc::ptr_eq(&g.slice, &part.slice) && g.range.end == index) {
+                Some(delivered) => delivered.range.end = index + 1,
+                None => self.delivered.push(RecordRange { slice: part.slice.clone(), range: index..index + 1 }),
             }
             self.as_whole = false;
             return Some(Record::new(part.slice.clone(), index));
         }
     }
 
-    fn take(&mut self, most: usize) -> Vec<RecordRange> {
-        let (mut left, mut parts) = (most, Vec::new());
-        while left > 0
+    fn take(&mut self, max_records: usize) -> Vec<RecordRange> {
+        let (mut remaining, mut parts) = (max_records, Vec::new());
+        while remaining > 0
             && let Some(part) = self.waiting.front_mut()
         {
-            let end = part.range.end.min(part.range.start.saturating_add(left));
-            let taken = RecordRange { slice: part.slice.clone(), range: part.range.start..end };
+            let end = part.range.end.min(part.range.start.saturating_add(remaining));
+            let consumed = RecordRange { slice: part.slice.clone(), range: part.range.start..end };
             part.range.start = end;
             if part.range.is_empty() {
                 self.waiting.pop_front();
             }
-            left -= taken.range.len();
-            if !taken.range.is_empty() {
-                parts.push(taken);
+            remaining -= consumed.range.len();
+            if !consumed.range.is_empty() {
+                parts.push(consumed);
             }
         }
-        self.given.extend(parts.iter().cloned());
+        self.delivered.extend(parts.iter().cloned());
         self.as_whole = true;
         parts
     }
@@ -94,25 +94,25 @@ impl ShareConsumerCore {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn acknowledge_part(&self, part: &RecordRange, what: Acknowledgement) -> PyResult<usize> {
+    fn acknowledge_part(&self, part: &RecordRange, kind: Acknowledgement) -> PyResult<usize> {
         let offsets = part.records().iter().map(|r| r.offset);
         let (topic, partition) = (&part.slice.topic, part.slice.partition);
-        Ok(self.client.acknowledge(topic, partition, offsets, what)?)
+        Ok(self.client.acknowledge(topic, partition, offsets, kind)?)
     }
 
     /// Accepts the consumed records: all of them, or all but the last record or batch.
     fn accept(&self, all: bool) -> PyResult<()> {
-        let (mut given, as_whole) = {
+        let (mut delivered, as_whole) = {
             let mut buffer = self.buffer();
-            (std::mem::take(&mut buffer.given), buffer.as_whole)
+            (std::mem::take(&mut buffer.delivered), buffer.as_whole)
         };
         if self.explicit || as_whole && !all {
             return Ok(());
         }
-        if let (false, Some(last)) = (all, given.last_mut()) {
+        if let (false, Some(last)) = (all, delivered.last_mut()) {
             last.range.end -= 1;
         }
-        given.iter().try_for_each(|part| self.acknowledge_part(part, Acknowledgement::Accept).map(drop))
+        delivered.iter().try_for_each(|part| self.acknowledge_part(part, Acknowledgement::Accept).map(drop))
     }
 
     /// Takes the next records from the client without waiting. Returns whether there are any.
@@ -147,7 +147,7 @@ impl ShareConsumerCore {
                 return Ok(false);
             }
             if end.is_never() {
-                self.refuse_to_wait_for_nothing(py)?;
+                self.check_has_source(py)?;
             }
             py.check_signals()?;
             wait_for(py, end, |slice| self.client.wait_for_records(slice))?;
@@ -155,7 +155,7 @@ impl ShareConsumerCore {
     }
 
     /// Fails if an endless wait for records could never end.
-    fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
+    fn check_has_source(&self, py: Python<'_>) -> PyResult<()> {
         if !self.client.subscription()?.is_empty() {
             return Ok(());
         }
@@ -311,40 +311,40 @@ impl ShareConsumerCore {
     ) -> PyResult<Bound<'py, LoopFuture>> {
         self.check()?;
         if timeout.is_none() {
-            self.refuse_to_wait_for_nothing(py)?;
+            self.check_has_source(py)?;
         }
         event_loop::wait_on(py, self.client.clone(), timeout)
     }
 
     /// Acknowledges a record, or all records of a poll.
-    #[pyo3(name = "_acknowledge", signature = (records, what))]
+    #[pyo3(name = "_acknowledge", signature = (records, kind))]
     fn acknowledge(
         &self,
         py: Python<'_>,
         records: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = arguments::acknowledge_type)] what: &str,
+        #[pyo3(from_py_with = arguments::acknowledge_type)] kind: &str,
     ) -> PyResult<()> {
         self.check()?;
-        let Some((_, what)) = Acknowledgement::ALL.into_iter().find(|(name, _)| *name == what) else {
+        let Some((_, kind)) = Acknowledgement::ALL.into_iter().find(|(name, _)| *name == kind) else {
             let names: Vec<&str> = Acknowledgement::ALL.iter().map(|(name, _)| *name).collect();
-            let message = format!("acknowledge_type cannot be {what:?}");
+            let message = format!("acknowledge_type cannot be {kind:?}");
             return Err(exception(py, "ConfigError", &message, Some(&format!("allowed: {}", names.join(", ")))));
         };
         if let Ok(records) = records.cast::<Records>() {
             let records = records.get();
-            let mut known = 0;
+            let mut acknowledged = 0;
             for part in records.ranges() {
-                known += self.acknowledge_part(part, what)?;
+                acknowledged += self.acknowledge_part(part, kind)?;
             }
-            return if known == records.len() { Ok(()) } else { Err(not_acquired("some of these records")) };
+            return if acknowledged == records.len() { Ok(()) } else { Err(not_acquired("some of these records")) };
         }
         let Ok(record) = records.cast::<Record>() else {
             return Err(arguments::of_type("records", records, "a Record or the Records of a poll", None));
         };
         let record = record.get();
         let (topic, partition, offset) = record.position();
-        let known = self.client.acknowledge(topic, partition, [offset].into_iter(), what);
-        match known? {
+        let acknowledged = self.client.acknowledge(topic, partition, [offset].into_iter(), kind);
+        match acknowledged? {
             0 => Err(not_acquired(&format!("record {offset} of {topic}-{partition}"))),
             _ => Ok(()),
         }
@@ -379,14 +379,14 @@ impl ShareConsumerCore {
         let accepted = handled.map_or(Ok(()), |handled| self.accept(handled));
         let end = Deadline::after(timeout).at_least(LEAST_CLOSE);
         let has_left = |slice| self.client.wait_until_left(slice) || self.cutoff.is_over();
-        let left = match self.client.leave() {
+        let has_left_group = match self.client.leave() {
             Ok(()) => wait_for(py, end, has_left),
             Err(_) => Ok(false),
         };
         let called = self.run_callback(py);
         py.detach(|| self.client.end());
         accepted.and(called)?;
-        left.map(drop)
+        has_left_group.map(drop)
     }
 
     /// Makes a close that is running in another thread end after that many seconds.

@@ -148,16 +148,16 @@ struct Input<'a> {
 impl<'a> Input<'a> {
     #[inline]
     fn take(&mut self, size: usize) -> Result<&'a [u8]> {
-        let Some((taken, rest)) = self.data.split_at_checked(size) else { return Err(too_short()) };
+        let Some((bytes, rest)) = self.data.split_at_checked(size) else { return Err(too_short()) };
         self.data = rest;
-        Ok(taken)
+        Ok(bytes)
     }
 
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let Some((taken, rest)) = self.data.split_first_chunk::<N>() else { return Err(too_short()) };
+        let Some((bytes, rest)) = self.data.split_first_chunk::<N>() else { return Err(too_short()) };
         self.data = rest;
-        Ok(*taken)
+        Ok(*bytes)
     }
 
     #[inline]
@@ -212,11 +212,11 @@ impl<'a> Input<'a> {
     }
 
     /// Reads an index below `length`.
-    fn index(&mut self, length: usize, what: &str) -> Result<usize> {
+    fn index(&mut self, length: usize, name: &str) -> Result<usize> {
         let index = self.long()?;
         match usize::try_from(index) {
-            Ok(found) if found < length => Ok(found),
-            _ => Err(Fault::new(format!("there is no {what} {index}, only {length}"))),
+            Ok(index) if index < length => Ok(index),
+            _ => Err(Fault::new(format!("there is no {name} {index}, only {length}"))),
         }
     }
 
@@ -232,8 +232,8 @@ impl<'a> Input<'a> {
         }
         let count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
         if count > self.items_left || count.saturating_mul(least) > self.data.len() {
-            let left = self.data.len();
-            return Err(Fault::new(format!("a block says that it has {count} items, and {left} bytes remain")));
+            let remaining = self.data.len();
+            return Err(Fault::new(format!("a block says that it has {count} items, and {remaining} bytes remain")));
         }
         self.items_left -= count;
         Ok(count)

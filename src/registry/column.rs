@@ -352,8 +352,8 @@ impl Column {
     }
 
     #[cold]
-    pub(super) fn unfit(&self, found: &str) -> Box<Fault> {
-        Fault::new(format!("the value is {found}, and the column is {}", self.field.data_type()))
+    pub(super) fn unfit(&self, value: &str) -> Box<Fault> {
+        Fault::new(format!("the value is {value}, and the column is {}", self.field.data_type()))
     }
 
     /// Returns the values as an Arrow array, and leaves an empty column.
@@ -378,12 +378,12 @@ impl Column {
             Data::I128(values) => primitive::<Decimal128Type>(values, nulls, data_type),
             Data::I256(values) => primitive::<Decimal256Type>(values, nulls, data_type),
             Data::Binary(values) => {
-                let taken = std::mem::replace(values, Bytes::new());
-                Arc::new(BinaryArray::new(offset_buffer(taken.offsets), Buffer::from_vec(taken.bytes), nulls))
+                let bytes = std::mem::replace(values, Bytes::new());
+                Arc::new(BinaryArray::new(offset_buffer(bytes.offsets), Buffer::from_vec(bytes.bytes), nulls))
             }
             Data::Text(values) => {
-                let taken = std::mem::replace(values, Bytes::new());
-                Arc::new(StringArray::new(offset_buffer(taken.offsets), Buffer::from_vec(taken.bytes), nulls))
+                let bytes = std::mem::replace(values, Bytes::new());
+                Arc::new(StringArray::new(offset_buffer(bytes.offsets), Buffer::from_vec(bytes.bytes), nulls))
             }
             Data::Fixed { width, bytes } => {
                 let values = Buffer::from_vec(std::mem::take(bytes));

@@ -115,7 +115,7 @@ impl Decoder {
     ) -> std::result::Result<Decoded, String> {
         let mut column = Column::new(&self.field)?;
         let mut failures = Vec::new();
-        let mut known: Option<(&[u8], &Plan)> = None;
+        let mut last_plan: Option<(&[u8], &Plan)> = None;
         let mut unchecked = 0;
         for (row, (part, record)) in records(rows).enumerate().skip(start) {
             if unchecked >= SIZE_CHECK {
@@ -134,12 +134,12 @@ impl Decoder {
                 Err(fault) => Err((&[][..], fault)),
             };
             let decoded = framed.and_then(|Framed { prefix, payload }| {
-                let plan = match known {
-                    Some((same, plan)) if same == prefix => Ok(plan),
+                let plan = match last_plan {
+                    Some((last_prefix, plan)) if last_prefix == prefix => Ok(plan),
                     _ => self.plans.get(prefix).ok_or_else(|| Fault::new("the schema is unknown")),
                 };
                 let plan = plan.map_err(|fault| (prefix, fault))?;
-                known = Some((prefix, plan));
+                last_plan = Some((prefix, plan));
                 unchecked += EACH_RECORD + payload.len();
                 plan.decode(payload, &mut column).map_err(|fault| (prefix, fault))
             });
@@ -157,18 +157,18 @@ impl Decoder {
 }
 
 /// Returns the framings without a plan, each once. Records with a damaged framing are left to `decode`.
-pub fn unknown(framing: Framing, rows: &[Rows<'_>], known: impl Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+pub fn unknown(framing: Framing, rows: &[Rows<'_>], has_plan: impl Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
     let mut last: &[u8] = &[];
-    let mut found = Vec::new();
+    let mut unknown = Vec::new();
     let mut seen = HashSet::new();
     for (part, record) in records(rows) {
         let Ok(Some(Framed { prefix, .. })) = framing.of(record, part.data) else { continue };
-        if (prefix != last || found.is_empty()) && !known(prefix) && seen.insert(prefix) {
-            found.push(prefix.into());
+        if (prefix != last || unknown.is_empty()) && !has_plan(prefix) && seen.insert(prefix) {
+            unknown.push(prefix.into());
         }
         last = prefix;
     }
-    found
+    unknown
 }
 
 fn records<'a>(rows: &'a [Rows<'a>]) -> impl Iterator<Item = (&'a Rows<'a>, &'a crate::record::Record)> {

@@ -224,7 +224,7 @@ fn avro(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
         Values::Text(array) => match &node.op {
             Op::Enum(symbols) => {
                 let symbol = array.value(row);
-                let at = symbols.iter().position(|known| known == symbol);
+                let at = symbols.iter().position(|candidate| candidate == symbol);
                 put_long(at.ok_or_else(|| Fault::new(format!("the enum has no symbol {symbol:?}")))? as i64, out);
             }
             Op::Uuid => out.extend_from_slice(&uuid(array.value(row))?),
@@ -456,8 +456,8 @@ fn scalar(node: &Node<'_>, row: usize, number: u32, out: &mut Vec<u8>) -> Result
         Op::Numbers(names, always) => {
             let Values::Text(array) = &node.values else { return Err(Fault::new("an enum has to be a string")) };
             let name = array.value(row);
-            let known = names.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
-            let value = known.or_else(|| name.parse().ok());
+            let value = names.iter().find(|(candidate, _)| candidate == name).map(|(_, value)| *value);
+            let value = value.or_else(|| name.parse().ok());
             let value = value.ok_or_else(|| Fault::new(format!("the enum has no value {name:?}")))?;
             if value != 0 || *always {
                 put_tag(number, 0, out);

@@ -38,8 +38,8 @@ impl Framing {
         }
         if record.header_count() > 0 {
             let name: &[u8] = if self.is_key { b"__key_schema_id" } else { b"__value_schema_id" };
-            let found = record.headers(data).find_map(|(key, value)| value.filter(|_| key == name));
-            if let Some(header) = found {
+            let framing_header = record.headers(data).find_map(|(key, value)| value.filter(|_| key == name));
+            if let Some(header) = framing_header {
                 let end = self.end(header, " of the record header")?;
                 return Ok(Some(Framed { prefix: header.get(..end).unwrap_or_default(), payload: bytes }));
             }

@@ -162,8 +162,8 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
     let mut embedded: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
     while !input.0.is_empty() {
         let (number, wire) = input.tag()?;
-        let found = message.find(number).and_then(|at| Some((message.fields.get(at)?, at)));
-        let Some((field, at)) = found else {
+        let field = message.find(number).and_then(|at| Some((message.fields.get(at)?, at)));
+        let Some((field, at)) = field else {
             input.skip(number, wire)?;
             continue;
         };
@@ -305,7 +305,7 @@ fn default(kind: &Kind, column: &mut Column) -> Result<()> {
 }
 
 fn push_enum(names: &[(i32, String)], number: i32, column: &mut Column) -> Result<()> {
-    match names.iter().find(|(known, _)| *known == number) {
+    match names.iter().find(|(value, _)| *value == number) {
         Some((_, name)) => column.push_text(name),
         // Newer writers may have more values. Protobuf's own JSON shows them as numbers, too.
         None => column.push_text(&number.to_string()),
@@ -385,17 +385,17 @@ impl<'a> Input<'a> {
 
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let Some((taken, rest)) = self.0.split_first_chunk::<N>() else { return Err(too_short()) };
+        let Some((bytes, rest)) = self.0.split_first_chunk::<N>() else { return Err(too_short()) };
         self.0 = rest;
-        Ok(*taken)
+        Ok(*bytes)
     }
 
     #[inline]
     fn bytes(&mut self) -> Result<&'a [u8]> {
         let size = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
-        let Some((taken, rest)) = self.0.split_at_checked(size) else { return Err(too_short()) };
+        let Some((bytes, rest)) = self.0.split_at_checked(size) else { return Err(too_short()) };
         self.0 = rest;
-        Ok(taken)
+        Ok(bytes)
     }
 
     fn skip(&mut self, number: u32, wire: u8) -> Result<()> {

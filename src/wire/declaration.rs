@@ -69,8 +69,8 @@ pub(super) fn split_field(declared: &'static str) -> (&'static str, &'static str
 /// Returns the name of the tagged field that a struct has in a version.
 pub(super) fn field_of_tag(declared: &'static str, tag: u32, version: i16) -> Option<&'static str> {
     let fields = declared.split(';').skip(1).map(split_field);
-    let mut known = fields.map(|(name, when)| (name, When::parse(when)));
-    known.find(|(_, when)| when.tag.map(u32::from) == Some(tag) && when.has(version)).map(|(name, _)| name)
+    let mut versions = fields.map(|(name, when)| (name, When::parse(when)));
+    versions.find(|(_, when)| when.tag.map(u32::from) == Some(tag) && when.has(version)).map(|(name, _)| name)
 }
 
 /// Converts a name to the spelling of Kafka's schemas: `throttle_time_ms` becomes `throttleTimeMs`. Names that are Rust

@@ -92,7 +92,7 @@ macro_rules! message {
         }
 
         impl $crate::wire::Struct for $name {
-            fn fields(&mut self, walk: &mut $crate::wire::Walk<'_>) {
+            fn fields(&mut self, walk: &mut $crate::wire::FieldWalk<'_>) {
                 walk.begin(Self::DECLARED);
                 $( $crate::show!(walk, [$($($when)*)?], self.$f, {
                     let default: $t = $crate::or_default!($($default)?);
@@ -156,7 +156,7 @@ macro_rules! show {
     ($walk:expr, [$range:expr, tag $t:literal], $field:expr, $is_default:expr) => {
         {
             let is_default = $is_default;
-            $crate::wire::Reflect::shape(&mut $field, &mut |shape| $walk.see(is_default, shape))
+            $crate::wire::Reflect::shape(&mut $field, &mut |shape| $walk.visit_field(is_default, shape))
         }
     };
     ($walk:expr, [tag $t:literal], $field:expr, $is_default:expr) => {

@@ -25,8 +25,8 @@ pub use declaration::{When, camel_case};
 pub use error::{Error, Reason, Step};
 pub use reader::{Reader, memory_limit, memory_limit_by_name};
 pub use reflect::{
-    Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, describe, find_unwritable, set_value,
-    take_value,
+    Array, Field, FieldWalk, Grow, Nullable, Reflect, Shape, Struct, Type, ValueVisitor, describe, find_unwritable,
+    set_value, take_value,
 };
 pub use uuid::Uuid;
 pub use value::Value;
@@ -183,8 +183,8 @@ impl<T: Wire + Default> Wire for Option<Vec<T>> {
     }
     fn read(&mut self, r: &mut Reader) -> Result<(), Error> {
         let mut items = Vec::new();
-        let found = T::read_list(&mut items, r)?;
-        *self = found.then_some(items);
+        let is_present = T::read_list(&mut items, r)?;
+        *self = is_present.then_some(items);
         Ok(())
     }
 }
@@ -229,7 +229,7 @@ fn count(r: &mut Reader) -> Result<Option<usize>, Error> {
     let n = r.length()?;
     // Each element takes at least one byte.
     match n {
-        Some(n) if n > r.left() => Err(Error::new(Reason::Length { length: n as i64, left: r.left() }, at)),
+        Some(n) if n > r.remaining() => Err(Error::new(Reason::Length { length: n as i64, left: r.remaining() }, at)),
         n => Ok(n),
     }
 }
@@ -240,17 +240,17 @@ const AT_ONCE: usize = 4096;
 /// Reads `n` elements of `size` bytes each.
 #[inline(never)]
 fn read_items(items: &mut dyn Items, n: usize, size: usize, r: &mut Reader) -> Result<(), Error> {
-    let mut room = 0;
+    let mut reserved = 0;
     for i in 0..n {
-        if room == 0 {
+        if reserved == 0 {
             // Grown by hand: `push` alone would give a vector of one element room for four that the budget has not
             // paid. Twice the capacity is charged, because the old and the new buffer both exist while the elements
             // move.
-            room = i.max(AT_ONCE / size.max(1)).clamp(1, n - i);
-            r.charge(room.saturating_mul(2 * size))?;
-            items.reserve(room);
+            reserved = i.max(AT_ONCE / size.max(1)).clamp(1, n - i);
+            r.spend(reserved.saturating_mul(2 * size))?;
+            items.reserve(reserved);
         }
-        room -= 1;
+        reserved -= 1;
         items.read_one(r).map_err(|e| e.within(Step::Index(i)))?;
     }
     Ok(())
@@ -262,7 +262,7 @@ fn read_numbers(items: &mut Vec<i32>, r: &mut Reader) -> Result<bool, Error> {
         return Ok(false);
     };
     let size = n.saturating_mul(size_of::<i32>());
-    r.charge(size)?;
+    r.spend(size)?;
     match r.unread().get(..size) {
         Some(bytes) => {
             items.reserve_exact(n);

@@ -39,7 +39,7 @@ impl Reader {
     }
 
     /// Returns the number of remaining bytes.
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.buf.len()
     }
 
@@ -74,7 +74,7 @@ impl Reader {
 
     /// Fails if bytes remain.
     pub fn finish(&self) -> Result<(), Error> {
-        match self.left() {
+        match self.remaining() {
             0 => Ok(()),
             n => Err(Error::new(Reason::TrailingBytes(n), self.offset())),
         }
@@ -84,7 +84,7 @@ impl Reader {
     /// if too few bytes remain.
     pub(super) fn take(&mut self, n: usize, at: usize) -> Result<Bytes, Error> {
         if n > self.buf.len() {
-            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
+            return Err(Error::new(Reason::Length { length: n as i64, left: self.remaining() }, at));
         }
         Ok(self.buf.split_to(n))
     }
@@ -96,15 +96,15 @@ impl Reader {
                 self.buf.advance(N);
                 Ok(bytes)
             }
-            None => Err(Error::new(Reason::Truncated { wanted: N, left: self.left() }, self.offset())),
+            None => Err(Error::new(Reason::Truncated { wanted: N, left: self.remaining() }, self.offset())),
         }
     }
 
     #[inline]
-    pub(super) fn charge(&mut self, n: usize) -> Result<(), Error> {
+    pub(super) fn spend(&mut self, n: usize) -> Result<(), Error> {
         match self.budget.checked_sub(n) {
-            Some(left) => {
-                self.budget = left;
+            Some(rest) => {
+                self.budget = rest;
                 Ok(())
             }
             None => Err(Error::new(Reason::Budget { limit: self.limit }, self.offset())),
@@ -123,7 +123,7 @@ impl Reader {
             return Err(Error::new(Reason::TooLong { length: n, limit: LONGEST_STRING }, at));
         }
         let Some(bytes) = self.buf.get(..n) else {
-            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
+            return Err(Error::new(Reason::Length { length: n as i64, left: self.remaining() }, at));
         };
         match std::str::from_utf8(bytes) {
             Ok(s) => {

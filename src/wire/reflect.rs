@@ -65,16 +65,16 @@ pub struct Field {
 }
 
 /// Visits a value.
-pub type Look<'a> = dyn FnMut(Shape<'_>) + 'a;
+pub type ValueVisitor<'a> = dyn FnMut(Shape<'_>) + 'a;
 
 /// A value that can be read and written by name.
 pub trait Reflect {
     /// Shows the value to a visitor as one of the basic kinds of Kafka's types.
-    fn shape(&mut self, look: &mut Look<'_>);
+    fn shape(&mut self, visit: &mut ValueVisitor<'_>);
 
     /// Shows the value to a visitor.
-    fn show(&mut self, walk: &mut Walk<'_>) {
-        self.shape(&mut |shape| walk.see(false, shape));
+    fn show(&mut self, walk: &mut FieldWalk<'_>) {
+        self.shape(&mut |shape| walk.visit_field(false, shape));
     }
 }
 
@@ -100,7 +100,7 @@ pub enum Shape<'a> {
 /// A struct that `message!` declares.
 pub trait Struct {
     /// Shows every field of all versions, in order.
-    fn fields(&mut self, walk: &mut Walk<'_>);
+    fn fields(&mut self, walk: &mut FieldWalk<'_>);
 }
 
 // Lists, nullable values and structs are shown as references to references. A trait object of the value itself would
@@ -124,7 +124,7 @@ impl<T: Default> Grow for &mut Vec<T> {
 /// A list of any type.
 pub trait Array: Grow {
     /// Shows an element, if the list has it.
-    fn item(&mut self, i: usize, look: &mut Look<'_>);
+    fn item(&mut self, i: usize, visit: &mut ValueVisitor<'_>);
 }
 
 /// A nullable value.
@@ -132,21 +132,21 @@ pub trait Nullable {
     /// Sets the value to its default, or to null.
     fn put(&mut self, null: bool);
     /// Shows the value, unless it is null.
-    fn item(&mut self, look: &mut Look<'_>);
+    fn item(&mut self, visit: &mut ValueVisitor<'_>);
 }
 
 /// Visits a field: its name, its versions, whether it is tagged and has its default, and its value.
-type See<'a> = dyn FnMut(&'static str, &When, bool, Shape<'_>) + 'a;
+type FieldVisitor<'a> = dyn FnMut(&'static str, &When, bool, Shape<'_>) + 'a;
 
 /// Iterates over the fields of a struct.
-pub struct Walk<'a> {
+pub struct FieldWalk<'a> {
     /// The declarations of the fields that have not been visited.
     declared: &'static str,
     name: &'static str,
-    see: &'a mut See<'a>,
+    visit: &'a mut FieldVisitor<'a>,
 }
 
-impl Walk<'_> {
+impl FieldWalk<'_> {
     /// Starts with the declaration of a struct: its name and its fields, as `message!` writes them, each followed by a
     /// semicolon.
     #[inline(never)]
@@ -163,21 +163,21 @@ impl Walk<'_> {
 
     /// Shows the next field, and whether it is tagged and has its default.
     #[inline(never)]
-    pub fn see(&mut self, is_default: bool, shape: Shape<'_>) {
+    pub fn visit_field(&mut self, is_default: bool, shape: Shape<'_>) {
         let (name, when) = split_field(self.next());
-        (self.see)(name, &When::parse(when), is_default, shape);
+        (self.visit)(name, &When::parse(when), is_default, shape);
     }
 
     // Out of line, because only every eighth field needs it.
     #[inline(never)]
-    fn see_list(&mut self, list: &mut dyn Array) {
-        self.see(false, Shape::Array(list));
+    fn visit_list(&mut self, list: &mut dyn Array) {
+        self.visit_field(false, Shape::Array(list));
     }
 }
 
 /// Shows every field of a struct. Returns the struct's name.
-fn walk<'a>(over: &mut dyn Struct, see: &'a mut See<'a>) -> &'static str {
-    let mut walk = Walk { declared: "", name: "", see };
+fn walk<'a>(over: &mut dyn Struct, visit: &'a mut FieldVisitor<'a>) -> &'static str {
+    let mut walk = FieldWalk { declared: "", name: "", visit };
     over.fields(&mut walk);
     walk.name
 }
@@ -272,21 +272,21 @@ pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Erro
         (Shape::Array(slot), Value::List(items)) => {
             for (i, item) in items.into_iter().enumerate() {
                 slot.grow();
-                let mut given = Some(item);
+                let mut item = Some(item);
                 let mut set = Ok(());
-                slot.item(i, &mut |slot| set = set_once(slot, &mut given, version));
+                slot.item(i, &mut |slot| set = set_once(slot, &mut item, version));
                 set.map_err(|e| e.within(Step::Index(i)))?;
             }
         }
         (Shape::Nullable(slot), value) => {
             slot.put(value == Value::Null);
-            let mut given = Some(value);
+            let mut value = Some(value);
             let mut set = Ok(());
-            slot.item(&mut |slot| set = set_once(slot, &mut given, version));
+            slot.item(&mut |slot| set = set_once(slot, &mut value, version));
             set?;
         }
         (Shape::Struct(of), Value::Struct(fields)) => set_fields(of, fields, version)?,
-        (into, value) => return Err(wrong(into.wanted(), value.kind().to_owned())),
+        (into, value) => return Err(wrong(into.expected(), value.kind().to_owned())),
     }
     Ok(())
 }
@@ -296,23 +296,23 @@ fn set_once(into: Shape<'_>, value: &mut Option<Value>, version: i16) -> Result<
     value.take().map_or(Ok(()), |value| set_value(into, value, version))
 }
 
-fn set_int<T: TryFrom<i64>>(slot: &mut T, v: i64, wanted: &'static str) -> Result<(), Error> {
-    *slot = T::try_from(v).map_err(|_| wrong(wanted, v.to_string()))?;
+fn set_int<T: TryFrom<i64>>(slot: &mut T, v: i64, expected: &'static str) -> Result<(), Error> {
+    *slot = T::try_from(v).map_err(|_| wrong(expected, v.to_string()))?;
     Ok(())
 }
 
-fn set_fields(of: &mut dyn Struct, mut given: Vec<(Arc<str>, Value)>, version: i16) -> Result<(), Error> {
+fn set_fields(of: &mut dyn Struct, mut values: Vec<(Arc<str>, Value)>, version: i16) -> Result<(), Error> {
     let mut result = Ok(());
     walk(of, &mut |name, when, _, shape| {
         if result.is_ok() && when.has(version) {
-            let known = camel_case(name);
-            if let Some(at) = given.iter().position(|(given, _)| **given == *known) {
-                result = set_value(shape, given.remove(at).1, version).map_err(|e| e.in_field(name));
+            let spelled_name = camel_case(name);
+            if let Some(at) = values.iter().position(|(key, _)| **key == *spelled_name) {
+                result = set_value(shape, values.remove(at).1, version).map_err(|e| e.in_field(name));
             }
         }
     });
     result?;
-    match given.into_iter().next() {
+    match values.into_iter().next() {
         None => Ok(()),
         Some((name, _)) => Err(unknown_field(name.to_string(), of, version)),
     }
@@ -321,38 +321,38 @@ fn set_fields(of: &mut dyn Struct, mut given: Vec<(Arc<str>, Value)>, version: i
 /// Returns the first field of a message that a version cannot encode, with its path. A writer that fails knows at most
 /// the byte offset.
 pub fn find_unwritable(of: Shape<'_>, version: i16, at: usize) -> Option<Error> {
-    let mut found: Option<Error> = None;
+    let mut error: Option<Error> = None;
     match of {
         Shape::String(text) if text.len() > LONGEST_STRING => {
-            found = Some(Error::new(Reason::TooLong { length: text.len(), limit: LONGEST_STRING }, at));
+            error = Some(Error::new(Reason::TooLong { length: text.len(), limit: LONGEST_STRING }, at));
         }
-        Shape::Nullable(of) => of.item(&mut |item| found = find_unwritable(item, version, at)),
+        Shape::Nullable(of) => of.item(&mut |item| error = find_unwritable(item, version, at)),
         Shape::Array(items) => {
             let (mut i, mut is_there) = (0, true);
-            while is_there && found.is_none() {
+            while is_there && error.is_none() {
                 is_there = false;
                 items.item(i, &mut |item| {
                     is_there = true;
-                    found = find_unwritable(item, version, at).map(|e| e.within(Step::Index(i)));
+                    error = find_unwritable(item, version, at).map(|e| e.within(Step::Index(i)));
                 });
                 i += 1;
             }
         }
         Shape::Struct(of) => {
             walk(of, &mut |name, when, _, mut shape| {
-                if found.is_some() || !when.has(version) {
+                if error.is_some() || !when.has(version) {
                     return;
                 }
                 let wrong = match when.has_null(version) || !is_null(&mut shape) {
                     true => find_unwritable(shape, version, at),
                     false => Some(Error::new(Reason::Null, at)),
                 };
-                found = wrong.map(|e| e.in_field(name));
+                error = wrong.map(|e| e.in_field(name));
             });
         }
         _ => {}
     }
-    found
+    error
 }
 
 fn is_null(shape: &mut Shape<'_>) -> bool {
@@ -404,27 +404,27 @@ pub fn describe(of: Shape<'_>) -> Type {
 #[cold]
 fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     let mut nearest: Option<(usize, String)> = None;
-    walk(of, &mut |known, when, _, _| {
+    walk(of, &mut |field, when, _, _| {
         if when.has(version) {
-            let known = camel_case(known);
-            let found = (strsim::damerau_levenshtein(&known, &name), known);
-            if nearest.as_ref().is_none_or(|nearest| found < *nearest) {
-                nearest = Some(found);
+            let field = camel_case(field);
+            let candidate = (strsim::damerau_levenshtein(&field, &name), field);
+            if nearest.as_ref().is_none_or(|nearest| candidate < *nearest) {
+                nearest = Some(candidate);
             }
         }
     });
-    let nearest = nearest.filter(|(distance, known)| *distance <= known.len() / 2).map(|(_, known)| known);
+    let nearest = nearest.filter(|(distance, field)| *distance <= field.len() / 2).map(|(_, field)| field);
     Error::new(Reason::UnknownField { name, nearest }, 0)
 }
 
 /// Returns the error for a value of another type than the field, or out of its range.
 #[cold]
-fn wrong(wanted: &'static str, got: String) -> Error {
-    Error::new(Reason::Type { wanted, got }, 0)
+fn wrong(expected: &'static str, received: String) -> Error {
+    Error::new(Reason::Type { wanted: expected, got: received }, 0)
 }
 
 impl Shape<'_> {
-    fn wanted(&self) -> &'static str {
+    fn expected(&self) -> &'static str {
         match self {
             Self::Bool(_) => "a boolean",
             Self::Int8(_) => "an 8-bit integer",
@@ -447,13 +447,13 @@ impl Shape<'_> {
 macro_rules! shapes {
     ($($t:ty: $shape:ident)*) => { $(
         impl Reflect for $t {
-            fn shape(&mut self, look: &mut Look<'_>) {
-                look(Shape::$shape(self));
+            fn shape(&mut self, visit: &mut ValueVisitor<'_>) {
+                visit(Shape::$shape(self));
             }
             // Out of line, because most fields are of one of these types.
             #[inline(never)]
-            fn show(&mut self, walk: &mut Walk<'_>) {
-                walk.see(false, Shape::$shape(self));
+            fn show(&mut self, walk: &mut FieldWalk<'_>) {
+                walk.visit_field(false, Shape::$shape(self));
             }
         }
     )* };
@@ -462,40 +462,40 @@ shapes!(bool: Bool i8: Int8 i16: Int16 u16: Uint16 i32: Int32 u32: Uint32 i64: I
     Bytes: Bytes Uuid: Uuid);
 
 impl<T: Struct> Struct for &mut T {
-    fn fields(&mut self, walk: &mut Walk<'_>) {
+    fn fields(&mut self, walk: &mut FieldWalk<'_>) {
         (**self).fields(walk);
     }
 }
 
 impl<T: Struct> Reflect for T {
-    fn shape(&mut self, look: &mut Look<'_>) {
-        look(Shape::Struct(&mut &mut *self));
+    fn shape(&mut self, visit: &mut ValueVisitor<'_>) {
+        visit(Shape::Struct(&mut &mut *self));
     }
 }
 
 impl<T: Reflect + Default> Reflect for Vec<T> {
-    fn shape(&mut self, look: &mut Look<'_>) {
-        look(Shape::Array(&mut &mut *self));
+    fn shape(&mut self, visit: &mut ValueVisitor<'_>) {
+        visit(Shape::Array(&mut &mut *self));
     }
-    fn show(&mut self, walk: &mut Walk<'_>) {
-        walk.see_list(&mut &mut *self);
+    fn show(&mut self, walk: &mut FieldWalk<'_>) {
+        walk.visit_list(&mut &mut *self);
     }
 }
 
 impl<T: Reflect + Default> Reflect for Option<T> {
-    fn shape(&mut self, look: &mut Look<'_>) {
-        look(Shape::Nullable(&mut &mut *self));
+    fn shape(&mut self, visit: &mut ValueVisitor<'_>) {
+        visit(Shape::Nullable(&mut &mut *self));
     }
     #[inline(never)]
-    fn show(&mut self, walk: &mut Walk<'_>) {
-        walk.see(false, Shape::Nullable(&mut &mut *self));
+    fn show(&mut self, walk: &mut FieldWalk<'_>) {
+        walk.visit_field(false, Shape::Nullable(&mut &mut *self));
     }
 }
 
 impl<T: Reflect + Default> Array for &mut Vec<T> {
-    fn item(&mut self, i: usize, look: &mut Look<'_>) {
+    fn item(&mut self, i: usize, visit: &mut ValueVisitor<'_>) {
         if let Some(item) = self.get_mut(i) {
-            item.shape(look);
+            item.shape(visit);
         }
     }
 }
@@ -504,9 +504,9 @@ impl<T: Reflect + Default> Nullable for &mut Option<T> {
     fn put(&mut self, null: bool) {
         **self = (!null).then(T::default);
     }
-    fn item(&mut self, look: &mut Look<'_>) {
+    fn item(&mut self, visit: &mut ValueVisitor<'_>) {
         if let Some(item) = &mut **self {
-            item.shape(look);
+            item.shape(visit);
         }
     }
 }

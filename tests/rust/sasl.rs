@@ -101,7 +101,7 @@ fn authenticated(token: &'static [u8], session_lifetime_ms: i64) -> sasl_authent
 
 fn dev_broker(mechanism: &str) -> Cluster {
     let users = BTreeMap::from([(ALICE.to_owned(), PASSWORD.to_owned())]);
-    let sasl = Sasl { users: BTreeMap::from([(mechanism.to_owned(), users)]), session: None };
+    let sasl = Sasl { users: BTreeMap::from([(mechanism.to_owned(), users)]), max_reauth: None };
     let node = Node { id: 1, host: "broker".to_owned(), port: 9092 };
     let mut cluster = Cluster::new(&Options { sasl: Some(sasl), ..Options::default() }, vec![node], 0, 1);
     cluster.connect(1, broker::Connection(1));

@@ -122,11 +122,11 @@ class AclCalls(Calls):
     """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _create_rules(self, rules: Iterable[AclBinding], timeout: float | None) -> None:
-        wanted = instances("rules", rules, AclBinding)
-        if wanted:
-            request = {"creations": [_creation(rule) for rule in wanted]}
+        checked_rules = instances("rules", rules, AclBinding)
+        if checked_rules:
+            request = {"creations": [_creation(rule) for rule in checked_rules]}
             response = await self._ask("CreateAcls", request, timeout, "controller")
-            results = zip(wanted, response["results"], strict=True)
+            results = zip(checked_rules, response["results"], strict=True)
             collect((rule, refusal(result, f"create {_words(rule)}")) for rule, result in results)
 
     async def _describe_rules(self, filter: AclFilter, timeout: float | None) -> list[AclBinding]:  # noqa: A002
@@ -138,13 +138,15 @@ class AclCalls(Calls):
     async def _delete_rules(
         self, filters: Iterable[AclFilter | AclBinding], timeout: float | None
     ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
-        wanted = instances("filters", filters, (AclFilter, AclBinding))
-        if not wanted:
+        checked_filters = instances("filters", filters, (AclFilter, AclBinding))
+        if not checked_filters:
             return {}
         response = await self._ask_with_patterns(
-            wanted, lambda fields: ("DeleteAcls", {"filters": fields}), timeout, "controller"
+            checked_filters, lambda fields: ("DeleteAcls", {"filters": fields}), timeout, "controller"
         )
-        return collect((each, _deleted(result)) for each, result in zip(wanted, response["filterResults"], strict=True))
+        return collect(
+            (each, _deleted(result)) for each, result in zip(checked_filters, response["filterResults"], strict=True)
+        )
 
     async def _ask_with_patterns(
         self,

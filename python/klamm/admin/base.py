@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klamm.admin.calls import Calls
-from klamm.statistics import take
+from klamm.statistics import pop_statistics_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class _Admin(Calls):
         stats_cb: Callable[[str], object] | None = None,
         **config: Unpack[AdminConfig],
     ) -> Self:
-        bootstrap_servers, stats = take(bootstrap_servers, stats_cb, config)
+        bootstrap_servers, stats = pop_statistics_options(bootstrap_servers, stats_cb, config)
         self: Self = super().__new__(cls, bootstrap_servers, **config)
         if stats is not None:
             stats.start(self, "admin")

@@ -16,7 +16,7 @@ from klamm.admin.quotas import AsyncQuotas, Quotas
 from klamm.admin.topics import AsyncTopics, Topics
 from klamm.admin.transactions import AsyncTransactions, Transactions
 from klamm.admin.users import AsyncUsers, Users
-from klamm.hints import explained
+from klamm.hints import hints_for_other_clients
 from klamm.other_clients import ADMIN
 from klamm.record import timed
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from klamm.record import TopicPartition
 
 
-@explained(ADMIN)
+@hints_for_other_clients(ADMIN)
 class Admin(
     BlockingTelemetry,
     Blocking,
@@ -98,7 +98,7 @@ class Admin(
         self._close()
 
 
-@explained(ADMIN)
+@hints_for_other_clients(ADMIN)
 @documented_by(Admin)
 class AsyncAdmin(
     AsyncTelemetry,

@@ -202,7 +202,7 @@ class ClusterCalls(Calls):
         )
 
     async def _coordinators(self, keys: Iterable[str], kind: CoordinatorType, timeout: float | None) -> dict[str, Node]:
-        wanted = list_of_str("keys", keys)
+        checked_keys = list_of_str("keys", keys)
         number = choice("kind", kind, COORDINATORS)
         # Version 0 only finds the coordinators of groups.
         typed = {} if number == GROUP else {"keyType": number}
@@ -216,18 +216,18 @@ class ClusterCalls(Calls):
             responses = await self._ask_each("FindCoordinator", requests, left, (0, newest))
             return {key: _coordinator(kind, key, response) for key, response in responses.items()}
 
-        return collect((await self._repeat(wanted, attempt, timeout)).items())
+        return collect((await self._repeat(checked_keys, attempt, timeout)).items())
 
     async def _versions(
         self, brokers: Iterable[int] | None, timeout: float | None
     ) -> dict[int, dict[str, VersionRange]]:
         deadline = self._deadline(timeout)
-        wanted = (
+        broker_ids = (
             [node.id for node in (await self._cluster(False, False, deadline.left())).brokers]
             if brokers is None
             else [integer("one of brokers", broker, 0, INT32) for broker in list_of("brokers", brokers)]
         )
-        responses = await self._ask_brokers("ApiVersions", _SOFTWARE, wanted, deadline.left())
+        responses = await self._ask_brokers("ApiVersions", _SOFTWARE, broker_ids, deadline.left())
         old = [broker for broker, each in responses.items() if isinstance(each, UnsupportedVersionError)]
         responses.update(await self._ask_brokers("ApiVersions", {}, old, deadline.left()))
         return collect((broker, _ranges(broker, response)) for broker, response in responses.items())
@@ -515,9 +515,9 @@ def _update(name: str, update: FeatureUpdate | int) -> Fields:
 def _coordinator(kind: str, key: str, response: Fields | KafkaError) -> Node | KafkaError:
     if isinstance(response, KafkaError):
         return response
-    found = response["coordinators"][0] if response.get("coordinators") else response
-    failed = refusal({"errorCode": 0, **found}, f"find the {kind} coordinator of {key!r}")
-    return failed or Node(found["nodeId"], found["host"], found["port"], None)
+    coordinator = response["coordinators"][0] if response.get("coordinators") else response
+    failed = refusal({"errorCode": 0, **coordinator}, f"find the {kind} coordinator of {key!r}")
+    return failed or Node(coordinator["nodeId"], coordinator["host"], coordinator["port"], None)
 
 
 def _ranges(broker: int, response: Fields | KafkaError) -> dict[str, VersionRange] | KafkaError:

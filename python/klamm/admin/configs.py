@@ -136,7 +136,7 @@ class ConfigCalls(Calls):
         names: Iterable[str] | None = None,
         asked: Mapping[str, bool] | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        wanted = _checked(resources)
+        checked_resources = _checked(resources)
         keys = None if names is None else list_of_str("names", names)
         fields = {name: True for name, value in (asked or {}).items() if boolean(name, value)}
 
@@ -153,7 +153,7 @@ class ConfigCalls(Calls):
             responses = await self._ask_each("DescribeConfigs", requests, left)
             return _of_resources(left_over, _reader, responses, "describe configs of", _entries)
 
-        return collect((await self._repeat(wanted, attempt, timeout)).items())
+        return collect((await self._repeat(checked_resources, attempt, timeout)).items())
 
     async def _change_configs(
         self,
@@ -161,14 +161,19 @@ class ConfigCalls(Calls):
         timeout: float | None,
         validate_only: bool,
     ) -> None:
-        given = {
+        changes_by_resource = {
             resource: [_change(each) for each in instances("changes", some, ConfigChange)]
             for resource, some in items_of("changes", changes)
         }
         boolean("validate_only", validate_only)
-        wanted = [resource for resource in _checked(given) if given[resource]]
+        changed_resources = [resource for resource in _checked(changes_by_resource) if changes_by_resource[resource]]
         await self._send_configs(
-            "IncrementalAlterConfigs", "alter", wanted, given, timeout, validate_only=validate_only
+            "IncrementalAlterConfigs",
+            "alter",
+            changed_resources,
+            changes_by_resource,
+            timeout,
+            validate_only=validate_only,
         )
 
     async def _replace_configs(
@@ -177,13 +182,18 @@ class ConfigCalls(Calls):
         timeout: float | None,
         validate_only: bool,
     ) -> None:
-        given = {
+        configs_by_resource = {
             resource: [{"name": name, "value": value} for name, value in settings(some)]
             for resource, some in items_of("configs", configs)
         }
         boolean("validate_only", validate_only)
         await self._send_configs(
-            "AlterConfigs", "replace", _checked(given), given, timeout, validate_only=validate_only
+            "AlterConfigs",
+            "replace",
+            _checked(configs_by_resource),
+            configs_by_resource,
+            timeout,
+            validate_only=validate_only,
         )
 
     async def _send_configs(
@@ -213,14 +223,18 @@ class ConfigCalls(Calls):
         collect((await self._repeat(wanted, attempt, timeout)).items())
 
     async def _list_resources(self, kinds: Iterable[ConfigKind], timeout: float | None) -> list[ConfigResource]:
-        wanted = [_kind(kind) for kind in list_of_str("kinds", kinds)]
+        kind_numbers = [_kind(kind) for kind in list_of_str("kinds", kinds)]
         # The first version lists only client metrics.
-        request = {} if wanted == [KINDS["client-metrics"]] else {"resourceTypes": wanted}
+        request = {} if kind_numbers == [KINDS["client-metrics"]] else {"resourceTypes": kind_numbers}
         response = await self._ask("ListConfigResources", request, timeout)
         check(response, "list config resources")
-        found = ((each.get("resourceType", KINDS["client-metrics"]), each) for each in response["configResources"])
-        known = [ConfigResource(KIND_NAMES[kind], each["resourceName"]) for kind, each in found if kind in KIND_NAMES]  # type: ignore[arg-type]
-        return sorted(each for each in known if not wanted or KINDS[each.kind] in wanted)
+        by_kind = ((each.get("resourceType", KINDS["client-metrics"]), each) for each in response["configResources"])
+        resources = [
+            ConfigResource(KIND_NAMES[kind], each["resourceName"])  # type: ignore[arg-type]
+            for kind, each in by_kind
+            if kind in KIND_NAMES
+        ]
+        return sorted(each for each in resources if not kind_numbers or KINDS[each.kind] in kind_numbers)
 
     def _changer(self, resource: ConfigResource) -> Route:
         """Return the node that changes a resource. Controllers store all settings except the log levels of a node."""
@@ -272,8 +286,8 @@ class Configs(ConfigCalls):
             UnknownTopicOrPartitionError: A topic does not exist.
             CombinedError: Some resources failed; `results` has the other results.
         """
-        asked = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
-        return run(self._read_configs(resources, timeout, names, asked))
+        flags = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
+        return run(self._read_configs(resources, timeout, names, flags))
 
     def alter_configs(
         self,
@@ -376,8 +390,8 @@ class AsyncConfigs(ConfigCalls):
         synonyms: bool = False,
         documentation: bool = False,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        asked = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
-        return await self._read_configs(resources, timeout, names, asked)
+        flags = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
+        return await self._read_configs(resources, timeout, names, flags)
 
     async def alter_configs(
         self,

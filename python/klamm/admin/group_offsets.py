@@ -44,7 +44,7 @@ class GroupOffsetCalls(OffsetCalls):
     async def _fetch_offsets(
         self, groups: Iterable[str] | Mapping[str, Partitions], stable: bool, timeout: float | None
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        wanted = _wanted(groups)
+        partitions_by_group = _wanted(groups)
         boolean("require_stable", stable)
         deadline = self._deadline(timeout)
 
@@ -52,19 +52,19 @@ class GroupOffsetCalls(OffsetCalls):
             names: list[str], left: float
         ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
             # From version 10 on, topics have IDs and no names. Version 0 reads from ZooKeeper.
-            requests = {name: (_fetch(name, wanted[name], stable), (GROUP, name)) for name in names}
+            requests = {name: (_fetch(name, partitions_by_group[name], stable), (GROUP, name)) for name in names}
             responses = await self._ask_each("OffsetFetch", requests, left, (8, 9))
             old = [name for name, each in responses.items() if isinstance(each, UnsupportedVersionError)]
-            requests = {name: (_fetch_one(name, wanted[name], stable), (GROUP, name)) for name in old}
-            oldest = 2 if any(wanted[name] is None for name in old) else 1
+            requests = {name: (_fetch_one(name, partitions_by_group[name], stable), (GROUP, name)) for name in old}
+            oldest = 2 if any(partitions_by_group[name] is None for name in old) else 1
             responses.update(await self._ask_each("OffsetFetch", requests, left, (oldest, 7)))
             return {name: _fetched(name, each) for name, each in responses.items()}
 
-        return collect((await self._repeat(wanted, attempt, deadline.left())).items())
+        return collect((await self._repeat(partitions_by_group, attempt, deadline.left())).items())
 
     async def _offsets_only(self, group: str, timeout: float | None) -> dict[TopicPartition, int]:
-        found = await self._fetch_offsets([string("group", group)], False, timeout)
-        return {tp: committed.offset for tp, committed in sorted(found[group].items())}
+        offsets_by_group = await self._fetch_offsets([string("group", group)], False, timeout)
+        return {tp: committed.offset for tp, committed in sorted(offsets_by_group[group].items())}
 
     async def _lag(self, group: str, timeout: float | None) -> dict[TopicPartition, int | None]:
         deadline = self._deadline(timeout)
@@ -83,12 +83,12 @@ class GroupOffsetCalls(OffsetCalls):
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None
     ) -> None:
         string("group", group)
-        wanted = {TopicPartition(each.topic, each.partition): each for each in committable(offsets)}
-        timed = any(each.timestamp_ms is not None for each in wanted.values())
+        offsets_by_partition = {TopicPartition(each.topic, each.partition): each for each in committable(offsets)}
+        timed = any(each.timestamp_ms is not None for each in offsets_by_partition.values())
 
         async def attempt(partitions: list[TopicPartition], left: float) -> dict[TopicPartition, KafkaError | None]:
             topics = [
-                {"name": topic, "partitions": [_commit(wanted[tp], timed) for tp in tps]}
+                {"name": topic, "partitions": [_commit(offsets_by_partition[tp], timed) for tp in tps]}
                 for topic, tps in by_topic(partitions)
             ]
             # Version 0 writes to ZooKeeper.
@@ -99,12 +99,12 @@ class GroupOffsetCalls(OffsetCalls):
                 for topic, part in partitions_of(response["topics"], "name", "partitions")
             }
 
-        collect((await self._repeat(wanted, attempt, timeout)).items())
+        collect((await self._repeat(offsets_by_partition, attempt, timeout)).items())
 
     async def _forget_offsets(self, group: str, partitions: Iterable[TopicPartition], timeout: float | None) -> None:
-        wanted = plain(partitions)
+        requested_partitions = plain(partitions)
         tried = f"delete offsets of group {string('group', group)!r}"
-        if not wanted:
+        if not requested_partitions:
             return
 
         async def attempt(left_over: list[TopicPartition], left: float) -> dict[TopicPartition, KafkaError | None]:
@@ -119,19 +119,23 @@ class GroupOffsetCalls(OffsetCalls):
                 for topic, part in partitions_of(response["topics"], "name", "partitions")
             }
 
-        collect((await self._repeat(wanted, attempt, timeout)).items())
+        collect((await self._repeat(requested_partitions, attempt, timeout)).items())
 
     async def _share_offsets(
         self, groups: Iterable[str] | Mapping[str, Partitions], timeout: float | None
     ) -> dict[str, dict[TopicPartition, ShareGroupOffset]]:
-        wanted = _wanted(groups)
+        partitions_by_group = _wanted(groups)
 
         async def attempt(
             names: list[str], left: float
         ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
             requests = {
                 name: (
-                    {"groups": [{"groupId": name, "topics": _topics(wanted[name], "topicName", "partitions")}]},
+                    {
+                        "groups": [
+                            {"groupId": name, "topics": _topics(partitions_by_group[name], "topicName", "partitions")}
+                        ]
+                    },
                     (GROUP, name),
                 )
                 for name in names
@@ -139,21 +143,21 @@ class GroupOffsetCalls(OffsetCalls):
             responses = await self._ask_each("DescribeShareGroupOffsets", requests, left)
             return {name: _share_fetched(name, each) for name, each in responses.items()}
 
-        return collect((await self._repeat(wanted, attempt, timeout)).items())
+        return collect((await self._repeat(partitions_by_group, attempt, timeout)).items())
 
     async def _set_share_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], timeout: float | None
     ) -> None:
-        wanted = dict(
+        offsets_by_partition = dict(
             zip(plain(offsets), (integer("an offset", o, 0) for _, o in items_of("offsets", offsets)), strict=True)
         )
         tried = f"alter offsets of share group {string('group', group)!r}"
         topics = [
             {
                 "topicName": topic,
-                "partitions": [{"partitionIndex": tp.partition, "startOffset": wanted[tp]} for tp in tps],
+                "partitions": [{"partitionIndex": tp.partition, "startOffset": offsets_by_partition[tp]} for tp in tps],
             }
-            for topic, tps in by_topic(wanted)
+            for topic, tps in by_topic(offsets_by_partition)
         ]
         if not topics:
             return

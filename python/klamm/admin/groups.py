@@ -169,15 +169,15 @@ class GroupCalls(Calls):
         request = {"includeAuthorizedOperations": True} if boolean("authorized_operations", operations) else {}
         deadline = self._deadline(timeout)
         results: dict[str, GroupDescription | KafkaError] = {}
-        left = names
+        remaining_groups = names
         for api, (name, described) in _DESCRIPTIONS.items():
-            requests = {group: ({**request, name: [group]}, (GROUP, group)) for group in left}
+            requests = {group: ({**request, name: [group]}, (GROUP, group)) for group in remaining_groups}
             for group, response in (await self._ask_each(api, requests, deadline.left())).items():
-                found = _found(response, group, first=api == "DescribeGroups")
-                results[group] = found if isinstance(found, KafkaError) else described(found)
+                group_fields = _found(response, group, first=api == "DescribeGroups")
+                results[group] = group_fields if isinstance(group_fields, KafkaError) else described(group_fields)
             # A group of another type does not exist for this API.
-            left = [group for group in left if isinstance(results[group], GroupIdNotFoundError)]
-            if not left:
+            remaining_groups = [group for group in remaining_groups if isinstance(results[group], GroupIdNotFoundError)]
+            if not remaining_groups:
                 break
         return collect(results.items())
 
@@ -196,20 +196,22 @@ class GroupCalls(Calls):
         deadline = self._deadline(timeout)
         if members is None:
             described = (await self._describe_each_group([group], False, deadline.left()))[group]
-            wanted = [RemovedMember(each.instance_id, each.member_id) for each in described.members]
+            removed_members = [RemovedMember(each.instance_id, each.member_id) for each in described.members]
         else:
-            wanted = [RemovedMember(each) if isinstance(each, str) else each for each in members]
-        if not wanted:
+            removed_members = [RemovedMember(each) if isinstance(each, str) else each for each in members]
+        if not removed_members:
             return
         why = {} if optional_string("reason", reason) is None else {"reason": reason}
-        fields = [{"memberId": each.member_id, "groupInstanceId": each.instance_id, **why} for each in wanted]
+        fields = [{"memberId": each.member_id, "groupInstanceId": each.instance_id, **why} for each in removed_members]
         request = {"groupId": group, "members": fields}
         response = await self._ask("LeaveGroup", request, deadline.left(), (GROUP, group))
         failed = refusal(response, f"remove members from group {group!r}")
         if failed is not None:
             raise failed
-        tried = (f"remove member {each.instance_id or each.member_id!r} from group {group!r}" for each in wanted)
-        results = zip(wanted, response["members"], tried, strict=True)
+        tried = (
+            f"remove member {each.instance_id or each.member_id!r} from group {group!r}" for each in removed_members
+        )
+        results = zip(removed_members, response["members"], tried, strict=True)
         collect((each, _removed(result, text)) for each, result, text in results)
 
 

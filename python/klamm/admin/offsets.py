@@ -83,14 +83,19 @@ class OffsetCalls(Calls):
     async def _list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec | int | datetime], isolation_level: str, timeout: float | None
     ) -> dict[TopicPartition, ListedOffset]:
-        wanted = {TopicPartition(topic, partition): time for topic, partition, time in timed(specs, min(OffsetSpec))}
+        times_by_partition = {
+            TopicPartition(topic, partition): time for topic, partition, time in timed(specs, min(OffsetSpec))
+        }
         isolation = choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         # Version 0 finds the ends of a log only, and isolation levels need version 2.
-        oldest = max([2 if isolation else 0, *(OLDEST_VERSION.get(time, 1) for time in wanted.values())])  # type: ignore[call-overload]
+        oldest = max([2 if isolation else 0, *(OLDEST_VERSION.get(time, 1) for time in times_by_partition.values())])  # type: ignore[call-overload]
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
             fields = [
-                {"name": topic, "partitions": [{"partitionIndex": tp.partition, "timestamp": wanted[tp]} for tp in tps]}
+                {
+                    "name": topic,
+                    "partitions": [{"partitionIndex": tp.partition, "timestamp": times_by_partition[tp]} for tp in tps],
+                }
                 for topic, tps in topics
             ]
             return {"replicaId": -1, "topics": fields, **({"isolationLevel": isolation} if isolation else {})}
@@ -103,21 +108,25 @@ class OffsetCalls(Calls):
                 numbers = (offset, part.get("timestamp", -1), part.get("leaderEpoch", -1))
                 yield tp, failed or ListedOffset(*map(known, numbers))
 
-        found = await self._ask_leaders("ListOffsets", wanted, request, read, timeout, oldest=oldest)
-        return collect(found.items())
+        offsets_by_partition = await self._ask_leaders(
+            "ListOffsets", times_by_partition, request, read, timeout, oldest=oldest
+        )
+        return collect(offsets_by_partition.items())
 
     async def _epoch_ends(
         self, epochs: Mapping[TopicPartition, int], timeout: float | None
     ) -> dict[TopicPartition, EpochEnd]:
-        given = [integer("a leader epoch", epoch, 0, INT32) for _, epoch in items_of("epochs", epochs)]
-        wanted = dict(zip(plain(epochs), given, strict=True))
+        leader_epochs = [integer("a leader epoch", epoch, 0, INT32) for _, epoch in items_of("epochs", epochs)]
+        epochs_by_partition = dict(zip(plain(epochs), leader_epochs, strict=True))
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
             return {
                 "topics": [
                     {
                         "topic": topic,
-                        "partitions": [{"partition": tp.partition, "leaderEpoch": wanted[tp]} for tp in tps],
+                        "partitions": [
+                            {"partition": tp.partition, "leaderEpoch": epochs_by_partition[tp]} for tp in tps
+                        ],
                     }
                     for topic, tps in topics
                 ]
@@ -129,17 +138,24 @@ class OffsetCalls(Calls):
                 failed = refusal(part, f"look up a leader epoch of {topic}-{tp.partition}", topic, tp.partition)
                 yield tp, failed or EpochEnd(known(part.get("leaderEpoch", -1)), known(part["endOffset"]))
 
-        return collect((await self._ask_leaders("OffsetForLeaderEpoch", wanted, request, read, timeout)).items())
+        return collect(
+            (await self._ask_leaders("OffsetForLeaderEpoch", epochs_by_partition, request, read, timeout)).items()
+        )
 
     async def _delete_below(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None
     ) -> dict[TopicPartition, int]:
-        given = [-1 if offset is None else integer("an offset", offset, -1) for _, offset in items_of("before", before)]
-        wanted = dict(zip(plain(before), given, strict=True))
+        checked_offsets = [
+            -1 if offset is None else integer("an offset", offset, -1) for _, offset in items_of("before", before)
+        ]
+        offsets_by_partition = dict(zip(plain(before), checked_offsets, strict=True))
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
             fields = [
-                {"name": topic, "partitions": [{"partitionIndex": tp.partition, "offset": wanted[tp]} for tp in tps]}
+                {
+                    "name": topic,
+                    "partitions": [{"partitionIndex": tp.partition, "offset": offsets_by_partition[tp]} for tp in tps],
+                }
                 for topic, tps in topics
             ]
             return {"topics": fields, "timeoutMs": CHANGE_MS}
@@ -150,7 +166,7 @@ class OffsetCalls(Calls):
                 failed = refusal(part, f"delete records of {topic}-{tp.partition}", topic, tp.partition)
                 yield tp, failed or part["lowWatermark"]
 
-        return collect((await self._ask_leaders("DeleteRecords", wanted, request, read, timeout)).items())
+        return collect((await self._ask_leaders("DeleteRecords", offsets_by_partition, request, read, timeout)).items())
 
 
 class Offsets(OffsetCalls):

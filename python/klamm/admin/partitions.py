@@ -118,12 +118,16 @@ class PartitionCalls(Calls):
     ) -> dict[TopicPartition, bool]:
         kind = choice("election", election, ELECTIONS)
         deadline = self._deadline(timeout)
-        wanted = None if partitions is None else plain(partitions)
+        requested_partitions = None if partitions is None else plain(partitions)
         if boolean("wait", wait):
             self._check_served("Metadata")
-        if wanted == []:
+        if requested_partitions == []:
             return {}
-        topics = None if wanted is None else [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(wanted)]
+        topics = (
+            None
+            if requested_partitions is None
+            else [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(requested_partitions)]
+        )
         # Version 0 has only preferred leaders.
         request = {"topicPartitions": topics, "timeoutMs": CHANGE_MS, **({"electionType": kind} if kind else {})}
         response = await self._ask("ElectLeaders", request, deadline.left(), "controller")
@@ -164,13 +168,16 @@ class PartitionCalls(Calls):
         same_factor: bool,
     ) -> None:
         targets = [_targets(ids) for _, ids in items_of("replicas", replicas)]
-        wanted = dict(zip(plain(replicas), targets, strict=True))
+        replicas_by_partition = dict(zip(plain(replicas), targets, strict=True))
         deadline = self._deadline(timeout)
-        if not wanted:
+        if not replicas_by_partition:
             return
         topics = [
-            {"name": topic, "partitions": [{"partitionIndex": tp.partition, "replicas": wanted[tp]} for tp in tps]}
-            for topic, tps in by_topic(wanted)
+            {
+                "name": topic,
+                "partitions": [{"partitionIndex": tp.partition, "replicas": replicas_by_partition[tp]} for tp in tps],
+            }
+            for topic, tps in by_topic(replicas_by_partition)
         ]
         request = {
             "topics": topics,
@@ -216,13 +223,13 @@ class PartitionCalls(Calls):
         self, brokers: Iterable[int] | None, partitions: Iterable[TopicPartition] | None, timeout: float | None
     ) -> dict[int, dict[str, LogDir]]:
         deadline = self._deadline(timeout)
-        wanted = await self._brokers(deadline.left()) if brokers is None else _ids("brokers", brokers)
+        broker_ids = await self._brokers(deadline.left()) if brokers is None else _ids("brokers", brokers)
         topics = (
             None
             if partitions is None
             else [{"topic": topic, "partitions": numbers(tps)} for topic, tps in by_topic(plain(partitions))]
         )
-        responses = await self._ask_brokers("DescribeLogDirs", {"topics": topics}, wanted, deadline.left())
+        responses = await self._ask_brokers("DescribeLogDirs", {"topics": topics}, broker_ids, deadline.left())
         return collect((broker, _dirs(broker, response)) for broker, response in responses.items())
 
     async def _move_replicas(self, paths: Mapping[Replica, str], timeout: float | None) -> None:
@@ -257,17 +264,17 @@ class PartitionCalls(Calls):
         collect(results.items())
 
     async def _replica_dirs(self, replicas: Iterable[Replica], timeout: float | None) -> dict[Replica, ReplicaLogDirs]:
-        wanted = instances("replicas", replicas, Replica)
+        checked_replicas = instances("replicas", replicas, Replica)
         of_broker: dict[int, list[TopicPartition]] = defaultdict(list)
-        for replica in wanted:
+        for replica in checked_replicas:
             of_broker[replica.broker].append(TopicPartition(replica.topic, replica.partition))
         requests = {
             broker: ({"topics": [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(each)]}, broker)
             for broker, each in of_broker.items()
         }
         responses = await self._ask_each("DescribeLogDirs", requests, timeout)
-        found = {broker: _dirs(broker, response) for broker, response in responses.items()}
-        return collect((replica, _dirs_of(replica, found[replica.broker])) for replica in wanted)
+        dirs_by_broker = {broker: _dirs(broker, response) for broker, response in responses.items()}
+        return collect((replica, _dirs_of(replica, dirs_by_broker[replica.broker])) for replica in checked_replicas)
 
 
 class Partitions(PartitionCalls):

@@ -174,8 +174,8 @@ class TopicCalls(Calls):
 
         results = await self._repeat(names, deletion("name"), deadline.left())
         results.update(await self._repeat(wanted_ids, deletion("topicId"), deadline.left()))
-        gone = [name for name in names if results.get(name) is None]
-        brokers = await self._brokers(deadline.left()) if wait and gone else [None]
+        deleted_names = [name for name in names if results.get(name) is None]
+        brokers = await self._brokers(deadline.left()) if wait and deleted_names else [None]
 
         def is_there(topic: Fields) -> bool:
             # A topic with another ID was created later, for example for a consumer that still reads the topic.
@@ -184,12 +184,12 @@ class TopicCalls(Calls):
 
         async def is_gone(left: float) -> bool:
             for broker in brokers:
-                found = (await self._metadata(gone, left, broker)).values()
-                if any(map(is_there, found)):
+                remaining_topics = (await self._metadata(deleted_names, left, broker)).values()
+                if any(map(is_there, remaining_topics)):
                     return False
             return True
 
-        await self._until(is_gone, deadline, f"the deletion of {', '.join(gone)}")
+        await self._until(is_gone, deadline, f"the deletion of {', '.join(deleted_names)}")
         collect(results.items())
 
     async def _ask_deletion(self, part: str, wanted: list[str], left: float) -> Fields:
@@ -243,14 +243,14 @@ class TopicCalls(Calls):
         self, names: list[str], operations: bool, deadline: Deadline
     ) -> dict[str, TopicDescription | KafkaError]:
         try:
-            found = await self._describe_pages(names, deadline)
+            topic_fields = await self._describe_pages(names, deadline)
         except UnsupportedVersionError:
             if operations:
                 request = {"topics": [{"name": name} for name in names], **_asking(operations)}
-                found = (await self._ask("Metadata", request, deadline.left()))["topics"]
+                topic_fields = (await self._ask("Metadata", request, deadline.left()))["topics"]
             else:
-                found = list((await self._metadata(names, deadline.left())).values())
-        described = dict(map(_described, found))
+                topic_fields = list((await self._metadata(names, deadline.left())).values())
+        described = dict(map(_described, topic_fields))
         unknown = {"errorCode": UnknownTopicOrPartitionError.code}
         return {n: described.get(n) or refusal(unknown, f"describe topic {n!r}", n) for n in names}  # type: ignore[misc]
 

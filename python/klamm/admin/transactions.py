@@ -102,7 +102,7 @@ class TransactionCalls(Calls):
     async def _producers(
         self, partitions: Iterable[TopicPartition], broker: int | None, timeout: float | None
     ) -> dict[TopicPartition, list[ProducerState]]:
-        wanted = plain(partitions)
+        requested_partitions = plain(partitions)
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
             return {"topics": [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]}
@@ -114,9 +114,11 @@ class TransactionCalls(Calls):
                 yield tp, failed or [_producer(each) for each in part["activeProducers"]]
 
         if broker is None:
-            return collect((await self._ask_leaders("DescribeProducers", wanted, request, read, timeout)).items())
+            return collect(
+                (await self._ask_leaders("DescribeProducers", requested_partitions, request, read, timeout)).items()
+            )
         route = integer("broker", broker, 0, INT32)
-        response = await self._ask("DescribeProducers", request(by_topic(wanted)), timeout, route)
+        response = await self._ask("DescribeProducers", request(by_topic(requested_partitions)), timeout, route)
         return collect(read(response))
 
     async def _describe_ids(
@@ -157,8 +159,8 @@ class TransactionCalls(Calls):
         }
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
-            named = [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]
-            return {"markers": [{**marker, "topics": named}]}
+            topic_fields = [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]
+            return {"markers": [{**marker, "topics": topic_fields}]}
 
         def read(response: Fields) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
             for each in response["markers"]:
@@ -167,8 +169,8 @@ class TransactionCalls(Calls):
                     tried = f"write a transaction marker to {topic}-{tp.partition}"
                     yield tp, refusal(part, tried, topic, tp.partition)
 
-        found = await self._ask_leaders("WriteTxnMarkers", plain(partitions), request, read, timeout)
-        collect(found.items())
+        results = await self._ask_leaders("WriteTxnMarkers", plain(partitions), request, read, timeout)
+        collect(results.items())
 
     async def _fence(self, transactional_ids: Iterable[str], timeout: float | None) -> dict[str, FencedProducer]:
         ids = list_of_str("transactional_ids", transactional_ids)

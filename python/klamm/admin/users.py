@@ -98,18 +98,18 @@ class UserCalls(Calls):
     async def _credentials(
         self, users: Iterable[str] | None, timeout: float | None
     ) -> dict[str, list[ScramCredential]]:
-        wanted = None if users is None else [{"name": user} for user in list_of_str("users", users)]
-        response = await self._ask("DescribeUserScramCredentials", {"users": wanted}, timeout)
+        names = None if users is None else [{"name": user} for user in list_of_str("users", users)]
+        response = await self._ask("DescribeUserScramCredentials", {"users": names}, timeout)
         check(response, "describe SCRAM credentials")
         return collect((each["user"], _described(each)) for each in response["results"])
 
     async def _change_credentials(
         self, changes: Iterable[ScramUpsertion | ScramDeletion], timeout: float | None
     ) -> None:
-        given = instances("changes", changes, (ScramUpsertion, ScramDeletion))
-        upsertions = [_upsertion(each) for each in given if isinstance(each, ScramUpsertion)]
-        deletions = [_named(each) for each in given if isinstance(each, ScramDeletion)]
-        if given:
+        checked_changes = instances("changes", changes, (ScramUpsertion, ScramDeletion))
+        upsertions = [_upsertion(each) for each in checked_changes if isinstance(each, ScramUpsertion)]
+        deletions = [_named(each) for each in checked_changes if isinstance(each, ScramDeletion)]
+        if checked_changes:
             request = {"deletions": deletions, "upsertions": upsertions}
             response = await self._ask("AlterUserScramCredentials", request, timeout, "controller")
             collect(
@@ -149,8 +149,8 @@ class UserCalls(Calls):
         return expires
 
     async def _tokens(self, owners: Iterable[str] | None, timeout: float | None) -> list[DelegationToken]:
-        wanted = None if owners is None else [_principal(owner) for owner in list_of_str("owners", owners)]
-        response = await self._ask("DescribeDelegationToken", {"owners": wanted}, timeout)
+        principals = None if owners is None else [_principal(owner) for owner in list_of_str("owners", owners)]
+        response = await self._ask("DescribeDelegationToken", {"owners": principals}, timeout)
         check(response, "describe delegation tokens")
         return [_token(each) for each in response["tokens"]]
 

@@ -124,8 +124,8 @@ def add_rule(part: argparse.ArgumentParser, principals: str, text: str) -> None:
 
 def resources(args: argparse.Namespace) -> list[tuple[AclResource, str]]:
     """Return the type and name of each resource on the command line."""
-    found = [(kind, name) for option, kind in RESOURCES.items() for name in getattr(args, option)]
-    return found + ([(AclResource.CLUSTER, CLUSTER_NAME)] if args.cluster else [])
+    resources = [(kind, name) for option, kind in RESOURCES.items() for name in getattr(args, option)]
+    return resources + ([(AclResource.CLUSTER, CLUSTER_NAME)] if args.cluster else [])
 
 
 def list_rules(args: argparse.Namespace, output: Output) -> int:
@@ -141,8 +141,8 @@ def list_rules(args: argparse.Namespace, output: Output) -> int:
         )
     ]
     with klamm.Admin(admin_config(args)) as admin:
-        found = {rule for each in filters for rule in admin.describe_acls(each)}
-    show(sorted(found, key=sort_key), "rules", output)
+        rules = {rule for each in filters for rule in admin.describe_acls(each)}
+    show(sorted(rules, key=sort_key), "rules", output)
     return 0
 
 

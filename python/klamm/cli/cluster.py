@@ -130,14 +130,21 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 def api_versions(args: argparse.Namespace, output: Output) -> int:
     """Print the oldest and newest version of each API, for each broker."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.api_versions(args.brokers)
+        versions_by_broker = admin.api_versions(args.brokers)
     if output.json:
-        output.result({"brokers": [{"broker": broker, "apis": as_json(found[broker])} for broker in sorted(found)]})
+        output.result(
+            {
+                "brokers": [
+                    {"broker": broker, "apis": as_json(versions_by_broker[broker])}
+                    for broker in sorted(versions_by_broker)
+                ]
+            }
+        )
         return 0
     rows = [
         (str(broker), name, versions.min, versions.max)
-        for broker in sorted(found)
-        for name, versions in sorted(found[broker].items())
+        for broker in sorted(versions_by_broker)
+        for name, versions in sorted(versions_by_broker[broker].items())
     ]
     output.table(("broker", "api", "min", "max"), rows)
     return 0
@@ -146,8 +153,10 @@ def api_versions(args: argparse.Namespace, output: Output) -> int:
 def coordinators(args: argparse.Namespace, output: Output) -> int:
     """Print coordinators."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.find_coordinators(args.keys, args.kind)
-    listed = [{"name": key, "broker": node.id, "host": node.host, "port": node.port} for key, node in found.items()]
+        coordinators = admin.find_coordinators(args.keys, args.kind)
+    listed = [
+        {"name": key, "broker": node.id, "host": node.host, "port": node.port} for key, node in coordinators.items()
+    ]
     if output.json:
         output.result({"coordinators": listed})
     else:

@@ -96,8 +96,8 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         names = args.names or all_names(admin, args.kind)
         resources = [ConfigResource(args.kind, name) for name in names]
-        found = admin.describe_resources(resources, documentation=args.docs) if resources else {}
-    shown = {resource: chosen(entries, every=args.all) for resource, entries in found.items()}
+        configs_by_resource = admin.describe_resources(resources, documentation=args.docs) if resources else {}
+    shown = {resource: chosen(entries, every=args.all) for resource, entries in configs_by_resource.items()}
     if output.json:
         output.result(
             {
@@ -155,12 +155,12 @@ def alter(args: argparse.Namespace, output: Output) -> int:
     resources = [ConfigResource(args.kind, name) for name in args.names]
     with klamm.Admin(admin_config(args)) as admin:
         if args.replace_all:
-            wanted = {resource: dict(args.set) for resource in resources}
+            changes_by_resource = {resource: dict(args.set) for resource in resources}
             lines = [f"replace all settings of {resource.kind} {resource.name!r}" for resource in resources]
             if not output.confirmed(args, lines):
-                admin.replace_configs(wanted, validate_only=True)
+                admin.replace_configs(changes_by_resource, validate_only=True)
                 return 0
-            admin.replace_configs(wanted)
+            admin.replace_configs(changes_by_resource)
         else:
             by_resource = dict.fromkeys(resources, changes)
             if args.dry_run:
@@ -187,9 +187,9 @@ def line(resource: ConfigResource, change: ConfigChange) -> str:
 def list_resources(args: argparse.Namespace, output: Output) -> int:
     """Print the resources that have settings."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.list_config_resources(args.kinds)
+        resources = admin.list_config_resources(args.kinds)
     if output.json:
-        output.result({"resources": [{"type": each.kind, "name": each.name} for each in found]})
+        output.result({"resources": [{"type": each.kind, "name": each.name} for each in resources]})
     else:
-        output.table(("type", "name"), [(each.kind, each.name) for each in found])
+        output.table(("type", "name"), [(each.kind, each.name) for each in resources])
     return 0

@@ -175,10 +175,10 @@ def existing_topics(args: argparse.Namespace) -> list[str]:
     with klamm.Admin(side_config(args)) as admin:
         names = admin.list_topics(internal=True)
     if args.matching is not None:
-        found = [name for name in names if args.matching.fullmatch(name)]
-        if not found and args.group is None:
+        matching_names = [name for name in names if args.matching.fullmatch(name)]
+        if not matching_names and args.group is None:
             raise CommandError(f"no topic matches {args.matching.pattern!r}", "see `klamm topics list`")
-        return found
+        return matching_names
     for topic in args.topics:
         if topic not in names:
             close = get_close_matches(topic, names, 1)
@@ -195,10 +195,10 @@ def not_for_groups(args: argparse.Namespace) -> list[tuple[str, object]]:
 
 def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
     """Raise if the command line has one of the other options, because `option` excludes them."""
-    given = [name for name, value in others if value not in (None, False)]
-    if given:
+    set_options = [name for name, value in others if value not in (None, False)]
+    if set_options:
         raise UsageError(
-            f"{option} and {given[0]} exclude each other: the group decides which partitions a member reads, and until when",
+            f"{option} and {set_options[0]} exclude each other: the group decides which partitions a member reads, and until when",
             "leave one of them out, or use --max or --idle to stop",
         )
 

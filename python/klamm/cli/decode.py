@@ -306,10 +306,10 @@ class Decoder:
         """Decode record batches, up to the first damaged batch."""
         at, broken = 0, None
         try:
-            found = protocol.decode_records(data)
+            decoded = protocol.decode_records(data)
         except DecodeError as error:
-            found, broken = error.batches, error
-        for batch in found:
+            decoded, broken = error.batches, error
+        for batch in decoded:
             yield {"at": at, **batch_fields(batch)}
             at += batch.size
         if broken:

@@ -176,9 +176,9 @@ def producers(path: Path, file: BinaryIO, _: argparse.Namespace) -> Iterator[dic
         yield {"file": str(path), "error": "the file is too short"}
         return
     version, crc, count = SNAPSHOT.unpack_from(data)
-    found = protocol.crc32c(data[6:])
+    checksum = protocol.crc32c(data[6:])
     head: dict[str, Any] = {"file": str(path), "version": version, "producers": count}
-    yield head if crc == found else {**head, "error": f"the checksum is {found:#010x} and should be {crc:#010x}"}
+    yield head if crc == checksum else {**head, "error": f"the checksum is {checksum:#010x} and should be {crc:#010x}"}
     names = (
         "producer_id",
         "producer_epoch",

@@ -50,9 +50,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
             args, [f"elect {kind} leaders of {name}" for name in names]
         ):
             return 0
-        found = admin.elect_leaders(partitions, "unclean" if args.unclean else "preferred", wait=not args.no_wait)
+        results = admin.elect_leaders(partitions, "unclean" if args.unclean else "preferred", wait=not args.no_wait)
     listed = [
-        {"topic": tp.topic, "partition": tp.partition, "elected": elected} for tp, elected in sorted(found.items())
+        {"topic": tp.topic, "partition": tp.partition, "elected": elected} for tp, elected in sorted(results.items())
     ]
     if output.json:
         output.result({"partitions": listed})

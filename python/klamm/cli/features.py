@@ -56,18 +56,18 @@ def feature(text: str) -> tuple[str, int]:
 def describe(args: argparse.Namespace, output: Output) -> int:
     """Print features."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.describe_features()
+        features = admin.describe_features()
     listed = [
         {
             "name": name,
-            "finalized": found.finalized[name].max if name in found.finalized else None,
-            "supported_min": found.supported[name].min if name in found.supported else None,
-            "supported_max": found.supported[name].max if name in found.supported else None,
+            "finalized": features.finalized[name].max if name in features.finalized else None,
+            "supported_min": features.supported[name].min if name in features.supported else None,
+            "supported_max": features.supported[name].max if name in features.supported else None,
         }
-        for name in sorted(found.finalized | found.supported)
+        for name in sorted(features.finalized | features.supported)
     ]
     if output.json:
-        output.result({"epoch": found.epoch, "features": listed})
+        output.result({"epoch": features.epoch, "features": listed})
     else:
         output.table(
             ("feature", "finalized", "supported min", "supported max"), [tuple(each.values()) for each in listed]
@@ -80,9 +80,9 @@ def change(args: argparse.Namespace, output: Output) -> int:
     kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = "upgrade"
     if args.direction == "downgrade":
         kind = "unsafe_downgrade" if args.unsafe else "safe_downgrade"
-    wanted = dict(args.features)
-    updates = {name: FeatureUpdate(version, kind) for name, version in wanted.items()}
-    lines = [f"{args.direction} {name} to {version}" for name, version in wanted.items()]
+    levels = dict(args.features)
+    updates = {name: FeatureUpdate(version, kind) for name, version in levels.items()}
+    lines = [f"{args.direction} {name} to {version}" for name, version in levels.items()]
     with klamm.Admin(admin_config(args)) as admin:
         if args.dry_run:
             admin.update_features(updates, validate_only=True)
@@ -90,8 +90,8 @@ def change(args: argparse.Namespace, output: Output) -> int:
             return 0
         admin.update_features(updates)
     if output.json:
-        output.result({"features": wanted})
+        output.result({"features": levels})
     else:
-        for name, version in wanted.items():
+        for name, version in levels.items():
             output.say(f"{name} is now {version}")
     return 0

@@ -76,10 +76,10 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
     if entry["kind"] == "event":
         return one_line(f"{time}  {entry['level']} {entry['component']}: {entry['text']}")
     key = str(entry["broker"]), int(entry["correlation_id"])
-    what = f"{entry['api']} version {int(entry['version'])} #{key[1]}"
+    request_text = f"{entry['api']} version {int(entry['version'])} #{key[1]}"
     if entry["kind"] in NO_RESPONSE:
         sent.pop(key, None)
-        return one_line(f"{time}  x  {key[0]}  {what}: {NO_RESPONSE[entry['kind']]}")
+        return one_line(f"{time}  x  {key[0]}  {request_text}: {NO_RESPONSE[entry['kind']]}")
     arrow, latency = "->", ""
     if entry["kind"] == "response":
         arrow = "<-"
@@ -89,7 +89,7 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
         sent[key] = at
     errors = "".join(f", {shown(error)}" for error in entry.get("errors", []))
     size = f"{int(entry['size']):,} bytes, checksum {entry['checksum']}"
-    return one_line(f"{time}  {arrow} {key[0]}  {what}, {size}{latency}{errors}")
+    return one_line(f"{time}  {arrow} {key[0]}  {request_text}, {size}{latency}{errors}")
 
 
 def shown(error: dict[str, Any]) -> str:

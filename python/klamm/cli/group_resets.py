@@ -119,16 +119,20 @@ def reset(args: argparse.Namespace, output: Output) -> int:
         if not args.export:
             check_empty(admin, args.group)
         current = current_offsets(admin, args.group, args.kind)
-        given = read_csv(args.from_file, args.group) if args.from_file else None
-        chosen = expand(admin, args.topics) if args.topics else list(current if given is None else given)
-        if given is not None:
-            chosen = [tp for tp in chosen if tp in given]
+        offsets_from_file = read_csv(args.from_file, args.group) if args.from_file else None
+        chosen = (
+            expand(admin, args.topics)
+            if args.topics
+            else list(current if offsets_from_file is None else offsets_from_file)
+        )
+        if offsets_from_file is not None:
+            chosen = [tp for tp in chosen if tp in offsets_from_file]
         if not chosen:
             raise CommandError(f"group {args.group!r} has no committed offsets", hint="name topics with --topic")
         with klamm.Consumer(config) as consumer:
             bounds = Bounds.ask(consumer, chosen)
-            if given is not None:
-                new = limited(bounds, given)
+            if offsets_from_file is not None:
+                new = limited(bounds, offsets_from_file)
             elif args.to == CURRENT:
                 new = shifted(bounds, current, 0)
             elif args.to is None:
@@ -194,12 +198,12 @@ def read_csv(path: Path, group: str) -> Offsets:
 def check_empty(admin: klamm.Admin, group: str) -> None:
     """Raise if the group has members. Members would continue from their positions and overwrite the new offsets."""
     try:
-        found = admin.describe_groups([group])[group]
+        description = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:
         return
-    if found.state not in {"Empty", "Dead"}:
+    if description.state not in {"Empty", "Dead"}:
         raise CommandError(
-            f"cannot reset offsets: group {group!r} is in use, in state {found.state} with {len(found.members)} members",
+            f"cannot reset offsets: group {group!r} is in use, in state {description.state} with {len(description.members)} members",
             hint="stop its members first; `klamm groups describe` shows their hosts",
         )
 

@@ -54,7 +54,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     """Print directories."""
     with klamm.Admin(admin_config(args)) as admin:
         partitions = expand(admin, args.topics) or None
-        found = admin.describe_log_dirs(args.brokers, partitions)
+        log_dirs = admin.describe_log_dirs(args.brokers, partitions)
     if output.json:
         listed = [
             {
@@ -70,7 +70,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
                     for path, each in sorted(paths.items())
                 ],
             }
-            for broker, paths in sorted(found.items())
+            for broker, paths in sorted(log_dirs.items())
         ]
         output.result({"brokers": listed})
         return 0
@@ -86,14 +86,14 @@ def describe(args: argparse.Namespace, output: Output) -> int:
                 each.usable_bytes,
                 each.error and each.error.message,
             )
-            for broker, paths in sorted(found.items())
+            for broker, paths in sorted(log_dirs.items())
             for path, each in sorted(paths.items())
         ],
     )
     if partitions or args.all:
         rows = [
             (tp.topic, str(tp.partition), str(broker), path, replica.size, replica.offset_lag, replica.is_future)
-            for broker, paths in sorted(found.items())
+            for broker, paths in sorted(log_dirs.items())
             for path, each in sorted(paths.items())
             for tp, replica in each.replicas.items()
         ]

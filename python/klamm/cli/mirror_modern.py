@@ -207,13 +207,13 @@ def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) 
     # Source offsets increase with target offsets, so a binary search finds the record.
     while low < high:
         middle = (low + high) // 2
-        found = first_record(probe, tp, middle, end)
-        if found is None:
+        record = first_record(probe, tp, middle, end)
+        if record is None:
             high = middle
-        elif found[1] < wanted:
-            low = found[0] + 1
+        elif record[1] < wanted:
+            low = record[0] + 1
         elif middle == low:
-            return found[0]
+            return record[0]
         else:
             high = middle
     return low

@@ -101,13 +101,13 @@ def look_up(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         partitions = expand(admin, args.topics) or all_partitions(admin, internal=args.internal)
         level = "read_committed" if args.committed else "read_uncommitted"
-        found = admin.list_offsets(dict.fromkeys(partitions, args.at), isolation_level=level) if partitions else {}
+        offsets = admin.list_offsets(dict.fromkeys(partitions, args.at), isolation_level=level) if partitions else {}
     if output.json:
-        output.result({"partitions": [{**as_json(tp), **as_json(each)} for tp, each in sorted(found.items())]})
+        output.result({"partitions": [{**as_json(tp), **as_json(each)} for tp, each in sorted(offsets.items())]})
     else:
         rows = [
             (tp.topic, str(tp.partition), each.offset, moment(each.timestamp_ms), each.leader_epoch)
-            for tp, each in sorted(found.items())
+            for tp, each in sorted(offsets.items())
         ]
         output.table(("topic", "partition", "offset", "time", "leader epoch"), rows)
     return 0
@@ -116,12 +116,12 @@ def look_up(args: argparse.Namespace, output: Output) -> int:
 def read_plan(path: Path) -> dict[klamm.TopicPartition, int | None]:
     """Read partitions and offsets from a JSON file of kafka-delete-records. None stands for the end of a partition."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        plan = json.loads(path.read_text(encoding="utf-8"))
         return {
             klamm.TopicPartition(each["topic"], int(each["partition"])): None
             if int(each["offset"]) == -1
             else int(each["offset"])
-            for each in found["partitions"]
+            for each in plan["partitions"]
         }
     except (ValueError, KeyError, TypeError):
         raise UsageError(
@@ -132,19 +132,19 @@ def read_plan(path: Path) -> dict[klamm.TopicPartition, int | None]:
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete records."""
-    wanted = {**(read_plan(args.from_file) if args.from_file else {}), **dict(args.before)}
-    if not wanted:
+    before_by_partition = {**(read_plan(args.from_file) if args.from_file else {}), **dict(args.before)}
+    if not before_by_partition:
         raise UsageError("there is nothing to delete", "name partitions as TOPIC:N=OFFSET, or pass --from-file")
     lines = [
         f"delete {'all records' if offset is None else f'the records before offset {offset}'} of {tp.topic}-{tp.partition}"
-        for tp, offset in wanted.items()
+        for tp, offset in before_by_partition.items()
     ]
     with klamm.Admin(admin_config(args)) as admin:
         if not output.confirmed(args, lines):
             return 0
-        found = admin.delete_records(wanted)
+        results = admin.delete_records(before_by_partition)
     listed = [
-        {"topic": tp.topic, "partition": tp.partition, "first_offset": offset} for tp, offset in sorted(found.items())
+        {"topic": tp.topic, "partition": tp.partition, "first_offset": offset} for tp, offset in sorted(results.items())
     ]
     if output.json:
         output.result({"partitions": listed})

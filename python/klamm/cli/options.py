@@ -78,8 +78,8 @@ def near(word: str, known: Iterable[str]) -> str | None:
     """Return a suggestion for a misspelled word, or None if no known word is similar."""
     # Compare without the leading dashes, which would make all options similar.
     names = {name.lstrip("-"): name for name in known}
-    found = get_close_matches(word.lstrip("-"), names, 1, 0.5)
-    return f"did you mean {names[found[0]]}?" if found else None
+    matches = get_close_matches(word.lstrip("-"), names, 1, 0.5)
+    return f"did you mean {names[matches[0]]}?" if matches else None
 
 
 def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str, *, controllers: bool = False) -> None:

@@ -161,10 +161,12 @@ def consume(args: argparse.Namespace, output: Output) -> int:
         started = time.perf_counter()
         partitions = [klamm.TopicPartition(args.topic, number) for number in consumer.partitions_for(args.topic)]
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-        left = {tp for tp in partitions if begins[tp] < ends[tp]}
-        consumer.assign([klamm.TopicPartition(tp.topic, tp.partition, begins[tp], ends[tp]) for tp in sorted(left)])
+        unfinished = {tp for tp in partitions if begins[tp] < ends[tp]}
+        consumer.assign(
+            [klamm.TopicPartition(tp.topic, tp.partition, begins[tp], ends[tp]) for tp in sorted(unfinished)]
+        )
         last = time.perf_counter()
-        while left and (args.records is None or records < args.records):
+        while unfinished and (args.records is None or records < args.records):
             batch = consumer.poll(POLL_SECONDS)
             now = time.perf_counter()
             if batch:
@@ -176,7 +178,7 @@ def consume(args: argparse.Namespace, output: Output) -> int:
                 raise CommandError(
                     f"no record of {args.topic} arrived for {args.idle:,} ms", "check the brokers, or increase --idle"
                 )
-            left = {tp for tp in left if consumer.position(tp) < ends[tp]}
+            unfinished = {tp for tp in unfinished if consumer.position(tp) < ends[tp]}
     seconds = max(last - started, 1e-9)
     to_first = None if first is None else round((first - started) * 1000, 3)
     return show(output, records, size, seconds, (), first_record_ms=to_first)

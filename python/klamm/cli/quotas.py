@@ -131,6 +131,6 @@ def alter(args: argparse.Namespace, output: Output) -> int:
         output.result({**parts, "changes": changes, "dry_run": args.dry_run})
     else:
         for name, value in changes.items():
-            what = f"remove {name}" if value is None else f"set {name} to {value:.15g}"
-            output.say(f"would {what}" if args.dry_run else what)
+            change = f"remove {name}" if value is None else f"set {name} to {value:.15g}"
+            output.say(f"would {change}" if args.dry_run else change)
     return 0

@@ -164,10 +164,10 @@ def plan_text(replicas: Mapping[klamm.TopicPartition, Sequence[int]]) -> str:
 
 def current_replicas(admin: klamm.Admin, topics: Iterable[str]) -> Plan:
     """Return the broker IDs of the replicas, for all partitions of the topics."""
-    found = admin.describe_topics(sorted(set(topics)))
+    descriptions = admin.describe_topics(sorted(set(topics)))
     return {
         klamm.TopicPartition(name, part.partition): list(part.replicas)
-        for name, topic in found.items()
+        for name, topic in descriptions.items()
         for part in topic.partitions
     }
 
@@ -327,7 +327,7 @@ def verify(args: argparse.Namespace, output: Output) -> int:
 def list_moves(args: argparse.Namespace, output: Output) -> int:
     """Print the moves that are not finished."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.list_partition_reassignments()
+        reassignments = admin.list_partition_reassignments()
     listed: list[dict[str, Any]] = [
         {
             "topic": tp.topic,
@@ -336,7 +336,7 @@ def list_moves(args: argparse.Namespace, output: Output) -> int:
             "adding": each.adding,
             "removing": each.removing,
         }
-        for tp, each in sorted(found.items())
+        for tp, each in sorted(reassignments.items())
     ]
     if output.json:
         output.result({"partitions": listed})

@@ -110,26 +110,26 @@ def line_headers(text: bytes) -> Headers:
 def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
     """Parse a JSON object that `klamm consume --json` printed into a record."""
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except ValueError as error:
         raise CommandError(
             f"a line is not JSON ({error}): {shown(line)}", "each line must be one JSON object"
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise CommandError(f"a line is not a JSON object: {shown(line)}", "each line must be one JSON object")
-    headers = found.get("headers") or []
+    headers = fields.get("headers") or []
     try:
         pairs = (
             [(name, content(headers, name)) for name in headers]
             if isinstance(headers, dict)
             else [(name_of(each), content(each, "value")) for each in headers]
         )
-        timestamp = found.get("timestamp_ms")
+        timestamp = fields.get("timestamp_ms")
         return NewRecord(
-            content(found, "key"),
-            content(found, "value"),
+            content(fields, "key"),
+            content(fields, "value"),
             [*pairs, *args.headers],
-            int(found["partition"]) if args.keep_partitions else None,
+            int(fields["partition"]) if args.keep_partitions else None,
             int(timestamp) if timestamp is not None and int(timestamp) >= 0 else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -183,8 +183,10 @@ def check(args: argparse.Namespace, output: Output) -> int:
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete a subject or a version."""
-    what = f"subject {args.subject}" if args.number is None else f"version {args.number} of subject {args.subject}"
-    if not output.confirmed(args, [f"delete {what}{' for good' if args.permanent else ''}"]):
+    subject_text = (
+        f"subject {args.subject}" if args.number is None else f"version {args.number} of subject {args.subject}"
+    )
+    if not output.confirmed(args, [f"delete {subject_text}{' for good' if args.permanent else ''}"]):
         return 0
     with opened(args) as registry:
         if args.number is None:
@@ -200,8 +202,8 @@ def config(args: argparse.Namespace, output: Output) -> int:
     with opened(args) as registry:
         if args.level is not None:
             registry.set_config(args.level, args.subject)
-        found = registry.get_config(args.subject)["compatibilityLevel"]
-    return _print(args, output, [found], {"subject": args.subject, "compatibility": found})
+        level = registry.get_config(args.subject)["compatibilityLevel"]
+    return _print(args, output, [level], {"subject": args.subject, "compatibility": level})
 
 
 def _version(text: str) -> int | str:

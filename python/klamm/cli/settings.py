@@ -72,12 +72,12 @@ def layers(args: argparse.Namespace) -> Iterator[Setting]:
 
 def effective(args: argparse.Namespace) -> dict[str, Setting]:
     """Return the options of all layers by Kafka's name, each with its source."""
-    found = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
+    settings = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
     for each in layers(args):
-        add(found, known_names().get(each.name, each.name), each)
+        add(settings, known_names().get(each.name, each.name), each)
     for name, value in args.config:
-        add(found, known_names().get(name, name), Setting(name, value, "-X"))
-    return found
+        add(settings, known_names().get(name, name), Setting(name, value, "-X"))
+    return settings
 
 
 def add(found: dict[str, Setting], name: str, setting: Setting) -> None:
@@ -99,18 +99,18 @@ def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
     Without a client, return the options that every client has, and `bootstrap.controllers`.
     """
     has = {option.name: frozenset(option.clients) for option in options()}
-    wanted = frozenset({client}) if client else ALL_CLIENTS
-    found = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
+    clients = frozenset({client}) if client else ALL_CLIENTS
+    settings = {BROKERS: Setting(BROKERS, DEFAULT_BOOTSTRAP, "default")}
     for each in layers(args):
         name = known_names().get(each.name)
         if name is None:
             unknown(each)
-        elif name == CONTROLLERS or (name not in GROUP_KEYS and wanted <= has[name]):
-            add(found, name, each)
-    controllers = found.pop(CONTROLLERS, None) if client else None
-    if controllers is not None and BROKERS not in found:
+        elif name == CONTROLLERS or (name not in GROUP_KEYS and clients <= has[name]):
+            add(settings, name, each)
+    controllers = settings.pop(CONTROLLERS, None) if client else None
+    if controllers is not None and BROKERS not in settings:
         raise UsageError(f"{controllers.source} has {CONTROLLERS}, but this command needs brokers", "pass --bootstrap")
-    return {name: each.value for name, each in found.items()}
+    return {name: each.value for name, each in settings.items()}
 
 
 def known_names() -> dict[str, str]:
@@ -152,15 +152,17 @@ def read_profiles() -> tuple[dict[str, dict[str, str]], str | None]:
         raise UsageError(f"cannot read {path}: {error}") from None
     toml = toml_parser()
     try:
-        found = toml.loads(text)
+        tables = toml.loads(text)
     except toml.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from None
-    others = [key for key in found if key not in ("default", "profiles")]
-    profiles = found.get("profiles", {})
-    if others or not (isinstance(profiles, dict) and all(isinstance(each, dict) for each in profiles.values())):
-        what = f"unknown key {others[0]}" if others else "profiles is not a table of tables"
-        raise UsageError(f"{path}: {what}", "a profile is a table [profiles.NAME]; the key default names one of them")
-    return {name: flat(path, table) for name, table in profiles.items()}, found.get("default")
+    unknown_keys = [key for key in tables if key not in ("default", "profiles")]
+    profiles = tables.get("profiles", {})
+    if unknown_keys or not (isinstance(profiles, dict) and all(isinstance(each, dict) for each in profiles.values())):
+        problem = f"unknown key {unknown_keys[0]}" if unknown_keys else "profiles is not a table of tables"
+        raise UsageError(
+            f"{path}: {problem}", "a profile is a table [profiles.NAME]; the key default names one of them"
+        )
+    return {name: flat(path, table) for name, table in profiles.items()}, tables.get("default")
 
 
 def toml_parser() -> Any:
@@ -192,8 +194,8 @@ def profile(profiles: Mapping[str, Mapping[str, str]], name: str) -> Iterator[Se
     """Yield the options of a profile."""
     if name not in profiles:
         close = get_close_matches(name, list(profiles), 1)
-        known = f"did you mean {close[0]}?" if close else f"add a table [profiles.{name}] to it"
-        raise UsageError(f"{config_path()} has no profile {name!r}", known)
+        suggestion = f"did you mean {close[0]}?" if close else f"add a table [profiles.{name}] to it"
+        raise UsageError(f"{config_path()} has no profile {name!r}", suggestion)
     for key, value in profiles[name].items():
         yield Setting(key, value, f"profile {name}")
 

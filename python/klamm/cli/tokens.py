@@ -124,9 +124,9 @@ def create(args: argparse.Namespace, output: Output) -> int:
 def list_tokens(args: argparse.Namespace, output: Output) -> int:
     """Print tokens."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.describe_delegation_tokens(args.owners)
+        tokens = admin.describe_delegation_tokens(args.owners)
     if output.json:
-        output.result({"tokens": [fields(token) for token in found]})
+        output.result({"tokens": [fields(token) for token in tokens]})
         return 0
     output.table(
         ("token id", "owner", "requester", "renewers", "issued", "expires", "last renewal"),
@@ -140,7 +140,7 @@ def list_tokens(args: argparse.Namespace, output: Output) -> int:
                 moment(token.expires_ms),
                 moment(token.max_ms),
             )
-            for token in found
+            for token in tokens
         ],
     )
     return 0

@@ -196,11 +196,11 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     config = admin_config(args)
     with klamm.Admin(config) as admin:
         names = args.topics or sorted(admin.list_topics(internal=args.internal))
-        found = admin.describe_topics(names) if names else {}
+        descriptions = admin.describe_topics(names) if names else {}
         minimum = least_in_sync(admin, names) if args.only in ("under-min-isr", "at-min-isr") else {}
         settings = overridden(admin, names) if args.configs else {}
     shown = {
-        name: [part for part in found[name].partitions if is_wanted(part, args.only, minimum.get(name, 1))]
+        name: [part for part in descriptions[name].partitions if is_wanted(part, args.only, minimum.get(name, 1))]
         for name in dict.fromkeys(names)
     }
     # Only a leader can return the offsets of its partition.
@@ -214,7 +214,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         begin = consumer.beginning_offsets(led)
         end = consumer.end_offsets(led)
     described = [
-        topic_fields(found[name], parts, begin, end) | ({"configs": settings[name]} if args.configs else {})
+        topic_fields(descriptions[name], parts, begin, end) | ({"configs": settings[name]} if args.configs else {})
         for name, parts in shown.items()
         if parts or args.only is None
     ]
@@ -256,19 +256,19 @@ def is_wanted(part: klamm.PartitionInfo, only: str | None, minimum: int) -> bool
 def least_in_sync(admin: klamm.Admin, names: list[str]) -> dict[str, int]:
     """Return the value of min.insync.replicas for each topic."""
     resources = [ConfigResource("topic", name) for name in names]
-    found = admin.describe_resources(resources, names=[IN_SYNC]) if resources else {}
-    return {resource.name: int(entries[IN_SYNC].value or 1) for resource, entries in found.items()}
+    configs_by_resource = admin.describe_resources(resources, names=[IN_SYNC]) if resources else {}
+    return {resource.name: int(entries[IN_SYNC].value or 1) for resource, entries in configs_by_resource.items()}
 
 
 def overridden(admin: klamm.Admin, names: list[str]) -> dict[str, dict[str, str | None]]:
     """Return the settings of each topic that override the broker's settings."""
     resources = [ConfigResource("topic", name) for name in names]
-    found = admin.describe_resources(resources) if resources else {}
+    configs_by_resource = admin.describe_resources(resources) if resources else {}
     return {
         resource.name: {
             name: entry.value for name, entry in sorted(entries.items()) if entry.source is ConfigSource.TOPIC
         }
-        for resource, entries in found.items()
+        for resource, entries in configs_by_resource.items()
     }
 
 
@@ -303,9 +303,9 @@ def topic_fields(
 def sizes(args: argparse.Namespace, output: Output) -> int:
     """Print the size of each topic on disk: the sum of its replicas."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.describe_log_dirs()
+        log_dirs = admin.describe_log_dirs()
     totals: dict[str, list[int]] = {}
-    for paths in found.values():
+    for paths in log_dirs.values():
         for directory in paths.values():
             for tp, replica in directory.replicas.items():
                 totals.setdefault(tp.topic, []).append(replica.size)

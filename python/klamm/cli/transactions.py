@@ -120,14 +120,14 @@ def add(commands: Commands) -> None:
 def list_transactions(args: argparse.Namespace, output: Output) -> int:
     """Print transactional IDs."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.list_transactions(
+        listed = admin.list_transactions(
             args.states, args.producer_ids, min_duration_ms=args.longer_than, pattern=args.matching
         )
-    found.sort(key=lambda each: each.transactional_id)
+    listed.sort(key=lambda each: each.transactional_id)
     if output.json:
-        output.result({"transactions": as_json(found)})
+        output.result({"transactions": as_json(listed)})
     else:
-        rows = [(each.transactional_id, str(each.producer_id), each.state, str(each.coordinator)) for each in found]
+        rows = [(each.transactional_id, str(each.producer_id), each.state, str(each.coordinator)) for each in listed]
         output.table(("transactional id", "producer id", "state", "coordinator"), rows)
     return 0
 
@@ -135,12 +135,12 @@ def list_transactions(args: argparse.Namespace, output: Output) -> int:
 def describe(args: argparse.Namespace, output: Output) -> int:
     """Print transactional IDs with their open transactions."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.describe_transactions(args.ids)
+        descriptions = admin.describe_transactions(args.ids)
         coordinators = admin.find_coordinators(args.ids, "transaction")
     if output.json:
         listed = [
             {"transactional_id": key, "coordinator": coordinators[key].id, **as_json(each)}
-            for key, each in found.items()
+            for key, each in descriptions.items()
         ]
         output.result({"transactions": listed})
         return 0
@@ -167,7 +167,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
                 moment(each.start_ms),
                 words(f"{tp.topic}-{tp.partition}" for tp in sorted(each.partitions)),
             )
-            for key, each in found.items()
+            for key, each in descriptions.items()
         ],
     )
     return 0
@@ -176,10 +176,10 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 def producers(args: argparse.Namespace, output: Output) -> int:
     """Print the state of each producer of the partitions."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.describe_producers(expand(admin, args.topics), broker=args.broker)
+        producers = admin.describe_producers(expand(admin, args.topics), broker=args.broker)
     if output.json:
         listed = [
-            {"topic": tp.topic, "partition": tp.partition, "producers": as_json(each)} for tp, each in found.items()
+            {"topic": tp.topic, "partition": tp.partition, "producers": as_json(each)} for tp, each in producers.items()
         ]
         output.result({"partitions": listed})
         return 0
@@ -194,7 +194,7 @@ def producers(args: argparse.Namespace, output: Output) -> int:
             moment(each.last_timestamp_ms),
             each.transaction_start_offset,
         )
-        for tp, states in found.items()
+        for tp, states in producers.items()
         for each in states
     ]
     columns = (
@@ -229,9 +229,9 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
     """Print transactions that hang."""
     with klamm.Admin(admin_config(args)) as admin:
         partitions = expand(admin, args.topics) or all_partitions(admin, internal=True)
-        found = hanging(admin, partitions, args.max_timeout + LEASE_MS)
+        hanging_transactions = hanging(admin, partitions, args.max_timeout + LEASE_MS)
     if output.json:
-        output.result({"hanging": as_json(found)})
+        output.result({"hanging": as_json(hanging_transactions)})
     else:
         rows = [
             (
@@ -244,7 +244,7 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
                 moment(each.last_timestamp_ms),
                 each.transactional_id,
             )
-            for each in found
+            for each in hanging_transactions
         ]
         columns = (
             "topic",
@@ -257,7 +257,7 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
             "transactional id",
         )
         output.table(columns, rows)
-    return 1 if found else 0
+    return 1 if hanging_transactions else 0
 
 
 def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_ms: int) -> list[Hanging]:
@@ -266,10 +266,10 @@ def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_
     The last record of such a transaction is older than `timeout_ms`, and no coordinator knows that the transaction is open.
     """
     latest = time.time() * 1000 - timeout_ms
-    found = admin.describe_producers(partitions) if partitions else {}
+    producers = admin.describe_producers(partitions) if partitions else {}
     old = [
         (tp, state)
-        for tp, states in found.items()
+        for tp, states in producers.items()
         for state in states
         if state.transaction_start_offset is not None and state.last_timestamp_ms < latest
     ]
@@ -285,10 +285,10 @@ def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState,
     if transactional_id is None:
         return False
     try:
-        known = admin.describe_transactions([transactional_id])[transactional_id]
+        description = admin.describe_transactions([transactional_id])[transactional_id]
     except TransactionalIdNotFoundError:
         return False
-    return known.producer_id == state.producer_id and tp in known.partitions
+    return description.producer_id == state.producer_id and tp in description.partitions
 
 
 def hang(tp: klamm.TopicPartition, state: ProducerState, ids: dict[int, str]) -> Hanging:
@@ -317,16 +317,23 @@ def abort(args: argparse.Namespace, output: Output) -> int:
                 f"no open transaction of {tp.topic}-{tp.partition} starts at offset {args.start_offset}",
                 "see `klamm transactions producers` or `klamm transactions find-hanging`",
             )
-        found = hang(tp, state, {})
-        what = f"abort the transaction of producer {found.producer_id} in {tp.topic}-{tp.partition} from offset {found.start_offset}"
-        if not output.confirmed(args, [what]):
+        hanging_transaction = hang(tp, state, {})
+        question = f"abort the transaction of producer {hanging_transaction.producer_id} in {tp.topic}-{tp.partition} from offset {hanging_transaction.start_offset}"
+        if not output.confirmed(args, [question]):
             return 0
-        admin.abort_transaction(tp, found.producer_id, found.producer_epoch, found.coordinator_epoch)
-    result: dict[str, Any] = as_json(found)
+        admin.abort_transaction(
+            tp,
+            hanging_transaction.producer_id,
+            hanging_transaction.producer_epoch,
+            hanging_transaction.coordinator_epoch,
+        )
+    result: dict[str, Any] = as_json(hanging_transaction)
     if output.json:
         output.result({"aborted": result})
     else:
-        output.say(f"aborted the transaction from offset {found.start_offset} of {tp.topic}-{tp.partition}")
+        output.say(
+            f"aborted the transaction from offset {hanging_transaction.start_offset} of {tp.topic}-{tp.partition}"
+        )
     return 0
 
 

@@ -90,11 +90,11 @@ def add_kind(commands: Commands, kind: str) -> None:
 def list_groups(args: argparse.Namespace, output: Output) -> int:
     """Print groups."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.list_groups(states=args.states, types=[args.kind])
+        groups = admin.list_groups(states=args.states, types=[args.kind])
     if output.json:
-        output.result({"groups": [{"group": each.group, "state": each.state} for each in found]})
+        output.result({"groups": [{"group": each.group, "state": each.state} for each in groups]})
     else:
-        output.table(("group", "state"), [(each.group, each.state) for each in found])
+        output.table(("group", "state"), [(each.group, each.state) for each in groups])
     return 0
 
 

@@ -78,10 +78,10 @@ def expand(admin: klamm.Admin, specs: Specs) -> list[klamm.TopicPartition]:
     """Return the partitions that the user named. Raise if a topic or partition does not exist."""
     if not specs:
         return []
-    found = admin.describe_topics([topic for topic, _ in specs])
+    descriptions = admin.describe_topics([topic for topic, _ in specs])
     chosen: dict[klamm.TopicPartition, None] = {}
     for topic, numbers in specs:
-        existing = [part.partition for part in found[topic].partitions]
+        existing = [part.partition for part in descriptions[topic].partitions]
         for number in existing if numbers is None else numbers:
             if number not in existing:
                 raise CommandError(f"topic {topic!r} has no partition {number}", hint=f"use 0 to {len(existing) - 1}")

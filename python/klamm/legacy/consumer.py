@@ -50,8 +50,8 @@ def source_headers(message: Message07, broker: str, partition: int) -> list[tupl
 
 def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
     """Return the broker's partitions of a topic. Raise an error if no partition has ever had a message."""
-    found = consumer.partitions(topic)
-    if not any(consumer.latest(topic, number) for number in found):
+    partitions = consumer.partitions(topic)
+    if not any(consumer.latest(topic, number) for number in partitions):
         raise UnknownTopicOrPartitionError(
             f"broker {consumer.broker} has no messages in topic {topic!r}",
             code=3,
@@ -59,7 +59,7 @@ def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
             broker=consumer.broker,
             hint="check the name of the topic: old brokers accept any name",
         )
-    return found
+    return partitions
 
 
 class Fetched(NamedTuple):
@@ -183,10 +183,10 @@ class Consumer07(Closing):
         return self._one(topic, partition, LATEST)
 
     def _one(self, topic: str, partition: int, which: int) -> int:
-        found = self.offsets(topic, partition, which)
-        if not found:
+        offsets = self.offsets(topic, partition, which)
+        if not offsets:
             raise DecodeError(f"offsets response of {self.broker} for {topic}-{partition} contains no offset")
-        return found[0]
+        return offsets[0]
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
         """Fetch messages from the byte offset of a message. At the end of the log, return no messages.
@@ -221,11 +221,11 @@ class Consumer07(Closing):
         parts = [{"topic": topic, "partition": p, "offset": offset, "max_size": size} for topic, p, offset in positions]
         body = self._connection.request("multifetch", parts)  # type: ignore[arg-type]
         responses = decode_fetched(body, True, [offset for _, _, offset in positions])
-        found = [
+        messages = [
             self._check_fetched(at, response, size, is_boundary=False) or self._fetch(*at, is_boundary=False, size=size)
             for at, response in zip(positions, responses, strict=True)
         ]
-        return [each.load() for each in found]
+        return [each.load() for each in messages]
 
     def messages(
         self,

@@ -441,10 +441,10 @@ class GroupConsumer07(Closing):
             return
         self._idle_at = float("inf")
         try:
-            found = wait_for(self._client.exists_async("/brokers/ids"), self._timeout, "look for brokers")
+            brokers_node = wait_for(self._client.exists_async("/brokers/ids"), self._timeout, "look for brokers")
         except (NetworkError, KafkaTimeoutError):
             return
-        if found is None:
+        if brokers_node is None:
             raise ConfigError(
                 f"group {self._group} has nothing to read: no broker has ever registered in ZooKeeper at {self._zookeeper}",
                 hint="check the address and the chroot: they must be those of zookeeper.connect (zk.connect) of the brokers",

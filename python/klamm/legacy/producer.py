@@ -192,8 +192,8 @@ class Producer07(Closing):
                     hint="name a single broker, or leave the partition out",
                 )
             return None, _ANY_PARTITION if partition is None else partition
-        known = self._registry.partitions(topic)
-        if not known:
+        partitions = self._registry.partitions(topic)
+        if not partitions:
             raise NetworkError(
                 f"cannot send to {topic}: no broker is registered in ZooKeeper",
                 hint="start a broker whose zookeeper.connect is this address, including the chroot",
@@ -201,10 +201,12 @@ class Producer07(Closing):
         index = partition
         if index is None:
             with self._lock:
-                index = self._partitioner(key, len(known))
-        if not 0 <= index < len(known):
-            raise ConfigError(f"partition index {index} of {topic} is out of range", hint=f"use 0 to {len(known) - 1}")
-        broker, number = known[index]
+                index = self._partitioner(key, len(partitions))
+        if not 0 <= index < len(partitions):
+            raise ConfigError(
+                f"partition index {index} of {topic} is out of range", hint=f"use 0 to {len(partitions) - 1}"
+            )
+        broker, number = partitions[index]
         return self._registry.broker(broker), number
 
     def _write(self) -> None:

@@ -236,8 +236,8 @@ class Readers:
 
     def _reset_offset(self, broker: Consumer07, reader: Reader) -> None:
         topic, _, partition = reader.partition
-        found = broker.offsets(topic, partition, self._reset)
-        offset = found[0] if found else 0
+        offsets = broker.offsets(topic, partition, self._reset)
+        offset = offsets[0] if offsets else 0
         with self._lock:
             if self._is_current(reader):
                 reader.offset = reader.finished = offset

@@ -102,15 +102,15 @@ def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool, timeo
 
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            wait_for(client.create_async(path, data, ephemeral=ephemeral), left, f"create {path}")
+            wait_for(client.create_async(path, data, ephemeral=ephemeral), remaining, f"create {path}")
         except NoNodeError:
             parent = path.rpartition("/")[0]
             if not parent:
                 raise
             with suppress(NodeExistsError):  # another client created it first
-                create(client, parent, None, ephemeral=False, timeout=left)
+                create(client, parent, None, ephemeral=False, timeout=remaining)
         else:
             return
 
@@ -173,16 +173,16 @@ class Registry:
         path = f"/brokers/topics/{topic}"
         live = {number for number in self._numbers("/brokers/ids") if self._data(f"/brokers/ids/{number}")}
         counts = {number: _count(self._data(f"{path}/{number}")) for number in self._numbers(path) if number in live}
-        found = {(number, partition) for number, count in counts.items() for partition in range(count)}
+        partitions = {(number, partition) for number, count in counts.items() for partition in range(count)}
         with self._lock:
-            if not found:
+            if not partitions:
                 self._new_topics[topic] = live
             began = self._new_topics.get(topic, set()) & live
-            if began <= {number for number, _ in found}:
+            if began <= {number for number, _ in partitions}:
                 self._new_topics.pop(topic, None)
             else:
                 self._new_topics[topic] = began
-        return sorted(found | {(number, 0) for number in began})
+        return sorted(partitions | {(number, 0) for number in began})
 
     def _numbers(self, path: str) -> list[int]:
         names = self._value(path, is_list=True) or []

@@ -123,10 +123,10 @@ class _Registry(Requests):
 
     async def _get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
         path = f"{_subject(subject)}/versions/{_version(version)}"
-        what = f"reading version {version} of subject {subject!r}"
+        operation = f"reading version {version} of subject {subject!r}"
 
         async def fetch() -> RegisteredSchema:
-            return _registered(await self._request("GET", path, what, query={"deleted": deleted}), None, subject)
+            return _registered(await self._request("GET", path, operation, query={"deleted": deleted}), None, subject)
 
         if version in ("latest", -1):
             return await fetch()
@@ -156,9 +156,9 @@ class _Registry(Requests):
                 if len(seen) > _MAX_REFERENCES:
                     raise unexpected(f"with a schema that references more than {_MAX_REFERENCES} others")
                 # A reference to a version stays valid after a soft delete of the version.
-                found = await self._get_version(reference.subject, reference.version, deleted=True)
-                await add(found.schema.references)
-                resolved[reference.name] = found.schema
+                version = await self._get_version(reference.subject, reference.version, deleted=True)
+                await add(version.schema.references)
+                resolved[reference.name] = version.schema
 
         await add(schema.references)
         return resolved
@@ -203,25 +203,25 @@ class _Registry(Requests):
         return await self._list(path, f"reading what references subject {subject!r}", int)
 
     async def _delete_subject(self, subject: str, permanent: bool) -> list[int]:
-        what = f"deleting subject {subject!r}"
+        operation = f"deleting subject {subject!r}"
         versions: Any = []
         try:
-            versions = await self._request("DELETE", _subject(subject), what)
+            versions = await self._request("DELETE", _subject(subject), operation)
         except SchemaNotFoundError as error:
             if not permanent or error.code != 40404:  # noqa: PLR2004 - 40404: it is deleted already, but not permanently
                 raise
         finally:
             self._cache.clear(subject)
         if permanent:
-            versions = await self._request("DELETE", _subject(subject), what, query={"permanent": True})
+            versions = await self._request("DELETE", _subject(subject), operation, query={"permanent": True})
         return list(versions or [])
 
     async def _delete_version(self, subject: str, version: int | str, permanent: bool) -> int:
         path = f"{_subject(subject)}/versions/{_version(version)}"
-        what = f"deleting version {version} of subject {subject!r}"
+        operation = f"deleting version {version} of subject {subject!r}"
         deleted: Any = version
         try:
-            deleted = await self._request("DELETE", path, what)
+            deleted = await self._request("DELETE", path, operation)
         except SchemaNotFoundError as error:
             if not permanent or error.code != 40406:  # noqa: PLR2004 - 40406: it is deleted already, but not permanently
                 raise
@@ -230,7 +230,7 @@ class _Registry(Requests):
         if permanent:
             # After the first request, "latest" would mean the previous version.
             path = f"{_subject(subject)}/versions/{_version(deleted)}"
-            deleted = await self._request("DELETE", path, what, query={"permanent": True})
+            deleted = await self._request("DELETE", path, operation, query={"permanent": True})
         return int(deleted)
 
     async def _setting(self, kind: str, subject: str | None, method: str, body: Any = None, **query: Any) -> Any:
@@ -239,8 +239,8 @@ class _Registry(Requests):
         path, whose = f"/{kind}", "of the schema registry"
         if subject is not None:
             path, whose = f"/{kind}/{quote(string('subject', subject), safe='')}", f"of subject {subject!r}"
-        what = f"{verb} the {'mode' if kind == 'mode' else 'configuration'} {whose}"
-        return _object(await self._request(method, path, what, body=body, query=query))
+        operation = f"{verb} the {'mode' if kind == 'mode' else 'configuration'} {whose}"
+        return _object(await self._request(method, path, operation, body=body, query=query))
 
     async def _get_config(self, subject: str | None, default_to_global: bool) -> dict[str, Any]:
         fields = await self._setting(

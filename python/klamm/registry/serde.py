@@ -394,8 +394,8 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 schema_id=key.hex(),
             )
         registry = self.registry
-        found = await (registry._get_by_guid(key) if isinstance(key, str) else registry._get_by_id(key))
-        writer = self._writers[key] = await self._parsed(found)
+        schema = await (registry._get_by_guid(key) if isinstance(key, str) else registry._get_by_id(key))
+        writer = self._writers[key] = await self._parsed(schema)
         return writer
 
     def _known_latest(self, subject: str) -> Any:

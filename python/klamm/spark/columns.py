@@ -67,8 +67,8 @@ class Columns:
     @property
     def wanted(self) -> list[str]:
         """Return the names of the columns to request from the consumer. Offsets are always included to show progress."""
-        known = ("topic", "partition", "offset")
-        return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in known)]
+        position_columns = ("topic", "partition", "offset")
+        return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in position_columns)]
 
     def batches(self) -> Batches:
         """Return the object that turns the records of a task into Arrow batches with these columns."""

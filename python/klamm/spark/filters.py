@@ -52,8 +52,8 @@ def narrow(
     start = {tp: max(start[tp], first) for tp in kept}
     end = {tp: end[tp] if last is None else min(end[tp], last) for tp in kept}
     if (since := _since(filters)) is not None and kept:
-        found = at_times(dict.fromkeys(kept, since))
-        start = {tp: end[tp] if (at := found[tp]) is None else max(start[tp], at) for tp in kept}
+        offsets = at_times(dict.fromkeys(kept, since))
+        start = {tp: end[tp] if (at := offsets[tp]) is None else max(start[tp], at) for tp in kept}
     return start, end
 
 

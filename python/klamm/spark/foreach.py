@@ -63,9 +63,9 @@ def write_stream(
         options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "totals", "checkpointLocation": "checkpoint"}
         query = klamm.spark.write_stream(totals, options, output_mode="update")
     """
-    given = _as_settings(options, more)
-    checkpoint = given.pop("checkpointlocation", None)
-    function = _ForeachBatch(given)
+    settings = _as_settings(options, more)
+    checkpoint = settings.pop("checkpointlocation", None)
+    function = _ForeachBatch(settings)
     columns_of(function.options, frame.schema)
     writer = frame.writeStream.foreachBatch(function).outputMode(output_mode)
     if checkpoint is not None:
@@ -97,13 +97,13 @@ def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> C
         write = klamm.spark.foreach_batch({"kafka.bootstrap.servers": "localhost:9092", "topic": "totals"})
         query = totals.writeStream.foreachBatch(write).outputMode("update").option("checkpointLocation", "checkpoint").start()
     """
-    given = _as_settings(options, more)
-    if "checkpointlocation" in given:
+    settings = _as_settings(options, more)
+    if "checkpointlocation" in settings:
         raise ConfigError(
             "option 'checkpointLocation' has no effect in foreach_batch",
             hint="set it on the query: writeStream.option('checkpointLocation', ...)",
         )
-    return _ForeachBatch(given)
+    return _ForeachBatch(settings)
 
 
 class _ForeachBatch:
@@ -161,11 +161,11 @@ def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None
 
 def _as_settings(options: Mapping[str, Any] | None, more: Mapping[str, Any]) -> Settings:
     """Return the options with keys in lower case, and with values converted to strings as Spark's `options` does."""
-    given = {**(options or {}), **more}
+    merged_options = {**(options or {}), **more}
     return Settings(
         {
             key.lower(): str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in given.items()
+            for key, value in merged_options.items()
             if value is not None
         }
     )

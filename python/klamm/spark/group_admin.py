@@ -30,8 +30,8 @@ class GroupAdmin(Blocking, _Admin, GroupOffsets):
         If a transaction that commits this offset is still open, the call waits for the end of the transaction.
         """
         try:
-            found = self.list_group_offsets({group: [tp]}, require_stable=True)[group]
+            offsets = self.list_group_offsets({group: [tp]}, require_stable=True)[group]
         except UnsupportedVersionError:
             # Brokers before Kafka 2.5 cannot wait. With these brokers, Kafka's own clients also read the offset at once.
-            found = self.list_group_offsets({group: [tp]})[group]
-        return found[tp].offset if tp in found else None
+            offsets = self.list_group_offsets({group: [tp]})[group]
+        return offsets[tp].offset if tp in offsets else None

@@ -142,8 +142,8 @@ class Lookup:
         The offset is None if there is no such record.
         """
         requested = {klamm.TopicPartition(*tp): ms for tp, ms in times.items()}
-        found = self._retried(lambda: self._consumer.offsets_for_times(requested))
-        return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in found.items()}
+        offsets = self._retried(lambda: self._consumer.offsets_for_times(requested))
+        return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in offsets.items()}
 
     def resolve(self, position: Position, partitions: list[Partition]) -> Offsets:
         """Return the current offset of a position, such as "latest", in each partition."""
@@ -169,13 +169,13 @@ class Lookup:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = {tp: klamm.TopicPartition(*tp, start[tp], end[tp]) for tp in sorted(end) if start[tp] < end[tp]}
-        rows = dict.fromkeys(wanted, 0)
-        sizes = dict.fromkeys(wanted, 0)
+        ranges = {tp: klamm.TopicPartition(*tp, start[tp], end[tp]) for tp in sorted(end) if start[tp] < end[tp]}
+        rows = dict.fromkeys(ranges, 0)
+        sizes = dict.fromkeys(ranges, 0)
         deadline = time.monotonic() + SAMPLE_SECONDS
         # Deleted records are not an error here: the task that reads them reports the loss.
         with klamm.Consumer(self._options.config | SAMPLE_CONFIG) as consumer, suppress(OffsetOutOfRangeError):
-            consumer.assign(wanted.values())
+            consumer.assign(ranges.values())
             for batch in consumer.arrow(SAMPLE_ROWS, SAMPLE_SECONDS, ["topic", "partition", "key", "value"]):
                 table = pa.Table.from_batches([batch])
                 for name in ("key", "value"):
@@ -190,7 +190,7 @@ class Lookup:
         if not any(rows.values()):
             return {}
         mean = sum(sizes.values()) / sum(rows.values())
-        return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in wanted}
+        return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in ranges}
 
     def commit(self, offsets: Offsets) -> None:
         """Commit offsets to the group of option `commitGroup`, to show the progress of the query. Only log a failure."""
@@ -266,14 +266,14 @@ class Lookup:
         return self._admin
 
     def _resolve_times(self, position: Position, times: dict[Partition, int], or_latest: bool) -> Offsets:
-        found = self.at_times(times)
-        without = [tp for tp, offset in found.items() if offset is None]
+        offsets = self.at_times(times)
+        without = [tp for tp, offset in offsets.items() if offset is None]
         if without and not or_latest:
             raise ConfigError(
                 f"option '{position.option}': {format_partitions(set(without))} has no record at or after {times[without[0]]} ms",
                 hint="set option 'startingOffsetsByTimestampStrategy' to latest to begin at the end of such partitions",
             )
-        return self.latest(without) | {tp: offset for tp, offset in found.items() if offset is not None}
+        return self.latest(without) | {tp: offset for tp, offset in offsets.items() if offset is not None}
 
     def _retried(self, request: Callable[[], T]) -> T:
         for _ in range(self._options.retries - 1):

@@ -110,12 +110,12 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
     Raises:
         ConfigError: An option is unknown, missing or invalid, or contradicts another option.
     """
-    given = _checked(options)
-    topics, pattern, assigned = _subscription(given)
-    start = positions.starting(given, "latest" if streaming else "earliest")
-    end = positions.ending(given)
+    checked_options = _checked(options)
+    topics, pattern, assigned = _subscription(checked_options)
+    start = positions.starting(checked_options, "latest" if streaming else "earliest")
+    end = positions.ending(checked_options)
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
-        if streaming and name.lower() in given:
+        if streaming and name.lower() in checked_options:
             raise ConfigError(f"option '{name}' is only for batch reads: a stream has no end", hint="leave it out")
     if streaming is False:
         if start.says("latest", LATEST):
@@ -128,7 +128,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
                 "option 'endingOffsets' cannot be earliest (-2): nothing would be left to read",
                 hint="use latest or an offset",
             )
-    config = client_config(given, "consumer", READ_DEFAULTS)
+    config = client_config(checked_options, "consumer", READ_DEFAULTS)
     group = config.pop("group.id", None)
     return ReadOptions(
         config=config,
@@ -138,22 +138,22 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
         assigned=assigned,
         start=start,
         end=end,
-        limits=_limits(given),
+        limits=_limits(checked_options),
         division=Division(
-            min_parts=_positive(given, "minPartitions"),
-            max_records=_positive(given, "maxRecordsPerPartition"),
-            max_bytes=_positive(given, "maxBytesPerPartition"),
+            min_parts=_positive(checked_options, "minPartitions"),
+            max_records=_positive(checked_options, "maxRecordsPerPartition"),
+            max_bytes=_positive(checked_options, "maxBytesPerPartition"),
         ),
-        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
-        fail_on_timestamp_range=_boolean(given, "failOnTimestampRange", True),
-        include_headers=_boolean(given, "includeHeaders", False),
-        columns=_columns(given),
-        filter_pushdown=_boolean(given, "filterPushdown", False),
-        commit_group=given.get("commitgroup", group),
-        poll_seconds=(_positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
-        retries=_positive(given, "fetchOffset.numRetries") or 3,
-        retry_seconds=_whole(given, "fetchOffset.retryIntervalMs", 1000, most=MAX_INT) / 1000,
-        typed=_typed(given, "latest"),
+        fail_on_data_loss=_boolean(checked_options, "failOnDataLoss", True),
+        fail_on_timestamp_range=_boolean(checked_options, "failOnTimestampRange", True),
+        include_headers=_boolean(checked_options, "includeHeaders", False),
+        columns=_columns(checked_options),
+        filter_pushdown=_boolean(checked_options, "filterPushdown", False),
+        commit_group=checked_options.get("commitgroup", group),
+        poll_seconds=(_positive(checked_options, "kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+        retries=_positive(checked_options, "fetchOffset.numRetries") or 3,
+        retry_seconds=_whole(checked_options, "fetchOffset.retryIntervalMs", 1000, most=MAX_INT) / 1000,
+        typed=_typed(checked_options, "latest"),
     )
 
 
@@ -163,11 +163,11 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     Raises:
         ConfigError: An option is unknown, missing or invalid, or contradicts another option.
     """
-    given = _checked(options)
-    topic = given.get("topic")
+    checked_options = _checked(options)
+    topic = checked_options.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty", hint="name a topic, or leave it out to use the column 'topic'")
-    delivery = given.get("delivery", "at-least-once").strip().lower()
+    delivery = checked_options.get("delivery", "at-least-once").strip().lower()
     if delivery not in ("at-least-once", "exactly-once"):
         raise ConfigError(f"option 'delivery' must be at-least-once or exactly-once, got '{delivery}'")
     exactly_once = delivery == "exactly-once"
@@ -176,19 +176,19 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             "option 'delivery' is exactly-once, which needs option 'topic'",
             hint="a column 'topic' is not enough, because klamm records the committed batch for one fixed topic",
         )
-    txn = _txn(given)
+    txn = _txn(checked_options)
     if txn is not None and not exactly_once:
         raise ConfigError(
             "options 'txnAppId' and 'txnVersion' are only for exactly-once delivery",
             hint="set option 'delivery' to exactly-once, or leave them out",
         )
     defaults = WRITE_DEFAULTS | (EXACTLY_ONCE_DEFAULTS if exactly_once else {})
-    config = client_config(given, "producer", defaults)
+    config = client_config(checked_options, "producer", defaults)
     largest = whole_number(config.get("max.request.size", config.get("message.max.bytes", "")), MAX_INT)
-    if "kafka.buffer.memory" not in given and largest is not None:
+    if "kafka.buffer.memory" not in checked_options and largest is not None:
         # If the maximum record size was raised, the job writes such records. So make room for two of them.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
-    typed = _typed(given, None)
+    typed = _typed(checked_options, None)
     if typed is not None and topic is None:
         raise ConfigError("options 'value.format' and 'key.format' of a write need option 'topic'")
     return WriteOptions(config=config, topic=topic, exactly_once=exactly_once, txn=txn, typed=typed)
@@ -243,8 +243,8 @@ def _columns(given: Settings) -> tuple[str, ...] | None:
 
 
 def _checked(options: Mapping[str, str]) -> Settings:
-    given = Settings({key.lower(): value for key, value in options.items()})
-    for key in given:
+    settings = Settings({key.lower(): value for key, value in options.items()})
+    for key in settings:
         if key.startswith(("kafka.", REGISTRY)) or key in SPARK_OPTIONS or key in OPTIONS:
             continue
         if key == "path":
@@ -258,12 +258,12 @@ def _checked(options: Mapping[str, str]) -> Settings:
                 hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",
             )
         raise ConfigError(f"unknown option '{key}'", hint=_nearest(key))
-    if not given.get("kafka.bootstrap.servers", "").strip():
+    if not settings.get("kafka.bootstrap.servers", "").strip():
         raise ConfigError(
             "option 'kafka.bootstrap.servers' is missing",
             hint="set the address of the brokers: .option('kafka.bootstrap.servers', 'localhost:9092')",
         )
-    return given
+    return settings
 
 
 def _nearest(key: str) -> str:
@@ -278,9 +278,9 @@ def _nearest(key: str) -> str:
 def _subscription(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partition, ...]]:
     names = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
     if len(names) != 1:
-        found = f"both {' and '.join(names)} are set" if names else "none is set"
+        problem = f"both {' and '.join(names)} are set" if names else "none is set"
         raise ConfigError(
-            f"a read needs exactly one of the options 'subscribe', 'subscribePattern' and 'assign', but {found}",
+            f"a read needs exactly one of the options 'subscribe', 'subscribePattern' and 'assign', but {problem}",
             hint="option 'topic' is for writes; use 'subscribe' to read" if "topic" in given else None,
         )
     if "assign" in given:

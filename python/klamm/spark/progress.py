@@ -111,12 +111,12 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
 
 def _lag(report: Mapping[str, Any]) -> int | None:
     """Return the number of records that exist but are not read yet, or None if no source reports offsets."""
-    known = None
+    record_count = None
     for source in report["sources"]:
         reached, latest = _reached_and_latest(source)
         if reached is not None and latest is not None:
-            known = (known or 0) + count_offsets(reached, latest)
-    return known
+            record_count = (record_count or 0) + count_offsets(reached, latest)
+    return record_count
 
 
 def _reached_and_latest(source: Mapping[str, Any]) -> tuple[Offsets | None, Offsets | None]:
@@ -131,9 +131,11 @@ def _offsets(text: str | None) -> Offsets | None:
     Return None if the text does not contain offsets of Kafka partitions. PySpark uses the text `None` for missing offsets.
     """
     with suppress(ValueError):
-        named = None if text is None else json.loads(text)
-        if isinstance(named, dict) and all(isinstance(partitions, dict) for partitions in named.values()):
-            return from_json(named)
+        offsets_by_topic = None if text is None else json.loads(text)
+        if isinstance(offsets_by_topic, dict) and all(
+            isinstance(partitions, dict) for partitions in offsets_by_topic.values()
+        ):
+            return from_json(offsets_by_topic)
     return None
 
 

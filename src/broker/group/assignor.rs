@@ -18,10 +18,10 @@ pub(in crate::broker) enum Assignor {
 
 /// A member: the topics it reads, and its previous target assignment.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct MemberSubscription {
     pub instance: Option<String>,
     pub topics: BTreeSet<Uuid>,
-    pub had: AssignedPartitions,
+    pub previous: AssignedPartitions,
 }
 
 impl Assignor {
@@ -40,62 +40,65 @@ impl Assignor {
     /// Computes the assignment. `topics` has the number of partitions of each topic.
     pub(super) fn assign(
         self,
-        readers: BTreeMap<String, Reader>,
+        members: BTreeMap<String, MemberSubscription>,
         topics: &BTreeMap<Uuid, i32>,
     ) -> BTreeMap<String, AssignedPartitions> {
         match self {
-            Self::Uniform => uniform(readers, topics),
-            Self::Range => range(&readers, topics),
+            Self::Uniform => uniform(members, topics),
+            Self::Range => range(&members, topics),
         }
     }
 }
 
 /// Assigns uniformly. Members keep what they may keep, free partitions go to the member with the fewest, and members
 /// with too many then give some away.
-fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, AssignedPartitions> {
+fn uniform(
+    members: BTreeMap<String, MemberSubscription>,
+    topics: &BTreeMap<Uuid, i32>,
+) -> BTreeMap<String, AssignedPartitions> {
     let mut free: AssignedPartitions = topics.iter().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
-    let mut table = Table::default();
-    for (id, reader) in readers {
-        let mut shares = AssignedPartitions::new();
-        for (topic, partitions) in reader.had {
-            let Some(free) = free.get_mut(&topic).filter(|_| reader.topics.contains(&topic)) else { continue };
+    let mut table = AssignmentTable::default();
+    for (id, member) in members {
+        let mut assignment = AssignedPartitions::new();
+        for (topic, partitions) in member.previous {
+            let Some(free) = free.get_mut(&topic).filter(|_| member.topics.contains(&topic)) else { continue };
             let kept: BTreeSet<_> = partitions.into_iter().filter(|p| free.remove(p)).collect();
             if !kept.is_empty() {
-                shares.insert(topic, kept);
+                assignment.insert(topic, kept);
             }
         }
-        table.seat(id, reader.topics, shares);
+        table.add_member(id, member.topics, assignment);
     }
     for (topic, partitions) in free {
         let mut by_load = table.by_load(topic, false);
         for partition in partitions {
             let Some((load, member)) = by_load.pop_first() else { break };
-            table.give(member, topic, partition);
+            table.assign(member, topic, partition);
             by_load.insert((load + 1, member));
         }
     }
     // Each move makes the loads more equal, so the loop ends.
     while topics.keys().filter(|topic| table.balance(**topic)).count() > 0 {}
-    table.ids.into_iter().zip(table.shares).collect()
+    table.ids.into_iter().zip(table.assignments).collect()
 }
 
 /// Members by index, with their numbers of partitions.
 #[derive(Debug, Default)]
-struct Table {
+struct AssignmentTable {
     ids: Vec<String>,
-    shares: Vec<AssignedPartitions>,
+    assignments: Vec<AssignedPartitions>,
     loads: Vec<usize>,
     readers: BTreeMap<Uuid, Vec<usize>>,
 }
 
-impl Table {
-    fn seat(&mut self, id: String, topics: BTreeSet<Uuid>, shares: AssignedPartitions) {
+impl AssignmentTable {
+    fn add_member(&mut self, id: String, topics: BTreeSet<Uuid>, assignment: AssignedPartitions) {
         for topic in topics {
             self.readers.entry(topic).or_default().push(self.ids.len());
         }
         self.ids.push(id);
-        self.loads.push(shares.values().map(BTreeSet::len).sum());
-        self.shares.push(shares);
+        self.loads.push(assignment.values().map(BTreeSet::len).sum());
+        self.assignments.push(assignment);
     }
 
     fn load(&self, member: usize) -> usize {
@@ -104,24 +107,25 @@ impl Table {
 
     /// Returns the members that read a topic or have partitions of it, by load.
     fn by_load(&self, topic: Uuid, holders: bool) -> BTreeSet<(usize, usize)> {
-        let has = |member: usize| self.shares.get(member).is_some_and(|shares| shares.contains_key(&topic));
+        let has =
+            |member: usize| self.assignments.get(member).is_some_and(|assignment| assignment.contains_key(&topic));
         let readers = self.readers.get(&topic).into_iter().flatten().copied();
         readers.filter(|member| !holders || has(*member)).map(|member| (self.load(member), member)).collect()
     }
 
-    fn give(&mut self, member: usize, topic: Uuid, partition: i32) {
-        if let (Some(shares), Some(load)) = (self.shares.get_mut(member), self.loads.get_mut(member)) {
-            shares.entry(topic).or_default().insert(partition);
+    fn assign(&mut self, member: usize, topic: Uuid, partition: i32) {
+        if let (Some(assignment), Some(load)) = (self.assignments.get_mut(member), self.loads.get_mut(member)) {
+            assignment.entry(topic).or_default().insert(partition);
             *load += 1;
         }
     }
 
-    fn take(&mut self, member: usize, topic: Uuid) -> Option<i32> {
-        let shares = self.shares.get_mut(member)?;
-        let partitions = shares.get_mut(&topic)?;
+    fn unassign(&mut self, member: usize, topic: Uuid) -> Option<i32> {
+        let assignment = self.assignments.get_mut(member)?;
+        let partitions = assignment.get_mut(&topic)?;
         let partition = partitions.pop_last()?;
         if partitions.is_empty() {
-            shares.remove(&topic);
+            assignment.remove(&topic);
         }
         *self.loads.get_mut(member)? -= 1;
         Some(partition)
@@ -135,8 +139,8 @@ impl Table {
             if most.0 <= least.0 + 1 {
                 break;
             }
-            let Some(partition) = self.take(most.1, topic) else { break };
-            self.give(least.1, topic, partition);
+            let Some(partition) = self.unassign(most.1, topic) else { break };
+            self.assign(least.1, topic, partition);
             moved = true;
             readers.remove(&most);
             readers.remove(&least);
@@ -144,7 +148,7 @@ impl Table {
             holders.remove(&least);
             readers.extend([(most.0 - 1, most.1), (least.0 + 1, least.1)]);
             holders.insert((least.0 + 1, least.1));
-            if self.shares.get(most.1).is_some_and(|shares| shares.contains_key(&topic)) {
+            if self.assignments.get(most.1).is_some_and(|assignment| assignment.contains_key(&topic)) {
                 holders.insert((most.0 - 1, most.1));
             }
         }
@@ -154,19 +158,22 @@ impl Table {
 
 /// Assigns a range of each topic's partitions, static members first, so that members get the same partitions of similar
 /// topics.
-fn range(readers: &BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, AssignedPartitions> {
-    let mut order: Vec<_> = readers.iter().collect();
-    order.sort_by_key(|(id, reader)| (reader.instance.is_none(), reader.instance.as_ref(), *id));
+fn range(
+    members: &BTreeMap<String, MemberSubscription>,
+    topics: &BTreeMap<Uuid, i32>,
+) -> BTreeMap<String, AssignedPartitions> {
+    let mut order: Vec<_> = members.iter().collect();
+    order.sort_by_key(|(id, member)| (member.instance.is_none(), member.instance.as_ref(), *id));
     let mut assigned: BTreeMap<String, AssignedPartitions> =
-        readers.keys().map(|id| (id.clone(), AssignedPartitions::new())).collect();
+        members.keys().map(|id| (id.clone(), AssignedPartitions::new())).collect();
     for (topic, count) in topics {
-        let members: Vec<_> = order.iter().filter(|(_, reader)| reader.topics.contains(topic)).collect();
-        let Ok(among) = i32::try_from(members.len()) else { continue };
+        let readers: Vec<_> = order.iter().filter(|(_, member)| member.topics.contains(topic)).collect();
+        let Ok(reader_count) = i32::try_from(readers.len()) else { continue };
         let mut start = 0;
-        for (n, (id, _)) in (0..among).zip(members) {
-            let end = start + count / among + i32::from(n < count % among);
-            if let Some(shares) = assigned.get_mut(*id).filter(|_| start < end) {
-                shares.insert(*topic, (start..end).collect());
+        for (n, (id, _)) in (0..reader_count).zip(readers) {
+            let end = start + count / reader_count + i32::from(n < count % reader_count);
+            if let Some(assignment) = assigned.get_mut(*id).filter(|_| start < end) {
+                assignment.insert(*topic, (start..end).collect());
             }
             start = end;
         }
@@ -181,16 +188,22 @@ mod tests {
     const T: Uuid = Uuid([1; 16]);
     const U: Uuid = Uuid([2; 16]);
 
-    fn reader(topics: &[Uuid], had: &[(Uuid, &[i32])]) -> Reader {
-        let had = had.iter().map(|(topic, partitions)| (*topic, partitions.iter().copied().collect())).collect();
-        Reader { instance: None, topics: topics.iter().copied().collect(), had }
+    fn reader(topics: &[Uuid], previous: &[(Uuid, &[i32])]) -> MemberSubscription {
+        let previous =
+            previous.iter().map(|(topic, partitions)| (*topic, partitions.iter().copied().collect())).collect();
+        MemberSubscription { instance: None, topics: topics.iter().copied().collect(), previous }
     }
 
-    fn assign(assignor: Assignor, readers: Vec<(&str, Reader)>, topics: &[(Uuid, i32)]) -> Vec<Vec<(u8, Vec<i32>)>> {
+    fn assign(
+        assignor: Assignor,
+        readers: Vec<(&str, MemberSubscription)>,
+        topics: &[(Uuid, i32)],
+    ) -> Vec<Vec<(u8, Vec<i32>)>> {
         let readers = readers.into_iter().map(|(id, reader)| (id.to_owned(), reader)).collect();
         let assigned = assignor.assign(readers, &topics.iter().copied().collect());
-        let plain =
-            |shares: AssignedPartitions| shares.into_iter().map(|(t, p)| (t.0[0], p.into_iter().collect())).collect();
+        let plain = |assignment: AssignedPartitions| {
+            assignment.into_iter().map(|(t, p)| (t.0[0], p.into_iter().collect())).collect()
+        };
         assigned.into_values().map(plain).collect()
     }
 
@@ -222,7 +235,7 @@ mod tests {
 
     #[test]
     fn range_gives_runs_and_static_members_come_first() {
-        let fixed = Reader { instance: Some("i".to_owned()), ..reader(&[T, U], &[]) };
+        let fixed = MemberSubscription { instance: Some("i".to_owned()), ..reader(&[T, U], &[]) };
         let readers = vec![("a", reader(&[T, U], &[])), ("b", reader(&[U], &[])), ("z", fixed)];
         let found = assign(Assignor::Range, readers, &[(T, 3), (U, 4)]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Types that all group protocols use for clients: the client that commits or fetches offsets, and the host name of
+//! Types that all group protocols use for clients: the identity of a member, and the host name of
 //! every member.
 
 use crate::api::ErrorCode;
@@ -7,13 +7,13 @@ use crate::api::ErrorCode;
 pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
 
 /// An error code and the message for its field.
-pub(in crate::broker) type Rejection = (ErrorCode, String);
+pub(in crate::broker) type GroupError = (ErrorCode, String);
 
-/// The client that commits or fetches offsets: a member of the group, or a client outside it.
+/// The fields with which a request identifies a member of the group, or a client outside the group.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::broker) struct Committer<'a> {
-    pub member: &'a str,
-    pub instance: Option<&'a str>,
+pub(in crate::broker) struct MemberIdentity<'a> {
+    pub member_id: &'a str,
+    pub instance_id: Option<&'a str>,
     /// The generation or member epoch, or -1 outside the group.
     pub generation: i32,
 }

@@ -32,7 +32,7 @@ use ValueType::{Bool, Int, List, OneOf, Reset, Text};
 
 /// A configuration that groups have.
 #[derive(Debug)]
-struct Known {
+struct ConfigKey {
     name: &'static str,
     default: &'static str,
     value_type: ValueType,
@@ -41,14 +41,14 @@ struct Known {
     since: Release,
 }
 
-const fn known(
+const fn key(
     name: &'static str,
     default: &'static str,
     value_type: ValueType,
     node_config: &'static str,
     since: Release,
-) -> Known {
-    Known { name, default, value_type, node_config, since }
+) -> ConfigKey {
+    ConfigKey { name, default, value_type, node_config, since }
 }
 
 const fn at_least(min: i32) -> ValueType {
@@ -59,28 +59,28 @@ use Release::{V4_0, V4_1, V4_2, V4_3, V4_4};
 
 /// Sorted by name.
 #[rustfmt::skip]
-static KNOWN: &[Known] = &[
-    known("consumer.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.consumer.assignment.interval.ms", V4_3),
-    known("consumer.heartbeat.interval.ms", "500", at_least(1), "group.consumer.heartbeat.interval.ms", V4_0),
-    known("consumer.session.timeout.ms", "45000", at_least(1), "group.consumer.session.timeout.ms", V4_0),
-    known("errors.deadletterqueue.copy.record.enable", "false", Bool, "", V4_4),
-    known("errors.deadletterqueue.topic.name", "", Text, "", V4_4),
-    known("share.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.share.assignment.interval.ms", V4_3),
-    known(RESET, "latest", Reset, "", V4_0),
-    known("share.delivery.count.limit", "5", Int { min: 2, max: 10 }, "group.share.delivery.count.limit", V4_3),
-    known("share.heartbeat.interval.ms", "500", at_least(1), "group.share.heartbeat.interval.ms", V4_0),
-    known(ISOLATION, "read_uncommitted", OneOf(&["read_committed", "read_uncommitted"]), "", V4_1),
-    known("share.partition.max.record.locks", "2000", Int { min: 100, max: 4000 }, "group.share.partition.max.record.locks", V4_3),
-    known("share.record.lock.duration.ms", "30000", at_least(1000), "group.share.record.lock.duration.ms", V4_0),
-    known("share.renew.acknowledge.enable", "true", Bool, "", V4_3),
-    known("share.session.timeout.ms", "45000", at_least(1), "group.share.session.timeout.ms", V4_0),
-    known("streams.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.streams.assignment.interval.ms", V4_3),
-    known("streams.assignor.name", "sticky", OneOf(&["sticky"]), "group.streams.assignors", V4_4),
-    known("streams.heartbeat.interval.ms", "5000", at_least(1), "group.streams.heartbeat.interval.ms", V4_1),
-    known("streams.initial.rebalance.delay.ms", "3000", at_least(0), "group.streams.initial.rebalance.delay.ms", V4_2),
-    known("streams.num.standby.replicas", "0", Int { min: 0, max: 2 }, "group.streams.num.standby.replicas", V4_1),
-    known("streams.rack.aware.assignment.tags", "", List, "group.streams.rack.aware.assignment.tags", V4_4),
-    known("streams.session.timeout.ms", "45000", at_least(1), "group.streams.session.timeout.ms", V4_1),
+static CONFIG_KEYS: &[ConfigKey] = &[
+    key("consumer.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.consumer.assignment.interval.ms", V4_3),
+    key("consumer.heartbeat.interval.ms", "500", at_least(1), "group.consumer.heartbeat.interval.ms", V4_0),
+    key("consumer.session.timeout.ms", "45000", at_least(1), "group.consumer.session.timeout.ms", V4_0),
+    key("errors.deadletterqueue.copy.record.enable", "false", Bool, "", V4_4),
+    key("errors.deadletterqueue.topic.name", "", Text, "", V4_4),
+    key("share.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.share.assignment.interval.ms", V4_3),
+    key(RESET, "latest", Reset, "", V4_0),
+    key("share.delivery.count.limit", "5", Int { min: 2, max: 10 }, "group.share.delivery.count.limit", V4_3),
+    key("share.heartbeat.interval.ms", "500", at_least(1), "group.share.heartbeat.interval.ms", V4_0),
+    key(ISOLATION, "read_uncommitted", OneOf(&["read_committed", "read_uncommitted"]), "", V4_1),
+    key("share.partition.max.record.locks", "2000", Int { min: 100, max: 4000 }, "group.share.partition.max.record.locks", V4_3),
+    key("share.record.lock.duration.ms", "30000", at_least(1000), "group.share.record.lock.duration.ms", V4_0),
+    key("share.renew.acknowledge.enable", "true", Bool, "", V4_3),
+    key("share.session.timeout.ms", "45000", at_least(1), "group.share.session.timeout.ms", V4_0),
+    key("streams.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.streams.assignment.interval.ms", V4_3),
+    key("streams.assignor.name", "sticky", OneOf(&["sticky"]), "group.streams.assignors", V4_4),
+    key("streams.heartbeat.interval.ms", "5000", at_least(1), "group.streams.heartbeat.interval.ms", V4_1),
+    key("streams.initial.rebalance.delay.ms", "3000", at_least(0), "group.streams.initial.rebalance.delay.ms", V4_2),
+    key("streams.num.standby.replicas", "0", Int { min: 0, max: 2 }, "group.streams.num.standby.replicas", V4_1),
+    key("streams.rack.aware.assignment.tags", "", List, "group.streams.rack.aware.assignment.tags", V4_4),
+    key("streams.session.timeout.ms", "45000", at_least(1), "group.streams.session.timeout.ms", V4_1),
 ];
 
 /// Where a share group starts in a partition that it has not read.
@@ -144,23 +144,23 @@ pub(in crate::broker) struct Settings(BTreeMap<&'static str, String>);
 impl Settings {
     /// Returns the values of node configurations that were set.
     pub fn of_nodes(nodes: &NodeConfigs) -> Self {
-        Self(KNOWN.iter().filter_map(|known| Some((known.name, nodes.changed(known.node_config)?))).collect())
+        Self(CONFIG_KEYS.iter().filter_map(|key| Some((key.name, nodes.changed(key.node_config)?))).collect())
     }
 
     /// Returns all configurations of a release.
     pub fn list(&self, release: Release) -> impl Iterator<Item = Listed<'_>> {
-        let known = KNOWN.iter().filter(move |known| known.since <= release);
-        known.map(|known| Listed {
-            name: known.name,
-            default: known.default,
-            set: self.0.get(known.name).map(String::as_str),
-            config_type: match known.value_type {
+        let keys = CONFIG_KEYS.iter().filter(move |key| key.since <= release);
+        keys.map(|key| Listed {
+            name: key.name,
+            default: key.default,
+            set: self.0.get(key.name).map(String::as_str),
+            config_type: match key.value_type {
                 Bool => BOOLEAN,
                 Int { .. } => INT,
                 List => LIST,
                 Text | OneOf(_) | Reset => STRING,
             },
-            node_config: known.node_config,
+            node_config: key.node_config,
         })
     }
 
@@ -171,13 +171,13 @@ impl Settings {
 
     /// Sets a configuration, or resets it to its default. The error is a message.
     pub fn set(&mut self, release: Release, name: &str, value: Option<&str>) -> Result<(), String> {
-        let known = KNOWN.iter().find(|known| known.name == name && known.since <= release);
-        let known = known.ok_or_else(|| format!("Unknown group config name: {name}"))?;
+        let key = CONFIG_KEYS.iter().find(|key| key.name == name && key.since <= release);
+        let key = key.ok_or_else(|| format!("Unknown group config name: {name}"))?;
         match value {
-            None => drop(self.0.remove(known.name)),
+            None => drop(self.0.remove(key.name)),
             Some(value) => {
-                known.check(value)?;
-                self.0.insert(known.name, value.trim().to_owned());
+                key.check(value)?;
+                self.0.insert(key.name, value.trim().to_owned());
             }
         }
         Ok(())
@@ -187,7 +187,7 @@ impl Settings {
     pub fn effective(&self, defaults: &Self) -> Configs {
         let value = |name: &str| {
             let set = self.0.get(name).or_else(|| defaults.0.get(name)).map(String::as_str);
-            set.or_else(|| KNOWN.iter().find(|known| known.name == name).map(|known| known.default)).unwrap_or_default()
+            set.or_else(|| CONFIG_KEYS.iter().find(|key| key.name == name).map(|key| key.default)).unwrap_or_default()
         };
         let number = |name| value(name).trim().parse::<i32>().unwrap_or(i32::MAX);
         Configs {
@@ -205,23 +205,23 @@ impl Settings {
     }
 }
 
-impl Known {
+impl ConfigKey {
     fn check(&self, value: &str) -> Result<(), String> {
         let name = self.name;
-        let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
+        let invalid = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
         match self.value_type {
             Text | List => Ok(()),
             Bool if ["true", "false"].contains(&value.trim().to_ascii_lowercase().as_str()) => Ok(()),
-            Bool => refused("Expected value to be either true or false"),
+            Bool => invalid("Expected value to be either true or false"),
             OneOf(allowed) if allowed.contains(&value) => Ok(()),
-            OneOf(allowed) => refused(&format!("String must be one of: {}", allowed.join(", "))),
+            OneOf(allowed) => invalid(&format!("String must be one of: {}", allowed.join(", "))),
             Reset if start(value).is_some() => Ok(()),
-            Reset => refused("must be `earliest`, `latest` or of the form `by_duration:PnDTnHnMn.nS`"),
+            Reset => invalid("must be `earliest`, `latest` or of the form `by_duration:PnDTnHnMn.nS`"),
             Int { min, max } => match value.trim().parse::<i32>() {
                 Ok(number) if (min..=max).contains(&number) => Ok(()),
-                Ok(number) if number < min => refused(&format!("Value must be at least {min}")),
+                Ok(number) if number < min => invalid(&format!("Value must be at least {min}")),
                 Ok(_) => Err(format!("{name} must be in the range {min} to {max} inclusive.")),
-                Err(_) => refused("Not a number of type INT"),
+                Err(_) => invalid("Not a number of type INT"),
             },
         }
     }
@@ -266,10 +266,10 @@ mod tests {
 
     #[test]
     fn every_default_is_a_valid_value() {
-        for known in KNOWN {
-            assert_eq!(known.check(known.default), Ok(()));
+        for key in CONFIG_KEYS {
+            assert_eq!(key.check(key.default), Ok(()));
         }
-        assert!(KNOWN.is_sorted_by_key(|known| known.name));
+        assert!(CONFIG_KEYS.is_sorted_by_key(|key| key.name));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod replies;
 pub(super) mod share;
 
 pub(super) use assignor::Assignor;
-pub(super) use client::Committer;
+pub(super) use client::MemberIdentity;
 pub(super) use configs::{Configs, Listed, Settings, ShareStart};
 pub(super) use migration::{POLICY, Policy};
 pub(super) use replies::{GroupReply, PendingReplies};
@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// Approximate memory of a group without its members.
-const GROUP: usize = 512;
+const GROUP_MEMORY: usize = 512;
 
 #[derive(Debug)]
 pub(super) enum Group {
@@ -67,7 +67,7 @@ impl Group {
 
     pub fn state(&self) -> &'static str {
         match self {
-            Self::Classic(group) => group.phase.name(),
+            Self::Classic(group) => group.state.name(),
             Self::Consumer(group) => group.state(),
             Self::Share(group) => group.state(),
         }
@@ -91,11 +91,11 @@ impl Group {
         }
     }
 
-    fn cost(&self) -> usize {
+    fn memory_size(&self) -> usize {
         match self {
-            Self::Classic(group) => group.cost(),
-            Self::Consumer(group) => group.cost(),
-            Self::Share(group) => group.cost(),
+            Self::Classic(group) => group.memory_size(),
+            Self::Consumer(group) => group.memory_size(),
+            Self::Share(group) => group.memory_size(),
         }
     }
 
@@ -108,11 +108,11 @@ impl Group {
     }
 }
 
-/// A group with the memory it has taken and its timeout.
+/// A group with the memory reserved for it, and its timeout.
 #[derive(Debug)]
 struct Entry {
     group: Group,
-    taken: usize,
+    reserved: usize,
     timeout: Option<Time>,
 }
 
@@ -171,7 +171,7 @@ impl Groups {
 
     /// Configures a group. Returns false if there is no memory.
     pub fn configure(&mut self, memory: &mut Memory, id: &str, settings: Settings) -> bool {
-        if !self.settings.contains_key(id) && !memory.take(GROUP + id.len()) {
+        if !self.settings.contains_key(id) && !memory.try_reserve(GROUP_MEMORY + id.len()) {
             return false;
         }
         self.settings.insert(id.to_owned(), settings);
@@ -229,7 +229,7 @@ impl Groups {
             let upgraded = consumer::Group::from_classic(now, group.generation, group.migrants(), topics)
                 .map_err(|why| format!("Cannot upgrade classic group {id} to consumer group because {why}."))?;
             // The members have to join again.
-            group.refuse_all(&mut self.replies);
+            group.reply_error_to_all(&mut self.replies);
             entry.group = Group::Consumer(upgraded);
             self.refresh(memory, id);
         }
@@ -305,12 +305,12 @@ impl Groups {
     /// Replaces a group without members by a new one.
     fn create(&mut self, memory: &mut Memory, id: &str, group: Group) -> bool {
         self.remove(memory, id);
-        let taken = GROUP + id.len();
-        let room = memory.take(taken);
-        if room {
-            self.entries.insert(id.to_owned(), Entry { group, taken, timeout: None });
+        let reserved = GROUP_MEMORY + id.len();
+        let has_memory = memory.try_reserve(reserved);
+        if has_memory {
+            self.entries.insert(id.to_owned(), Entry { group, reserved, timeout: None });
         }
-        room
+        has_memory
     }
 
     /// Deletes a group without members, and its committed offsets.
@@ -327,7 +327,7 @@ impl Groups {
 
     fn remove(&mut self, memory: &mut Memory, id: &str) {
         if let Some(entry) = self.entries.remove(id) {
-            memory.give(entry.taken);
+            memory.release(entry.reserved);
             if let Some(at) = entry.timeout {
                 self.deadlines.remove(&(at, id.to_owned()));
             }
@@ -340,16 +340,16 @@ impl Groups {
         memory: &mut Memory,
         now: Time,
         id: &str,
-        committer: Committer<'_>,
+        identity: MemberIdentity<'_>,
         transactional: bool,
     ) -> Result<(), ErrorCode> {
-        if committer.generation < 0 && !self.entries.contains_key(id) && !self.create_classic(memory, id) {
+        if identity.generation < 0 && !self.entries.contains_key(id) && !self.create_classic(memory, id) {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
         let entry = self.entries.get_mut(id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
         match &mut entry.group {
-            Group::Classic(group) => group.admit_commit(now, committer, transactional)?,
-            Group::Consumer(group) => group.admit_commit(committer)?,
+            Group::Classic(group) => group.admit_commit(now, identity, transactional)?,
+            Group::Consumer(group) => group.admit_commit(identity)?,
             Group::Share(_) => return Err(ErrorCode::GROUP_ID_NOT_FOUND),
         }
         self.refresh(memory, id);
@@ -386,10 +386,10 @@ impl Groups {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };
-        let cost = GROUP + id.len() + entry.group.cost();
-        memory.give(entry.taken);
-        memory.charge(cost);
-        entry.taken = cost;
+        let memory_size = GROUP_MEMORY + id.len() + entry.group.memory_size();
+        memory.release(entry.reserved);
+        memory.reserve(memory_size);
+        entry.reserved = memory_size;
         let timeout = entry.group.next_timeout();
         if timeout != entry.timeout {
             if let Some(at) = entry.timeout {

@@ -20,15 +20,15 @@ pub(in crate::broker) struct Committed {
 
 /// A committed offset, with its position in the order of all commits.
 #[derive(Debug)]
-struct Kept {
+struct StoredOffset {
     committed: Committed,
     order: u64,
 }
 
-type Topics = BTreeMap<String, BTreeMap<i32, Kept>>;
+type Topics = BTreeMap<String, BTreeMap<i32, StoredOffset>>;
 
 /// Offsets of open transactions, by producer ID.
-type Pending = BTreeMap<String, BTreeMap<i32, BTreeMap<i64, Kept>>>;
+type Pending = BTreeMap<String, BTreeMap<i32, BTreeMap<i64, StoredOffset>>>;
 
 #[derive(Debug, Default)]
 pub(in crate::broker) struct Offsets {
@@ -37,15 +37,15 @@ pub(in crate::broker) struct Offsets {
     commits: u64,
 }
 
-fn cost(group: &str, topic: &str, kept: &Kept) -> usize {
-    group.len() + topic.len() + kept.committed.metadata.len() + 128
+fn memory_size(group: &str, topic: &str, stored: &StoredOffset) -> usize {
+    group.len() + topic.len() + stored.committed.metadata.len() + 128
 }
 
 impl Offsets {
     /// Commits an offset. Returns false if there is no memory for it.
     pub fn commit(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Committed) -> bool {
-        let new = self.keep(new);
-        if !memory.take(cost(group, topic, &new)) {
+        let new = self.stored(new);
+        if !memory.try_reserve(memory_size(group, topic, &new)) {
             return false;
         }
         self.apply(memory, group, topic, partition, new);
@@ -61,14 +61,14 @@ impl Offsets {
         producer_id: i64,
         new: Committed,
     ) -> bool {
-        let new = self.keep(new);
-        if !memory.take(cost(group, topic, &new)) {
+        let new = self.stored(new);
+        if !memory.try_reserve(memory_size(group, topic, &new)) {
             return false;
         }
         let topics = self.pending.entry(group.to_owned()).or_default();
         let producers = topics.entry(topic.to_owned()).or_default().entry(partition).or_default();
         let old = producers.insert(producer_id, new);
-        memory.give(old.map_or(0, |old| cost(group, topic, &old)));
+        memory.release(old.map_or(0, |old| memory_size(group, topic, &old)));
         true
     }
 
@@ -82,35 +82,35 @@ impl Offsets {
             }
             for (topic, indexes) in topics.iter_mut() {
                 for (index, producers) in indexes.iter_mut() {
-                    ended.extend(producers.remove(&id).map(|kept| (group.clone(), topic.clone(), *index, kept)));
+                    ended.extend(producers.remove(&id).map(|stored| (group.clone(), topic.clone(), *index, stored)));
                 }
                 indexes.retain(|_, producers| !producers.is_empty());
             }
             topics.retain(|_, indexes| !indexes.is_empty());
         }
         self.pending.retain(|_, topics| !topics.is_empty());
-        for (group, topic, index, kept) in ended {
+        for (group, topic, index, stored) in ended {
             match committed {
-                true => self.apply(memory, &group, &topic, index, kept),
-                false => memory.give(cost(&group, &topic, &kept)),
+                true => self.apply(memory, &group, &topic, index, stored),
+                false => memory.release(memory_size(&group, &topic, &stored)),
             }
         }
     }
 
-    fn keep(&mut self, committed: Committed) -> Kept {
+    fn stored(&mut self, committed: Committed) -> StoredOffset {
         self.commits += 1;
-        Kept { committed, order: self.commits }
+        StoredOffset { committed, order: self.commits }
     }
 
     /// Makes an offset count, unless a later one does. Its memory is already taken.
-    fn apply(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Kept) {
+    fn apply(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: StoredOffset) {
         let topics = self.offsets.entry(group.to_owned()).or_default();
         let indexes = topics.entry(topic.to_owned()).or_default();
         if indexes.get(&partition).is_some_and(|old| old.order > new.order) {
-            return memory.give(cost(group, topic, &new));
+            return memory.release(memory_size(group, topic, &new));
         }
         let old = indexes.insert(partition, new);
-        memory.give(old.map_or(0, |old| cost(group, topic, &old)));
+        memory.release(old.map_or(0, |old| memory_size(group, topic, &old)));
     }
 
     /// Returns whether an open transaction has an offset for the partition.
@@ -120,33 +120,33 @@ impl Offsets {
     }
 
     pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<&Committed> {
-        self.offsets.get(group)?.get(topic)?.get(&partition).map(|kept| &kept.committed)
+        self.offsets.get(group)?.get(topic)?.get(&partition).map(|stored| &stored.committed)
     }
 
     pub fn all(&self, group: &str) -> impl Iterator<Item = (&str, impl Iterator<Item = (i32, &Committed)>)> {
         self.offsets.get(group).into_iter().flatten().map(|(topic, partitions)| {
-            (topic.as_str(), partitions.iter().map(|(index, kept)| (*index, &kept.committed)))
+            (topic.as_str(), partitions.iter().map(|(index, stored)| (*index, &stored.committed)))
         })
     }
 
     /// Removes the offset of a partition, including those of open transactions.
     pub fn forget(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32) {
         let of_topic = self.offsets.get_mut(group).and_then(|topics| topics.get_mut(topic));
-        let kept = of_topic.and_then(|indexes| indexes.remove(&partition));
+        let stored = of_topic.and_then(|indexes| indexes.remove(&partition));
         let of_topic = self.pending.get_mut(group).and_then(|topics| topics.get_mut(topic));
         let pending = of_topic.and_then(|indexes| indexes.remove(&partition));
-        for old in kept.into_iter().chain(pending.into_iter().flat_map(BTreeMap::into_values)) {
-            memory.give(cost(group, topic, &old));
+        for old in stored.into_iter().chain(pending.into_iter().flat_map(BTreeMap::into_values)) {
+            memory.release(memory_size(group, topic, &old));
         }
     }
 
     pub fn forget_group(&mut self, memory: &mut Memory, group: &str) {
         for (topic, indexes) in self.offsets.remove(group).into_iter().flatten() {
-            indexes.into_values().for_each(|old| memory.give(cost(group, &topic, &old)));
+            indexes.into_values().for_each(|old| memory.release(memory_size(group, &topic, &old)));
         }
         for (topic, indexes) in self.pending.remove(group).into_iter().flatten() {
             let producers = indexes.into_values().flat_map(BTreeMap::into_values);
-            producers.for_each(|old| memory.give(cost(group, &topic, &old)));
+            producers.for_each(|old| memory.release(memory_size(group, &topic, &old)));
         }
     }
 
@@ -154,14 +154,14 @@ impl Offsets {
     pub fn forget_topic(&mut self, memory: &mut Memory, topic: &str) {
         for (group, topics) in &mut self.offsets {
             for old in topics.remove(topic).into_iter().flat_map(BTreeMap::into_values) {
-                memory.give(cost(group, topic, &old));
+                memory.release(memory_size(group, topic, &old));
             }
         }
         self.offsets.retain(|_, topics| !topics.is_empty());
         for (group, topics) in &mut self.pending {
             let producers = topics.remove(topic).into_iter().flat_map(BTreeMap::into_values);
             for old in producers.flat_map(BTreeMap::into_values) {
-                memory.give(cost(group, topic, &old));
+                memory.release(memory_size(group, topic, &old));
             }
         }
         self.pending.retain(|_, topics| !topics.is_empty());

@@ -23,7 +23,7 @@ pub(in crate::broker) struct PendingReplies {
 
 impl PendingReplies {
     /// Registers a connection that waits for a reply.
-    pub fn expect(&mut self, connection: Connection) {
+    pub fn register(&mut self, connection: Connection) {
         self.waiting.insert(connection, None);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Only brokers may use v4 and later. The handler rejects other clients.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::add_partitions_to_txn::TransactionResult;
 use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
@@ -14,7 +14,7 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if context.version >= 4 {
         if let Err(code) = state.check(context, Operation::ClusterAction, Resource::Cluster) {
-            return HandlerResult::Reply(request.refuse(code));
+            return HandlerResult::Reply(request.response_with(code));
         }
         let results = request.transactions.into_iter().map(|transaction| TransactionResult {
             topic_results: add(state, context, &transaction),
@@ -24,7 +24,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     let id = Resource::TransactionalId(&request.v3_and_below_transactional_id);
     if let Err(code) = state.check(context, Operation::Write, id) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let transaction = Transaction {
         transactional_id: request.v3_and_below_transactional_id,
@@ -37,8 +37,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { results_by_topic_v3_and_below, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         let topics = |topics: Vec<Topic>| topics.into_iter().map(|topic| result(&topic, |_, _| error_code)).collect();
         let results = self.transactions.into_iter().map(|transaction| TransactionResult {
             transactional_id: transaction.transactional_id,
@@ -50,27 +50,27 @@ impl Refuse for Request {
     }
 }
 
-fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicResult> {
+fn add(state: &mut State, context: &Context, transaction: &Transaction) -> Vec<TopicResult> {
     let exists = |state: &State, topic: &str, index: i32| {
         usize::try_from(index).is_ok_and(|index| state.topics.get(topic).is_some_and(|t| index < t.partitions.len()))
     };
-    let pairs = || wanted.topics.iter().flat_map(|t| t.partitions.iter().map(|index| (t.name.as_str(), *index)));
+    let pairs = || transaction.topics.iter().flat_map(|t| t.partitions.iter().map(|index| (t.name.as_str(), *index)));
     // In v4 and later, the requesting broker has checked its own client.
     let may_write = |state: &State, topic: &str| match context.version {
         4.. => Ok(()),
         _ => state.check(context, Operation::Write, Resource::Topic(topic)),
     };
-    let refused = wanted.topics.iter().any(|topic| may_write(state, &topic.name).is_err());
-    let missing = refused || pairs().any(|(topic, index)| !exists(state, topic, index));
-    let producer = ProducerId { id: wanted.producer_id, epoch: wanted.producer_epoch };
-    let id = wanted.transactional_id.as_str();
+    let is_denied = transaction.topics.iter().any(|topic| may_write(state, &topic.name).is_err());
+    let missing = is_denied || pairs().any(|(topic, index)| !exists(state, topic, index));
+    let producer = ProducerId { id: transaction.producer_id, epoch: transaction.producer_epoch };
+    let id = transaction.transactional_id.as_str();
     let added = if missing {
         Err(ErrorCode::OPERATION_NOT_ATTEMPTED)
     } else if id.is_empty() {
         Err(ErrorCode::INVALID_REQUEST)
     } else if !state.is_coordinator(context.node, id) {
         Err(ErrorCode::NOT_COORDINATOR)
-    } else if wanted.verify_only {
+    } else if transaction.verify_only {
         Ok(())
     } else {
         state.transactions.add(&mut state.memory, context.clock, id, producer, pairs())
@@ -82,14 +82,14 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
         }
         Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => ErrorCode::INVALID_PRODUCER_EPOCH,
         Err(code) => code,
-        Ok(()) if wanted.verify_only => match state.transactions.verify(id, producer, topic, index) {
+        Ok(()) if transaction.verify_only => match state.transactions.verify(id, producer, topic, index) {
             Err(ErrorCode::TRANSACTION_ABORTABLE) if context.version < 5 => ErrorCode::INVALID_TXN_STATE,
             Err(code) => code,
             Ok(()) => ErrorCode::NONE,
         },
         Ok(()) => ErrorCode::NONE,
     };
-    wanted.topics.iter().map(|topic| result(topic, &mut judge)).collect()
+    transaction.topics.iter().map(|topic| result(topic, &mut judge)).collect()
 }
 
 fn result(topic: &Topic, mut judge: impl FnMut(&str, i32) -> ErrorCode) -> TopicResult {

@@ -1,7 +1,7 @@
 //! AlterClientQuotas v0 and v1: sets quotas of users, client IDs and addresses. The broker enforces byte rates and only
 //! stores other quotas.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_client_quotas::{Entity, Entry, EntryResponse, Op, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -13,18 +13,18 @@ use std::net::IpAddr;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::AlterConfigs, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let mut seen = BTreeSet::new();
     let entries = request.entries.into_iter().map(|Entry { entity, ops }| {
-        let named = entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
-        let altered = match seen.insert(quotas::Entity::clone(&named)) {
-            true => alter(state, &named, ops, request.validate_only),
+        let parts = entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
+        let altered = match seen.insert(quotas::Entity::clone(&parts)) {
+            true => alter(state, &parts, ops, request.validate_only),
             false => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Ignoring duplicate entity")),
         };
         let ApiError { code, message } = altered.err().unwrap_or(ErrorCode::NONE.into());
         let part = |(entity_type, entity_name)| Entity { entity_type, entity_name };
-        EntryResponse { error_code: code, error_message: message, entity: named.into_iter().map(part).collect() }
+        EntryResponse { error_code: code, error_message: message, entity: parts.into_iter().map(part).collect() }
     });
     let entries = entries.collect();
     HandlerResult::Reply(Response { entries, ..Response::default() })

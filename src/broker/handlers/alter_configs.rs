@@ -13,29 +13,30 @@ use crate::broker::state::State;
 use std::collections::BTreeMap;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let mut times = BTreeMap::<_, usize>::new();
+    let mut occurrences = BTreeMap::<_, usize>::new();
     for resource in &request.resources {
-        *times.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
+        *occurrences.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
     }
     let responses = request.resources.into_iter().map(|resource| {
-        let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
-        let what = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
-        let allowed = state.check(context, Operation::AlterConfigs, what);
-        let altered = match (again, resource.resource_type) {
+        let is_duplicate =
+            occurrences.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
+        let authorized_resource = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
+        let allowed = state.check(context, Operation::AlterConfigs, authorized_resource);
+        let altered = match (is_duplicate, resource.resource_type) {
             (true, _) => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
             _ if let Err(code) = allowed => Err(code.into()),
             (false, TOPIC) => alter_topic(state, &resource, request.validate_only),
             (false, GROUP) => alter_group(state, &resource, request.validate_only),
-            (false, BROKER) => alter_nodes(state, context, &resource, request.validate_only),
+            (false, BROKER) => alter_broker(state, context, &resource, request.validate_only),
             (false, other) => {
                 let why = format!("Resources of type {other} cannot be altered here.");
                 Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
             }
         };
-        let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
+        let error = altered.err().unwrap_or(ErrorCode::NONE.into());
         ResourceResponse {
-            error_code: refusal.code,
-            error_message: refusal.message,
+            error_code: error.code,
+            error_message: error.message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
         }
@@ -50,12 +51,12 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
         let why = format!("The topic '{name}' does not exist.");
         return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
-    let given = resource.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
+    let configs = resource.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
     let configs =
-        Configs::parse(&state.topic_defaults, given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+        Configs::parse(&state.topic_defaults, configs).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     if !validate_only {
         topic.configs = configs;
-        state.note_topic(name);
+        state.journal_topic(name);
     }
     Ok(())
 }
@@ -80,12 +81,17 @@ fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> R
     if !groups.configure(memory, id, settings.clone()) {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
     }
-    before.iter().for_each(|(name, _)| journal.note(|| Entry::group_config(id, name, None)));
-    settings.iter().for_each(|(name, value)| journal.note(|| Entry::group_config(id, name, Some(value))));
+    before.iter().for_each(|(name, _)| journal.append(|| Entry::group_config(id, name, None)));
+    settings.iter().for_each(|(name, value)| journal.append(|| Entry::group_config(id, name, Some(value))));
     Ok(())
 }
 
-fn alter_nodes(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
+fn alter_broker(
+    state: &mut State,
+    context: &Context,
+    resource: &Resource,
+    validate_only: bool,
+) -> Result<(), ApiError> {
     let scope = state.config_scope(context, &resource.resource_name)?;
     let mut values = BTreeMap::new();
     for config in &resource.configs {

@@ -1,7 +1,7 @@
 //! AlterPartitionReassignments v0 and v1: changes the replicas of partitions at once. A client can therefore never
 //! cancel a reassignment.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_partition_reassignments::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
@@ -11,14 +11,18 @@ use std::collections::BTreeSet;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let may_grow = request.allow_replication_factor_change;
     let responses = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.into_iter().map(|wanted| {
-            let moved = assign(state, &topic.name, &wanted, may_grow);
-            let ApiError { code, message } = moved.err().unwrap_or(ErrorCode::NONE.into());
-            PartitionResponse { partition_index: wanted.partition_index, error_code: code, error_message: message }
+        let partitions = topic.partitions.into_iter().map(|requested_partition| {
+            let reassigned = reassign(state, &topic.name, &requested_partition, may_grow);
+            let ApiError { code, message } = reassigned.err().unwrap_or(ErrorCode::NONE.into());
+            PartitionResponse {
+                partition_index: requested_partition.partition_index,
+                error_code: code,
+                error_message: message,
+            }
         });
         TopicResponse { partitions: partitions.collect(), name: topic.name }
     });
@@ -31,13 +35,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     })
 }
 
-fn assign(state: &mut State, topic: &str, wanted: &Partition, may_grow: bool) -> Result<(), ApiError> {
-    let index = wanted.partition_index;
+fn reassign(state: &mut State, topic: &str, requested_partition: &Partition, may_grow: bool) -> Result<(), ApiError> {
+    let index = requested_partition.partition_index;
     let partition = state.topics.get_mut(topic).and_then(|t| t.partition(index));
-    let has = partition.map(|p| p.replicas.len()).ok_or_else(|| {
+    let replication_factor = partition.map(|p| p.replicas.len()).ok_or_else(|| {
         ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     })?;
-    let Some(replicas) = &wanted.replicas else {
+    let Some(replicas) = &requested_partition.replicas else {
         return Err(ErrorCode::NO_REASSIGNMENT_IN_PROGRESS.into());
     };
     let invalid = |why: &str| Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
@@ -50,10 +54,10 @@ fn assign(state: &mut State, topic: &str, wanted: &Partition, may_grow: bool) ->
     if !replicas.iter().all(|id| state.node(*id).is_some()) {
         return invalid("The manual partition assignment includes a broker that is not registered.");
     }
-    if !may_grow && replicas.len() != has {
+    if !may_grow && replicas.len() != replication_factor {
         let why = "The replication factor is changed from what it was, which was not allowed.";
         return Err(ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
     }
-    state.assign(topic, index, replicas.clone());
+    state.reassign(topic, index, replicas.clone());
     Ok(())
 }

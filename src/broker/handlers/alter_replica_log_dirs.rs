@@ -1,6 +1,6 @@
 //! AlterReplicaLogDirs v0 to v2: moves no replicas, because a node has only one log directory.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use super::describe_log_dirs::LOG_DIR;
 use crate::api::ErrorCode;
 use crate::api::alter_replica_log_dirs::{PartitionResult, Request, Response, TopicResult};
@@ -10,7 +10,7 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     HandlerResult::Reply(results(request, |path, topic, index| {
         let topic = state.topics.get(topic);
@@ -24,8 +24,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }))
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         results(self, |_, _, _| error_code)
     }
 }

@@ -1,7 +1,7 @@
 //! AlterShareGroupOffsets v0: sets the start offsets of a share group without members, and creates the group if
 //! necessary. As in Kafka, an offset need not exist in the log.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_share_group_offsets::{PartitionResponse, Request, Response, Topic, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
@@ -13,7 +13,7 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err((code, why)) = admit(state, context, &request.group_id) {
         let error_message = why.map(str::to_owned);
-        return HandlerResult::Reply(Response { error_message, ..request.refuse(code) });
+        return HandlerResult::Reply(Response { error_message, ..request.response_with(code) });
     }
     let responses = request.topics.into_iter().map(|topic| alter(state, context, &request.group_id, topic));
     HandlerResult::Reply(Response { responses: responses.collect(), ..Response::default() })
@@ -40,11 +40,11 @@ fn admit(state: &mut State, context: &Context, group_id: &str) -> Result<(), (Er
 fn alter(state: &mut State, context: &Context, group_id: &str, topic: Topic) -> TopicResponse {
     let allowed = state.check(context, Operation::Read, Resource::Topic(&topic.topic_name));
     let State { topics, groups, memory, .. } = state;
-    let mut found = topics.get_mut(&topic.topic_name).filter(|_| allowed.is_ok());
-    let topic_id = found.as_ref().map(|t| t.id).unwrap_or_default();
-    let partitions = topic.partitions.into_iter().map(|wanted| {
-        let index = wanted.partition_index;
-        let partition = found.as_mut().and_then(|t| t.partition(index));
+    let mut existing_topic = topics.get_mut(&topic.topic_name).filter(|_| allowed.is_ok());
+    let topic_id = existing_topic.as_ref().map(|t| t.id).unwrap_or_default();
+    let partitions = topic.partitions.into_iter().map(|requested_partition| {
+        let index = requested_partition.partition_index;
+        let partition = existing_topic.as_mut().and_then(|t| t.partition(index));
         let (error_code, why) = match (allowed, partition) {
             (Err(code), _) => (code, None),
             (Ok(()), None) => {
@@ -53,7 +53,8 @@ fn alter(state: &mut State, context: &Context, group_id: &str, topic: Topic) -> 
             }
             (Ok(()), Some(partition)) => {
                 let (id, epoch) = (TopicIdPartition { topic_id, partition: index }, partition.leader_epoch);
-                groups.with_share(memory, group_id, |group| group.begin_at(id, wanted.start_offset, epoch));
+                groups
+                    .with_share(memory, group_id, |group| group.begin_at(id, requested_partition.start_offset, epoch));
                 (ErrorCode::NONE, None)
             }
         };

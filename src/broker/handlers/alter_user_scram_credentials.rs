@@ -1,7 +1,7 @@
 //! AlterUserScramCredentials v0: adds, changes and deletes SCRAM users. Users can log in with the new credentials if
 //! the SCRAM mechanism is enabled. For each user, the handler applies all changes or none.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::alter_user_scram_credentials::{Request, Response, SCRAM_SHA_256, SCRAM_SHA_512, UserResult};
 use crate::broker::authorizer::{Operation, Resource};
@@ -15,25 +15,25 @@ use std::collections::BTreeMap;
 const ITERATIONS: std::ops::RangeInclusive<i32> = 4096..=16_384;
 
 /// Memory of a user, without the name.
-const COST: usize = 256;
+const USER_MEMORY: usize = 256;
 
 /// A mechanism and its new credentials; `None` deletes them.
 type Change = (i8, Option<Secret>);
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let mut users: BTreeMap<String, Result<Vec<Change>, ApiError>> = BTreeMap::new();
     let mut add = |user: String, change: Result<Change, ApiError>| {
         let changes = users.entry(user).or_insert_with(|| Ok(Vec::new()));
         match (changes.as_mut(), change) {
-            (Ok(known), Ok((mechanism, _))) if known.iter().any(|(other, _)| *other == mechanism) => {
+            (Ok(valid), Ok((mechanism, _))) if valid.iter().any(|(other, _)| *other == mechanism) => {
                 let why = "A user credential cannot be altered twice in the same request";
                 *changes = Err(ApiError::new(ErrorCode::DUPLICATE_RESOURCE, why));
             }
-            (Ok(known), Ok(change)) => known.push(change),
-            (Ok(_), Err(refusal)) => *changes = Err(refusal),
+            (Ok(valid), Ok(change)) => valid.push(change),
+            (Ok(_), Err(error)) => *changes = Err(error),
             (Err(_), _) => {}
         }
     };
@@ -43,10 +43,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     for wanted in request.upsertions {
         let iterations = u32::try_from(wanted.iterations).unwrap_or(0);
-        let refuse = |why| Err(ApiError::new(ErrorCode::UNACCEPTABLE_CREDENTIAL, why));
+        let unacceptable = |why| Err(ApiError::new(ErrorCode::UNACCEPTABLE_CREDENTIAL, why));
         let change = check(&wanted.name, wanted.mechanism).and_then(|()| match wanted.iterations {
-            ..4096 => refuse("Too few iterations"),
-            n if !ITERATIONS.contains(&n) => refuse("Too many iterations"),
+            ..4096 => unacceptable("Too few iterations"),
+            n if !ITERATIONS.contains(&n) => unacceptable("Too many iterations"),
             _ => {
                 let (salt, password) = (wanted.salt.to_vec(), wanted.salted_password.to_vec());
                 Ok((wanted.mechanism, Some(Secret::Salted { iterations, salt, password })))
@@ -55,19 +55,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         add(wanted.name, change);
     }
     let results = users.into_iter().map(|(user, changes)| {
-        let refusal = changes.and_then(|changes| apply(state, &user, changes)).err().unwrap_or(ErrorCode::NONE.into());
-        UserResult { user, error_code: refusal.code, error_message: refusal.message }
+        let error = changes.and_then(|changes| apply(state, &user, changes)).err().unwrap_or(ErrorCode::NONE.into());
+        UserResult { user, error_code: error.code, error_message: error.message }
     });
     let results = results.collect();
     HandlerResult::Reply(Response { results, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         let upserted = self.upsertions.into_iter().map(|wanted| wanted.name);
         let users = self.deletions.into_iter().map(|wanted| wanted.name).chain(upserted);
-        let refuse = |user| UserResult { user, error_code, error_message: None };
-        Response { results: users.map(refuse).collect(), ..Response::default() }
+        let result = |user| UserResult { user, error_code, error_message: None };
+        Response { results: users.map(result).collect(), ..Response::default() }
     }
 }
 
@@ -89,16 +89,16 @@ fn apply(state: &mut State, user: &str, changes: Vec<Change>) -> Result<(), ApiE
         return Err(ApiError::new(ErrorCode::RESOURCE_NOT_FOUND, why));
     }
     let is_new = |(mechanism, secret): &&Change| secret.is_some() && !is_known(*mechanism);
-    if !memory.take(changes.iter().filter(is_new).count() * (COST + user.len())) {
+    if !memory.try_reserve(changes.iter().filter(is_new).count() * (USER_MEMORY + user.len())) {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
     }
     for (mechanism, secret) in changes {
-        journal.note(|| Entry::user(mechanism, user, secret.as_ref()));
+        journal.append(|| Entry::user(mechanism, user, secret.as_ref()));
         match secret {
             Some(secret) => credentials.set(mechanism, user, secret),
             None => {
                 credentials.remove(mechanism, user);
-                memory.give(COST + user.len());
+                memory.release(USER_MEMORY + user.len());
             }
         }
     }

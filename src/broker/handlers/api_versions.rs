@@ -52,10 +52,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         ErrorCode::NONE
     };
     let api_keys = if error_code.is_error() { Vec::new() } else { state.served.iter().map(version).collect() };
-    let others = if state.is_since(Release::V4_4) { FEATURES } else { &[] };
-    let own = [transactions(state.transaction_version)];
-    let is_known = !error_code.is_error() && state.is_since(Release::V4_0);
-    let features = || others.iter().chain(&own).filter(|_| is_known);
+    let release_features = if state.is_since(Release::V4_4) { FEATURES } else { &[] };
+    let transaction_feature = [transactions(state.transaction_version)];
+    let has_features = !error_code.is_error() && state.is_since(Release::V4_0);
+    let features = || release_features.iter().chain(&transaction_feature).filter(|_| has_features);
     let supported = |f: &Feature| SupportedFeature { name: f.name.to_owned(), min_version: f.min, max_version: f.max };
     let finalized = |f: &Feature| FinalizedFeature {
         name: f.name.to_owned(),
@@ -66,7 +66,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         error_code,
         api_keys,
         supported_features: features().filter(|f| context.version >= 4 || f.min > 0).map(supported).collect(),
-        finalized_features_epoch: if is_known { FEATURES_EPOCH } else { -1 },
+        finalized_features_epoch: if has_features { FEATURES_EPOCH } else { -1 },
         finalized_features: features().filter(|f| f.level > 0).map(finalized).collect(),
         ..Response::default()
     })
@@ -75,8 +75,12 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 /// Returns the response to an unsupported version.
 pub(super) fn unsupported(state: &State) -> Response {
     let says_more = state.release.is_none_or(|release| release >= Release::V2_4);
-    let own = state.served.iter().filter(|served| says_more && served.api.key == API.key);
-    Response { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys: own.map(version).collect(), ..Response::default() }
+    let transaction_feature = state.served.iter().filter(|served| says_more && served.api.key == API.key);
+    Response {
+        error_code: ErrorCode::UNSUPPORTED_VERSION,
+        api_keys: transaction_feature.map(version).collect(),
+        ..Response::default()
+    }
 }
 
 fn version(ServedApi { api, min, max }: &ServedApi) -> ApiVersion {

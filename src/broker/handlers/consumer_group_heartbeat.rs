@@ -10,7 +10,7 @@ use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, R
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::consumer::Heartbeat;
 use crate::broker::group::{Assignor, Group};
-use crate::broker::pattern::Pattern;
+use crate::broker::regex::FullMatchRegex;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
@@ -48,7 +48,7 @@ fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<
     };
     let State { groups, memory, topics, .. } = state;
     let (now, joins) = (context.clock.now, request.member_epoch == JOIN);
-    if !memory.has(heartbeat.cost()) || joins && !groups.create_consumer(memory, group_id) {
+    if !memory.has_room_for(heartbeat.memory_size()) || joins && !groups.create_consumer(memory, group_id) {
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
     }
     if joins {
@@ -69,8 +69,8 @@ fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<
     done.map_err(|(code, why)| ApiError::new(code, why))
 }
 
-fn parse(pattern: &str) -> Result<Pattern, ApiError> {
-    Pattern::parse(pattern).map_err(|why| {
+fn parse(pattern: &str) -> Result<FullMatchRegex, ApiError> {
+    FullMatchRegex::parse(pattern).map_err(|why| {
         let why = format!("SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.");
         ApiError::new(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
     })

@@ -1,7 +1,7 @@
 //! CreateAcls v0 to v3: adds access rules at once. Any node accepts the request. Without an authorizer, the error is
 //! SECURITY_DISABLED.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::create_acls::{Acl, AclResult, Request, Response};
 use crate::broker::authorizer::NO_AUTHORIZER;
@@ -17,7 +17,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         return HandlerResult::Reply(Response { results, ..Response::default() });
     }
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let results = request.creations.into_iter().map(|acl| {
         let added = parse(acl).and_then(|rule| match state.add_rule(rule) {
@@ -33,7 +33,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 
 fn parse(acl: Acl) -> Result<Rule, ApiError> {
     let invalid = |why: String| ApiError::new(ErrorCode::INVALID_REQUEST, why);
-    let unknown = |what: &str, name: &str| invalid(format!("Invalid {what} {name}"));
+    let unknown = |field: &str, name: &str| invalid(format!("Invalid {field} {name}"));
     let kind = ResourceType::from_number(acl.resource_type);
     let kind = kind.ok_or_else(|| unknown("resourceType", ResourceType::text(acl.resource_type)))?;
     let pattern = Pattern::from_number(acl.resource_pattern_type);

@@ -30,18 +30,18 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         () => ErrorCode::NONE,
     };
     if code != ErrorCode::NONE {
-        return HandlerResult::Reply(refused(code, owner, requester));
+        return HandlerResult::Reply(error_response(code, owner, requester));
     }
     let now_ms = context.clock.wall_ms;
-    let longest = state.node_configs.number("delegation.token.max.lifetime.ms").unwrap_or(0);
-    let lifetime = if request.max_lifetime_ms > 0 { longest.min(request.max_lifetime_ms) } else { longest };
+    let max_lifetime = state.node_configs.number("delegation.token.max.lifetime.ms").unwrap_or(0);
+    let lifetime = if request.max_lifetime_ms > 0 { max_lifetime.min(request.max_lifetime_ms) } else { max_lifetime };
     let max_ms = now_ms.saturating_add(lifetime);
     let expires_ms = max_ms.min(now_ms.saturating_add(state.token_expiry_ms()));
     let id = state.new_uuid().to_string();
     let hmac = state.tokens.hmac(&id).unwrap_or_default();
     let token = Token { id, owner, requester, renewers, issued_ms: now_ms, expires_ms, max_ms };
     if !state.set_token(token.clone()) {
-        return HandlerResult::Reply(refused(ErrorCode::KAFKA_STORAGE_ERROR, token.owner, token.requester));
+        return HandlerResult::Reply(error_response(ErrorCode::KAFKA_STORAGE_ERROR, token.owner, token.requester));
     }
     HandlerResult::Reply(Response {
         principal_type: token.owner.kind,
@@ -57,7 +57,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     })
 }
 
-fn refused(error_code: ErrorCode, owner: Principal, requester: Principal) -> Response {
+fn error_response(error_code: ErrorCode, owner: Principal, requester: Principal) -> Response {
     Response {
         error_code,
         principal_type: owner.kind,

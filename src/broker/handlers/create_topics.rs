@@ -13,16 +13,16 @@ use crate::broker::state::State;
 use std::collections::{HashMap, HashSet};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let mut times: HashMap<String, usize> = HashMap::new();
+    let mut occurrences: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
-        *times.entry(topic.name.clone()).or_default() += 1;
+        *occurrences.entry(topic.name.clone()).or_default() += 1;
     }
-    let all = state.allows(context, Operation::Create, Resource::Cluster);
+    let may_create_all = state.allows(context, Operation::Create, Resource::Cluster);
     let topics = request.topics.into_iter().map(|topic| {
         let name = topic.name.clone();
-        let plan = match times.get(&name) {
+        let plan = match occurrences.get(&name) {
             Some(2..) => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name.")),
-            _ if !all && !state.allows(context, Operation::Create, Resource::Topic(&name)) => {
+            _ if !may_create_all && !state.allows(context, Operation::Create, Resource::Topic(&name)) => {
                 Err(ApiError::new(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
             }
             _ => plan(state, topic),
@@ -64,7 +64,7 @@ fn create(state: &mut State, context: &Context, name: String, plan: Plan, valida
     };
     if !validate_only {
         state.topics.create(&result.name, topic_id, plan.replicas, plan.configs);
-        state.note_topic(&result.name);
+        state.journal_topic(&result.name);
     }
     match state.check(context, Operation::DescribeConfigs, Resource::Topic(&result.name)) {
         Ok(()) => result,
@@ -78,16 +78,16 @@ fn create(state: &mut State, context: &Context, name: String, plan: Plan, valida
 fn plan(state: &State, topic: Topic) -> Result<Plan, ApiError> {
     state.topics.check_name(&topic.name).map_err(|(code, message)| ApiError::new(code, message))?;
     let replicas = match topic.assignments.is_empty() {
-        true => spread(state, topic.num_partitions, topic.replication_factor)?,
-        false => assigned(state, &topic)?,
+        true => assign_by_count(state, topic.num_partitions, topic.replication_factor)?,
+        false => requested_replicas(state, &topic)?,
     };
-    let given = topic.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
-    let configs =
-        Configs::parse(&state.topic_defaults, given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
+    let overrides = topic.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
+    let configs = Configs::parse(&state.topic_defaults, overrides)
+        .map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     Ok(Plan { replicas, configs })
 }
 
-fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, ApiError> {
+fn assign_by_count(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, ApiError> {
     let partitions = match partitions {
         -1 => state.default_partitions(),
         n => usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
@@ -110,11 +110,11 @@ fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, 
         Ok(n) => n,
     };
     state.topics.check_partitions(partitions).map_err(|(code, message)| ApiError::new(code, message))?;
-    Ok(state.spread(partitions, factor))
+    Ok(state.assign_replicas(partitions, factor))
 }
 
 /// Returns the replicas that the request assigns, by partition.
-fn assigned(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, ApiError> {
+fn requested_replicas(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, ApiError> {
     let invalid = |why: &str| ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why);
     if topic.num_partitions != -1 || topic.replication_factor != -1 {
         let why = "Partitions and replication factor must be -1 where replicas are assigned by hand.";

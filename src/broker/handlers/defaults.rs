@@ -2,14 +2,14 @@
 //! API.
 //!
 //! The tables list, for each API, the fields that contain its error code. A handler whose response does not fit the
-//! tables implements [`Refuse`] itself.
+//! tables implements [`RespondWith`] itself.
 
 use crate::api::{self, ErrorCode, Request};
 
-/// A request that can be refused as a whole.
-pub(super) trait Refuse: Request {
-    /// Returns the response that reports an error for everything the request asks for.
-    fn refuse(self, error_code: ErrorCode) -> Self::Response;
+/// A request whose response can report one error code for all its items.
+pub(super) trait RespondWith: Request {
+    /// Returns the response with this error code for the whole request, or for each of its items.
+    fn response_with(self, error_code: ErrorCode) -> Self::Response;
 }
 
 /// A response with the time for which the client is throttled.
@@ -21,8 +21,8 @@ pub(super) trait ThrottleTime {
 /// The response has one error code, and these fields differ from their defaults.
 macro_rules! whole {
     ($($api:ident $(|$request:ident|)? { $($field:ident: $value:expr),* })*) => { $(
-        impl Refuse for api::$api::Request {
-            fn refuse(self, error_code: ErrorCode) -> api::$api::Response {
+        impl RespondWith for api::$api::Request {
+            fn response_with(self, error_code: ErrorCode) -> api::$api::Response {
                 $(let $request = self;)?
                 api::$api::Response { error_code, $($field: $value,)* ..Default::default() }
             }
@@ -34,8 +34,8 @@ macro_rules! whole {
 macro_rules! each_item {
     ($($api:ident: $items:ident => $results:ident: $result:ident |$item:pat_param| { $($fields:tt)* })*) => { $(
         #[allow(clippy::needless_update)]
-        impl Refuse for api::$api::Request {
-            fn refuse(self, error_code: ErrorCode) -> api::$api::Response {
+        impl RespondWith for api::$api::Request {
+            fn response_with(self, error_code: ErrorCode) -> api::$api::Response {
                 let results = self.$items.into_iter().map(|$item| api::$api::$result {
                     error_code,
                     $($fields)*,
@@ -52,8 +52,8 @@ macro_rules! each_partition {
     ($($api:ident: $topics:ident($($key:ident)*).$partitions:ident => $out:ident: $topic:ident.$results:ident:
        $result:ident |$item:pat_param| { $($fields:tt)* })*) => { $(
         #[allow(clippy::needless_update)]
-        impl Refuse for api::$api::Request {
-            fn refuse(self, error_code: ErrorCode) -> api::$api::Response {
+        impl RespondWith for api::$api::Request {
+            fn response_with(self, error_code: ErrorCode) -> api::$api::Response {
                 let topics = self.$topics.into_iter().map(|topic| api::$api::$topic {
                     $($key: topic.$key,)*
                     $results: topic.$partitions.into_iter().map(|$item| api::$api::$result {

@@ -1,7 +1,7 @@
 //! DeleteAcls v0 to v3: deletes the access rules that match filters, at once. Without an authorizer, the error is
 //! SECURITY_DISABLED.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use super::describe_acls;
 use crate::api::ErrorCode;
 use crate::api::delete_acls::{Filter, FilterResult, MatchingAcl, Request, Response};
@@ -12,17 +12,18 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if state.authorizer.is_none() {
-        let filter_results = vec![failure(ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)); request.filters.len()];
+        let filter_results =
+            vec![filter_result(ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)); request.filters.len()];
         return HandlerResult::Reply(Response { filter_results, ..Response::default() });
     }
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let filter_results = request.filters.into_iter().map(|filter| delete(state, filter)).collect();
     HandlerResult::Reply(Response { filter_results, ..Response::default() })
 }
 
-fn failure(error_code: ErrorCode, why: Option<&str>) -> FilterResult {
+fn filter_result(error_code: ErrorCode, why: Option<&str>) -> FilterResult {
     FilterResult { error_code, error_message: why.map(str::to_owned), matching_acls: Vec::new() }
 }
 
@@ -37,9 +38,9 @@ fn delete(state: &mut State, filter: Filter) -> FilterResult {
         permission_type: filter.permission_type,
     });
     let Some(filter) = filter else {
-        return failure(ErrorCode::INVALID_REQUEST, Some("Unknown filter."));
+        return filter_result(ErrorCode::INVALID_REQUEST, Some("Unknown filter."));
     };
-    let matching_acls = state.take_rules(&filter).into_iter().map(|rule| MatchingAcl {
+    let matching_acls = state.remove_rules(&filter).into_iter().map(|rule| MatchingAcl {
         error_code: ErrorCode::NONE,
         error_message: None,
         resource_type: rule.kind.number(),
@@ -50,5 +51,5 @@ fn delete(state: &mut State, filter: Filter) -> FilterResult {
         operation: rule.operation.number(),
         permission_type: rule.permission.number(),
     });
-    FilterResult { matching_acls: matching_acls.collect(), ..failure(ErrorCode::NONE, None) }
+    FilterResult { matching_acls: matching_acls.collect(), ..filter_result(ErrorCode::NONE, None) }
 }

@@ -17,7 +17,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             Ok(()) => ErrorCode::NOT_COORDINATOR,
         };
         if !error_code.is_error() {
-            state.journal.note(|| Entry::group_gone(&group_id));
+            state.journal.append(|| Entry::group_gone(&group_id));
         }
         GroupResult { group_id, error_code, error_message: None }
     };

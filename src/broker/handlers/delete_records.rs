@@ -14,12 +14,12 @@ const HIGH_WATERMARK: i64 = -1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let topics = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|wanted| {
-            let (low_watermark, error_code) = match delete(state, context, &topic.name, wanted) {
+        let partitions = topic.partitions.iter().map(|requested_partition| {
+            let (low_watermark, error_code) = match delete(state, context, &topic.name, requested_partition) {
                 Ok(start) => (start, ErrorCode::NONE),
                 Err(code) => (-1, code),
             };
-            PartitionResponse { partition_index: wanted.partition_index, low_watermark, error_code }
+            PartitionResponse { partition_index: requested_partition.partition_index, low_watermark, error_code }
         });
         let partitions = partitions.collect();
         TopicResponse { name: topic.name, partitions }
@@ -28,19 +28,25 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-fn delete(state: &mut State, context: &Context, topic: &str, wanted: &Partition) -> Result<i64, ErrorCode> {
+fn delete(
+    state: &mut State,
+    context: &Context,
+    topic: &str,
+    requested_partition: &Partition,
+) -> Result<i64, ErrorCode> {
     state.check(context, Operation::Delete, Resource::Topic(topic))?;
-    let found = state.topics.get_mut(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    let only_compacted = found.configs.compact && !found.configs.delete;
-    let partition = found.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let existing_topic = state.topics.get_mut(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let only_compacted = existing_topic.configs.compact && !existing_topic.configs.delete;
+    let partition =
+        existing_topic.partition(requested_partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     partition.check_leader(context.node, -1)?;
     if only_compacted {
         return Err(ErrorCode::POLICY_VIOLATION);
     }
     let end = partition.log.end_offset();
-    let offset = if wanted.offset == HIGH_WATERMARK { end } else { wanted.offset };
+    let offset = if requested_partition.offset == HIGH_WATERMARK { end } else { requested_partition.offset };
     if !(0..=end).contains(&offset) {
         return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
     }
-    state.delete_before(topic, wanted.partition_index, offset).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    state.delete_before(topic, requested_partition.partition_index, offset).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
 }

@@ -1,6 +1,6 @@
 //! DeleteShareGroupOffsets v0: removes topics from a share group without members.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::delete_share_group_offsets::{Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
@@ -11,15 +11,15 @@ use crate::wire::Uuid;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(ApiError { code, message }) = admit(state, context, &request.group_id) {
-        return HandlerResult::Reply(Response { error_message: message, ..request.refuse(code) });
+        return HandlerResult::Reply(Response { error_message: message, ..request.response_with(code) });
     }
     let responses = request.topics.into_iter().map(|topic| {
         let forgotten = forget(state, context, &request.group_id, &topic.topic_name);
-        let (topic_id, refusal) = match forgotten {
+        let (topic_id, error) = match forgotten {
             Ok(id) => (id, ErrorCode::NONE.into()),
-            Err(refusal) => (Uuid::ZERO, refusal),
+            Err(error) => (Uuid::ZERO, error),
         };
-        let ApiError { code, message } = refusal;
+        let ApiError { code, message } = error;
         TopicResponse { topic_name: topic.topic_name, topic_id, error_code: code, error_message: message }
     });
     HandlerResult::Reply(Response { responses: responses.collect(), ..Response::default() })
@@ -46,8 +46,8 @@ fn forget(state: &mut State, context: &Context, group_id: &str, topic: &str) -> 
     state.check(context, Operation::Read, Resource::Topic(topic))?;
     let unknown = |why: &str| ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why);
     let State { topics, groups, memory, .. } = state;
-    let found = topics.get(topic).ok_or_else(|| unknown("This server does not host this topic-partition."))?;
-    let id = found.id;
+    let existing_topic = topics.get(topic).ok_or_else(|| unknown("This server does not host this topic-partition."))?;
+    let id = existing_topic.id;
     match groups.with_share(memory, group_id, |group| group.forget_offsets(id)) {
         Some(true) => Ok(id),
         _ => Err(unknown("There is no offset information to delete.")),

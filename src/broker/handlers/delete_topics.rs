@@ -3,7 +3,7 @@
 //! The handler also deletes the records, producer states and committed offsets of the topic. Fetches that wait for the
 //! topic get a response.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::delete_topics::{Request, Response, Topic, TopicResult};
 use crate::broker::authorizer::Operation;
@@ -24,25 +24,25 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             true => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name or id.")),
             false => find(state, context, &topic),
         };
-        let (name, refusal) = match name {
+        let (name, error) = match name {
             Ok(name) => (Some(name), ApiError::from(ErrorCode::NONE)),
-            Err(refusal) => (topic.name, refusal),
+            Err(error) => (topic.name, error),
         };
-        let topic_id = match (&name, refusal.code.is_error()) {
+        let topic_id = match (&name, error.code.is_error()) {
             (Some(name), false) => state.delete_topic(name).unwrap_or(topic_id),
             _ => topic_id,
         };
-        TopicResult { name, topic_id, error_code: refusal.code, error_message: refusal.message }
+        TopicResult { name, topic_id, error_code: error.code, error_message: error.message }
     });
     let responses = responses.collect();
     HandlerResult::Reply(Response { responses, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         let named = self.topic_names.into_iter().map(|name| Topic { name: Some(name), ..Topic::default() });
-        let refuse = |Topic { name, topic_id }| TopicResult { name, topic_id, error_code, error_message: None };
-        let responses = self.topics.into_iter().chain(named).map(refuse).collect();
+        let result = |Topic { name, topic_id }| TopicResult { name, topic_id, error_code, error_message: None };
+        let responses = self.topics.into_iter().chain(named).map(result).collect();
         Response { responses, ..Response::default() }
     }
 }

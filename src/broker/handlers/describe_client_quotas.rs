@@ -1,6 +1,6 @@
 //! DescribeClientQuotas v0 and v1: returns the quotas that match a filter, including those that are not enforced.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_client_quotas::{ANY, Component, DEFAULT, EXACT, Entity, Entry, Quota, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -14,7 +14,7 @@ type Filter = BTreeMap<String, Option<Option<String>>>;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::DescribeConfigs, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let strict = request.strict;
     let filter = match parse(request.components) {
@@ -24,13 +24,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             return HandlerResult::Reply(Response { error_code, error_message, entries: None, ..Response::default() });
         }
     };
-    let fits = |entity: &quotas::Entity| {
-        let has = |(kind, wanted): (&String, &Option<Option<String>>)| {
-            entity.get(kind).is_some_and(|name| wanted.as_ref().is_none_or(|wanted| wanted == name))
+    let matches = |entity: &quotas::Entity| {
+        let has_component = |(kind, expected_name): (&String, &Option<Option<String>>)| {
+            entity
+                .get(kind)
+                .is_some_and(|name| expected_name.as_ref().is_none_or(|expected_name| expected_name == name))
         };
-        (!strict || entity.len() == filter.len()) && filter.iter().all(has)
+        (!strict || entity.len() == filter.len()) && filter.iter().all(has_component)
     };
-    let entries = state.quotas.all().filter(|(entity, _)| fits(entity)).map(|(entity, values)| Entry {
+    let entries = state.quotas.all().filter(|(entity, _)| matches(entity)).map(|(entity, values)| Entry {
         entity: entity
             .iter()
             .map(|(kind, name)| Entity { entity_type: kind.clone(), entity_name: name.clone() })
@@ -54,19 +56,20 @@ fn parse(components: Vec<Component>) -> Result<Filter, ApiError> {
         if filter.contains_key(&entity_type) {
             return invalid(format!("Entity type {entity_type} cannot appear more than once in the filter."));
         }
-        let also = |what: &str| invalid(format!("Request specified {what}, but also specified a match string."));
-        let wanted = match (match_type, r#match) {
+        let unexpected_match =
+            |what: &str| invalid(format!("Request specified {what}, but also specified a match string."));
+        let expected_name = match (match_type, r#match) {
             (EXACT, Some(name)) => Some(Some(name)),
             (EXACT, None) => {
                 return invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.".to_owned());
             }
             (DEFAULT, None) => Some(None),
-            (DEFAULT, Some(_)) => return also("MATCH_TYPE_DEFAULT"),
+            (DEFAULT, Some(_)) => return unexpected_match("MATCH_TYPE_DEFAULT"),
             (ANY, None) => None,
-            (ANY, Some(_)) => return also("MATCH_TYPE_SPECIFIED"),
+            (ANY, Some(_)) => return unexpected_match("MATCH_TYPE_SPECIFIED"),
             (other, _) => return invalid(format!("Unknown match type {other}")),
         };
-        filter.insert(entity_type, wanted);
+        filter.insert(entity_type, expected_name);
     }
     if filter.contains_key(IP) && filter.len() > 1 {
         return invalid(

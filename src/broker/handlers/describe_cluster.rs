@@ -1,7 +1,7 @@
 //! DescribeCluster v0 to v2: returns the nodes that are up and, on request, the stopped (fenced) ones. The dev broker
 //! has no listener for controllers, so a request for controllers gets MISMATCHED_ENDPOINT_TYPE.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_cluster::{BROKERS, Broker, CONTROLLERS, Request, Response};
 use crate::broker::request::{Context, HandlerResult};
@@ -10,8 +10,8 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     match request.endpoint_type {
         BROKERS => {}
-        CONTROLLERS => return HandlerResult::Reply(request.refuse(ErrorCode::MISMATCHED_ENDPOINT_TYPE)),
-        _ => return HandlerResult::Reply(request.refuse(ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)),
+        CONTROLLERS => return HandlerResult::Reply(request.response_with(ErrorCode::MISMATCHED_ENDPOINT_TYPE)),
+        _ => return HandlerResult::Reply(request.response_with(ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)),
     }
     let brokers = state.nodes().filter(|n| request.include_fenced_brokers || state.is_live(n.id)).map(|n| Broker {
         broker_id: n.id,

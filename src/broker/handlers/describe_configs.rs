@@ -9,7 +9,7 @@ use crate::api::describe_configs::{
 use crate::broker::authorizer::{self, Operation};
 use crate::broker::configs::Listed;
 use crate::broker::group;
-use crate::broker::node_configs::{Described, Sourced};
+use crate::broker::node_configs::{Described, SourcedValue};
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::valid_name;
@@ -20,23 +20,23 @@ pub(super) const ROOT_LOGGER: &str = "root";
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let results = request.resources.into_iter().map(|resource| {
-        let found = describe(state, context, &resource);
-        let (configs, refusal) = match found {
+        let described = describe(state, context, &resource);
+        let (configs, error) = match described {
             Ok(configs) => (configs, ErrorCode::NONE.into()),
-            Err(refusal) => (Vec::new(), refusal),
+            Err(error) => (Vec::new(), error),
         };
         // Kafka 4.4 describes all configurations if the list of names is empty.
-        let wanted = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty());
-        let is_wanted = |c: &Config| wanted.is_none_or(|keys| keys.contains(&c.name));
+        let requested_keys = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty());
+        let is_requested = |c: &Config| requested_keys.is_none_or(|keys| keys.contains(&c.name));
         let with_synonyms = |c: Config| match request.include_synonyms {
             true => c,
             false => Config { synonyms: Vec::new(), ..c },
         };
         ResourceResult {
-            error_code: refusal.code,
-            error_message: refusal.message,
+            error_code: error.code,
+            error_message: error.message,
             resource_type: resource.resource_type,
-            configs: configs.into_iter().filter(is_wanted).map(with_synonyms).collect(),
+            configs: configs.into_iter().filter(is_requested).map(with_synonyms).collect(),
             resource_name: resource.resource_name,
         }
     });
@@ -46,8 +46,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 
 fn describe(state: &State, context: &Context, resource: &Resource) -> Result<Vec<Config>, ApiError> {
     let name = resource.resource_name.as_str();
-    let what = authorizer::Resource::of_configs(resource.resource_type, name);
-    state.check(context, Operation::DescribeConfigs, what)?;
+    let authorized_resource = authorizer::Resource::of_configs(resource.resource_type, name);
+    state.check(context, Operation::DescribeConfigs, authorized_resource)?;
     let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     let expected = context.node;
     match (resource.resource_type, name.parse()) {
@@ -147,6 +147,6 @@ fn of_node(config: Described) -> Config {
     }
 }
 
-fn synonym((name, value, source): Sourced) -> Synonym {
+fn synonym((name, value, source): SourcedValue) -> Synonym {
     Synonym { name, value: Some(value), source }
 }

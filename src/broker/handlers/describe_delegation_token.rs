@@ -1,7 +1,7 @@
 //! DescribeDelegationToken v0 to v3: returns the tokens of the client's user, and the tokens that access rules allow
 //! the user to see.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_delegation_token::{self as described, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -11,10 +11,10 @@ use crate::broker::tokens::{Principal, Token};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let Some(user) = state.token_user(context.connection) else {
-        return HandlerResult::Reply(request.refuse(ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+        return HandlerResult::Reply(request.response_with(ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
     };
     if !state.tokens.are_enabled() {
-        return HandlerResult::Reply(request.refuse(ErrorCode::DELEGATION_TOKEN_AUTH_DISABLED));
+        return HandlerResult::Reply(request.response_with(ErrorCode::DELEGATION_TOKEN_AUTH_DISABLED));
     }
     state.expire_tokens(context.clock);
     let owners = request.owners.map(|owners| {

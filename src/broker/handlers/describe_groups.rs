@@ -7,17 +7,18 @@ use crate::api::ErrorCode;
 use crate::api::describe_groups::{Group, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
-use crate::broker::group::classic::Phase;
+use crate::broker::group::classic::ClassicGroupState;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let wanted = request.include_authorized_operations;
+    let include_operations = request.include_authorized_operations;
     let describe = |group_id: String| match group(state, context, group_id) {
-        found if found.error_code.is_error() => found,
-        found => {
-            let authorized_operations = state.operations_if(wanted, context, Resource::Group(&found.group_id));
-            Group { authorized_operations, ..found }
+        described if described.error_code.is_error() => described,
+        described => {
+            let authorized_operations =
+                state.operations_if(include_operations, context, Resource::Group(&described.group_id));
+            Group { authorized_operations, ..described }
         }
     };
     HandlerResult::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
@@ -34,10 +35,10 @@ fn group(state: &State, context: &Context, group_id: String) -> Group {
         Some(group::Group::Classic(group)) => {
             return Group {
                 group_id,
-                group_state: group.phase.name().to_owned(),
+                group_state: group.state.name().to_owned(),
                 protocol_type: group.protocol_type.clone().unwrap_or_default(),
-                protocol_data: match group.phase {
-                    Phase::Stable => group.protocol.clone().unwrap_or_default(),
+                protocol_data: match group.state {
+                    ClassicGroupState::Stable => group.protocol.clone().unwrap_or_default(),
                     _ => String::new(),
                 },
                 members: group.describe(),

@@ -15,29 +15,32 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics: topics.collect(), ..Response::default() })
 }
 
-fn failure(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
+fn partition_response(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
     PartitionResponse { partition_index, error_code, ..PartitionResponse::default() }
 }
 
 fn describe(state: &State, context: &Context, topic: &str, partition_index: i32) -> PartitionResponse {
     if let Err(code) = state.check(context, Operation::Read, Resource::Topic(topic)) {
-        return failure(partition_index, code);
+        return partition_response(partition_index, code);
     }
     let index = usize::try_from(partition_index).ok();
     let partition = state.topics.get(topic).zip(index).and_then(|(topic, index)| topic.partitions.get(index));
     let Some(partition) = partition else {
-        return failure(partition_index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        return partition_response(partition_index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     };
     if let Err(code) = partition.check_leader(context.node, -1) {
-        return failure(partition_index, code);
+        return partition_response(partition_index, code);
     }
-    let active_producers = partition.producers.all().map(|known| ProducerState {
-        producer_id: known.id,
-        producer_epoch: known.epoch.into(),
-        last_sequence: known.last_sequence,
-        last_timestamp: known.last_timestamp,
-        coordinator_epoch: known.coordinator_epoch,
-        current_txn_start_offset: known.first_offset,
+    let active_producers = partition.producers.all().map(|producer| ProducerState {
+        producer_id: producer.id,
+        producer_epoch: producer.epoch.into(),
+        last_sequence: producer.last_sequence,
+        last_timestamp: producer.last_timestamp,
+        coordinator_epoch: producer.coordinator_epoch,
+        current_txn_start_offset: producer.first_offset,
     });
-    PartitionResponse { active_producers: active_producers.collect(), ..failure(partition_index, ErrorCode::NONE) }
+    PartitionResponse {
+        active_producers: active_producers.collect(),
+        ..partition_response(partition_index, ErrorCode::NONE)
+    }
 }

@@ -1,6 +1,6 @@
 //! DescribeQuorum v0 to v2: describes a quorum in which every node is a voter and the active controller is the leader.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_quorum::{
     Listener, Node, PartitionResponse, ReplicaState, Request, Response, Topic, TopicResponse,
@@ -13,7 +13,7 @@ const METADATA: &str = "__cluster_metadata";
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Describe, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let has_metadata =
         |topic: &Topic| topic.topic_name == METADATA && topic.partitions.iter().any(|p| p.partition_index == 0);
@@ -61,8 +61,8 @@ fn node(node: &crate::broker::Node) -> Node {
     Node { node_id: node.id, listeners: vec![listener] }
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         Response { error_code, ..Response::default() }
     }
 }

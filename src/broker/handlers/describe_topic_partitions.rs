@@ -19,33 +19,35 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         true => state.topics.names().filter(|name| may_describe(name)).map(str::to_owned).collect(),
         false => request.topics.into_iter().map(|t| t.name).collect(),
     };
-    let mut first = 0;
+    let mut cursor_partition = 0;
     if let Some(cursor) = request.cursor {
         names.retain(|name| *name >= cursor.topic_name);
         if names.first() == Some(&cursor.topic_name) {
-            first = usize::try_from(cursor.partition_index).unwrap_or(0);
+            cursor_partition = usize::try_from(cursor.partition_index).unwrap_or(0);
         }
     }
-    let mut room = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, MAX_PAGE);
+    let mut remaining_partitions = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, MAX_PAGE);
     let mut response = Response::default();
     for name in names {
         if !may_describe(&name) {
-            response.topics.push(failure(name, ErrorCode::TOPIC_AUTHORIZATION_FAILED));
+            response.topics.push(topic_response(name, ErrorCode::TOPIC_AUTHORIZATION_FAILED));
             continue;
         }
         let Some(topic) = state.topics.get(&name) else {
             let is_valid = valid_name(&name).is_ok();
             let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-            response.topics.push(failure(name, if is_valid { unknown } else { ErrorCode::INVALID_TOPIC_EXCEPTION }));
+            response
+                .topics
+                .push(topic_response(name, if is_valid { unknown } else { ErrorCode::INVALID_TOPIC_EXCEPTION }));
             continue;
         };
-        let from = std::mem::take(&mut first);
-        if room == 0 {
+        let start_partition = std::mem::take(&mut cursor_partition);
+        if remaining_partitions == 0 {
             response.next_cursor = Some(Cursor { topic_name: name, partition_index: 0 });
             break;
         }
-        let partitions =
-            topic.partitions.iter().zip(0..).skip(from).take(room).map(|(p, partition_index)| PartitionResponse {
+        let partitions = topic.partitions.iter().zip(0..).skip(start_partition).take(remaining_partitions).map(
+            |(p, partition_index)| PartitionResponse {
                 error_code: if p.leader < 0 { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE },
                 partition_index,
                 leader_id: p.leader,
@@ -55,17 +57,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 eligible_leader_replicas: Some(Vec::new()),
                 last_known_elr: Some(Vec::new()),
                 offline_replicas: p.replicas.iter().filter(|id| !state.is_live(**id)).copied().collect(),
-            });
+            },
+        );
         let partitions: Vec<_> = partitions.collect();
-        room -= partitions.len();
-        let (described, next) = (from + partitions.len(), i32::try_from(from + partitions.len()).unwrap_or(i32::MAX));
+        remaining_partitions -= partitions.len();
+        let (described, next) =
+            (start_partition + partitions.len(), i32::try_from(start_partition + partitions.len()).unwrap_or(i32::MAX));
         let is_whole = described >= topic.partitions.len();
         response.topics.push(TopicResponse {
             topic_id: topic.id,
             is_internal: is_internal(&name),
             partitions,
             topic_authorized_operations: state.operations(context, Resource::Topic(&name)),
-            ..failure(name.clone(), ErrorCode::NONE)
+            ..topic_response(name.clone(), ErrorCode::NONE)
         });
         if !is_whole {
             response.next_cursor = Some(Cursor { topic_name: name, partition_index: next });
@@ -75,6 +79,6 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(response)
 }
 
-fn failure(name: String, error_code: ErrorCode) -> TopicResponse {
+fn topic_response(name: String, error_code: ErrorCode) -> TopicResponse {
     TopicResponse { error_code, name: Some(name), ..TopicResponse::default() }
 }

@@ -8,13 +8,13 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let transaction_states = request.transactional_ids.into_iter().map(|id| match describe(state, context, &id) {
-        Ok(found) => TransactionState { transactional_id: id, ..found },
-        Err(error_code) => failure(id, error_code),
+        Ok(state) => TransactionState { transactional_id: id, ..state },
+        Err(error_code) => transaction_error(id, error_code),
     });
     HandlerResult::Reply(Response { transaction_states: transaction_states.collect(), ..Response::default() })
 }
 
-fn failure(transactional_id: String, error_code: ErrorCode) -> TransactionState {
+fn transaction_error(transactional_id: String, error_code: ErrorCode) -> TransactionState {
     TransactionState { error_code, transactional_id, ..TransactionState::default() }
 }
 
@@ -34,7 +34,7 @@ fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionSta
         .filter(|(topic, _)| may_describe(topic))
         .map(|(topic, indexes)| Topic { topic: topic.clone(), partitions: indexes.iter().copied().collect() });
     Ok(TransactionState {
-        transaction_state: txn.phase.name().to_owned(),
+        transaction_state: txn.state.name().to_owned(),
         transaction_timeout_ms: txn.timeout_ms,
         transaction_start_time_ms: txn.start_ms,
         producer_id: txn.producer.id,

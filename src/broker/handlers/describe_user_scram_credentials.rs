@@ -1,6 +1,6 @@
 //! DescribeUserScramCredentials v0: returns the SCRAM users and their iteration counts.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::describe_user_scram_credentials::{Credential, Request, Response, UserResult};
 use crate::broker::authorizer::{Operation, Resource};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Describe, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let mut times = BTreeMap::<String, usize>::new();
     for user in request.users.unwrap_or_default() {

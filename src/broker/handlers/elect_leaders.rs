@@ -1,7 +1,7 @@
 //! ElectLeaders v0 to v2: makes the first replica of a partition the leader, at once. If a partition has no leader, an
 //! unclean election makes any running replica the leader. No records are lost, because all replicas have all records.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::elect_leaders::{PREFERRED, PartitionResult, Request, Response, TopicPartitions, TopicResult, UNCLEAN};
 use crate::broker::authorizer::{Operation, Resource};
@@ -10,28 +10,28 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_REQUEST));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_REQUEST));
     }
-    let asked = request.topic_partitions.is_some();
+    let names_partitions = request.topic_partitions.is_some();
     let all = |state: &State| {
-        let of = |name: &str| TopicPartitions {
+        let all_partitions = |name: &str| TopicPartitions {
             topic: name.to_owned(),
             partitions: state.topics.get(name).map_or_else(Vec::new, |t| (0..).take(t.partitions.len()).collect()),
         };
-        state.topics.names().map(of).collect()
+        state.topics.names().map(all_partitions).collect()
     };
-    let wanted: Vec<_> = request.topic_partitions.unwrap_or_else(|| all(state));
-    let mut results = Vec::with_capacity(wanted.len());
-    for TopicPartitions { topic, partitions } in wanted {
+    let topic_partitions: Vec<_> = request.topic_partitions.unwrap_or_else(|| all(state));
+    let mut results = Vec::with_capacity(topic_partitions.len());
+    for TopicPartitions { topic, partitions } in topic_partitions {
         let mut partition_result = Vec::with_capacity(partitions.len());
         for partition_id in partitions {
             let elected = elect(state, &topic, partition_id, request.election_type);
             let ApiError { code, message } = elected.err().unwrap_or(ErrorCode::NONE.into());
             // A request for all partitions gets only those that changed.
-            if asked || code != ErrorCode::ELECTION_NOT_NEEDED {
+            if names_partitions || code != ErrorCode::ELECTION_NOT_NEEDED {
                 partition_result.push(PartitionResult { partition_id, error_code: code, error_message: message });
             }
         }
@@ -42,16 +42,16 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { replica_election_results: results, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
-        let refuse = |TopicPartitions { topic, partitions }| TopicResult {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
+        let result = |TopicPartitions { topic, partitions }| TopicResult {
             topic,
             partition_result: partitions
                 .into_iter()
                 .map(|partition_id| PartitionResult { partition_id, error_code, error_message: None })
                 .collect(),
         };
-        let results = self.topic_partitions.unwrap_or_default().into_iter().map(refuse).collect();
+        let results = self.topic_partitions.unwrap_or_default().into_iter().map(result).collect();
         Response { error_code, replica_election_results: results, ..Response::default() }
     }
 }
@@ -63,18 +63,18 @@ fn elect(state: &mut State, topic: &str, index: i32, kind: i8) -> Result<(), Api
         return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
     let (leader, replicas) = (partition.leader, partition.replicas.clone());
-    let next = match kind {
+    let new_leader = match kind {
         PREFERRED => replicas.first().copied(),
         _ if leader >= 0 => Some(leader),
         _ => replicas.into_iter().find(|id| state.is_live(*id)),
     };
-    match next {
-        Some(next) if next == leader => {
+    match new_leader {
+        Some(new_leader) if new_leader == leader => {
             Err(ApiError::new(ErrorCode::ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."))
         }
-        Some(next) if state.is_live(next) => {
-            state.move_leader(topic, index, next).map_err(|why| ApiError::new(ErrorCode::LEADER_NOT_AVAILABLE, why))
-        }
+        Some(new_leader) if state.is_live(new_leader) => state
+            .move_leader(topic, index, new_leader)
+            .map_err(|why| ApiError::new(ErrorCode::LEADER_NOT_AVAILABLE, why)),
         _ if kind == PREFERRED => Err(ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE.into()),
         _ => Err(ErrorCode::ELIGIBLE_LEADERS_NOT_AVAILABLE.into()),
     }

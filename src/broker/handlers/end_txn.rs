@@ -4,18 +4,18 @@
 //! Version 5 implements transaction protocol v2 (KIP-890): the end of each transaction raises the epoch, and the
 //! response has the producer's new ID and epoch.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::end_txn::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::ids::ProducerId;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
-use crate::broker::transactions::End;
+use crate::broker::transactions::EndRequest;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let id = request.transactional_id.as_str();
-    let end = End {
+    let end = EndRequest {
         id,
         producer: ProducerId { id: request.producer_id, epoch: request.producer_epoch },
         committed: request.committed,
@@ -39,7 +39,9 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             }
             Response { producer_id: producer.id, producer_epoch: producer.epoch, ..Response::default() }
         }
-        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => request.refuse(ErrorCode::INVALID_PRODUCER_EPOCH),
-        Err(code) => request.refuse(code),
+        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => {
+            request.response_with(ErrorCode::INVALID_PRODUCER_EPOCH)
+        }
+        Err(code) => request.response_with(code),
     })
 }

@@ -1,7 +1,7 @@
 //! ExpireDelegationToken v0 to v2: changes when a token expires, or removes it. As in Kafka, the owner and the renewers
 //! can also remove an expired token.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::expire_delegation_token::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};
@@ -16,7 +16,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     });
     let mut token = match token {
         Ok(token) => token,
-        Err(code) => return HandlerResult::Reply(request.refuse(code)),
+        Err(code) => return HandlerResult::Reply(request.response_with(code)),
     };
     let expiry_timestamp_ms = if period_ms < 0 {
         state.remove_token(&token.id);

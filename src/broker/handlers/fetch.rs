@@ -6,7 +6,7 @@
 //! before KIP-74. From v11 on, a client may read from any replica. If the client has a rack, the leader refers it to a
 //! replica in that rack (KIP-392). Fetch sessions (v7) are in [`fetch_sessions`](crate::broker::fetch_sessions).
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
 use crate::api::fetch::{Response, Topic, TopicResponse};
@@ -68,31 +68,31 @@ fn finish_session(state: &mut State, context: &Context, request: &Request, mut r
 }
 
 /// Rejects all partitions of the session. The session continues.
-pub(super) fn refuse_all(
+pub(super) fn response_with(
     state: &mut State,
     context: &Context,
     mut request: Request,
     error_code: ErrorCode,
 ) -> Response {
     if SESSION_ERRORS.contains(&error_code) {
-        return request.refuse(error_code);
+        return request.response_with(error_code);
     }
     if let Err(error_code) = begin_session(state, context, &mut request) {
         return Response { error_code, ..Response::default() };
     }
-    let refused = request.clone().refuse(error_code);
-    finish_session(state, context, &request, refused)
+    let response = request.clone().response_with(error_code);
+    finish_session(state, context, &request, response)
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         if SESSION_ERRORS.contains(&error_code) {
             return Response { error_code, ..Response::default() };
         }
         let responses = self.topics.into_iter().map(|topic| TopicResponse {
             topic: topic.topic,
             topic_id: topic.topic_id,
-            partitions: topic.partitions.iter().map(|p| failure(p, error_code)).collect(),
+            partitions: topic.partitions.iter().map(|p| partition_response(p, error_code)).collect(),
         });
         Response { responses: responses.collect(), ..Response::default() }
     }
@@ -101,27 +101,27 @@ impl Refuse for Request {
 /// Returns the response, if it has enough data or the wait is over.
 pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expired: bool) -> Option<Response> {
     let mut response = Response::default();
-    let most = state.at_once(context, CONSUMER, request.max_bytes);
-    let mut room = usize::try_from(most).unwrap_or(0).min(MAX_BYTES);
+    let max_bytes = state.max_response_bytes(context, CONSUMER, request.max_bytes);
+    let mut remaining_bytes = usize::try_from(max_bytes).unwrap_or(0).min(MAX_BYTES);
     let (mut available, mut ready) = (0, expired || request.topics.is_empty());
     let near = near(state, context, request);
-    for wanted in &request.topics {
-        let mut partitions = Vec::with_capacity(wanted.partitions.len());
-        for p in &wanted.partitions {
-            let (answer, more) = match topic(state, context, wanted) {
-                Ok(topic) => read(topic, context, request, p, &near, room, available == 0),
-                Err(code) => (failure(p, code), 0),
+    for requested in &request.topics {
+        let mut partitions = Vec::with_capacity(requested.partitions.len());
+        for p in &requested.partitions {
+            let (partition_response, read_size) = match topic(state, context, requested) {
+                Ok(topic) => read(topic, context, request, p, &near, remaining_bytes, available == 0),
+                Err(code) => (partition_response(p, code), 0),
             };
-            available += more;
-            room = room.saturating_sub(more);
-            ready |= answer.error_code.is_error() || answer.preferred_read_replica >= 0;
-            let leader = answer.current_leader.leader_id;
+            available += read_size;
+            remaining_bytes = remaining_bytes.saturating_sub(read_size);
+            ready |= partition_response.error_code.is_error() || partition_response.preferred_read_replica >= 0;
+            let leader = partition_response.current_leader.leader_id;
             if context.version >= 16 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
                 response.node_endpoints.extend(node_endpoint!(state, leader));
             }
-            partitions.push(answer);
+            partitions.push(partition_response);
         }
-        let (topic, topic_id) = (wanted.topic.clone(), wanted.topic_id);
+        let (topic, topic_id) = (requested.topic.clone(), requested.topic_id);
         response.responses.push(TopicResponse { topic, topic_id, partitions });
     }
     let enough = usize::try_from(request.min_bytes).unwrap_or(0);
@@ -137,10 +137,10 @@ fn throttle(state: &mut State, context: &Context, mut response: Response) -> Res
         return response;
     }
     let size = encode(context, &response).map_or(0, |parts| parts.iter().map(Bytes::len).sum());
-    let by = state.meter(context, CONSUMER, size);
+    let throttle_time = state.meter(context, CONSUMER, size);
     // v0 has no throttle time, so its clients get their records.
-    if !by.is_zero() && context.version > 0 {
-        response.throttle_time_ms = millis(by);
+    if !throttle_time.is_zero() && context.version > 0 {
+        response.throttle_time_ms = millis(throttle_time);
         if state.unmeter(context, CONSUMER, size) {
             response.responses.clear();
         }
@@ -174,18 +174,22 @@ pub(super) fn unwatch(state: &mut State, connection: Connection, request: &Reque
 }
 
 fn each_partition(state: &mut State, version: i16, request: &Request, mut each: impl FnMut(&mut topics::Partition)) {
-    for wanted in &request.topics {
-        if let Ok(topic) = state.topics.find(&wanted.topic, wanted.topic_id, version >= FIRST_WITH_IDS) {
-            for p in &wanted.partitions {
+    for requested in &request.topics {
+        if let Ok(topic) = state.topics.find(&requested.topic, requested.topic_id, version >= FIRST_WITH_IDS) {
+            for p in &requested.partitions {
                 topic.partition(p.partition).map(&mut each);
             }
         }
     }
 }
 
-fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Result<&'a mut topics::Topic, ErrorCode> {
-    state.check_topic(context, Operation::Read, &wanted.topic, wanted.topic_id)?;
-    state.topics.find(&wanted.topic, wanted.topic_id, context.version >= FIRST_WITH_IDS)
+fn topic<'a>(
+    state: &'a mut State,
+    context: &Context,
+    requested: &'a Topic,
+) -> Result<&'a mut topics::Topic, ErrorCode> {
+    state.check_topic(context, Operation::Read, &requested.topic, requested.topic_id)?;
+    state.topics.find(&requested.topic, requested.topic_id, context.version >= FIRST_WITH_IDS)
 }
 
 /// Reads one partition. Returns its response and the number of bytes available within the limits.
@@ -193,38 +197,38 @@ fn read(
     topic: &mut topics::Topic,
     context: &Context,
     request: &Request,
-    wanted: &Partition,
+    requested: &Partition,
     near: &[i32],
-    room: usize,
+    remaining_bytes: usize,
     is_first: bool,
 ) -> (PartitionResponse, usize) {
-    let Some(partition) = topic.partition(wanted.partition) else {
-        return (failure(wanted, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 0);
+    let Some(partition) = topic.partition(requested.partition) else {
+        return (partition_response(requested, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 0);
     };
-    let epoch = wanted.current_leader_epoch;
+    let epoch = requested.current_leader_epoch;
     let checked = match context.version >= FIRST_OF_FOLLOWERS {
         true => partition.check_replica(context.node, epoch),
         false => partition.check_leader(context.node, epoch),
     };
     if let Err(code) = checked {
         let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
-        return (PartitionResponse { current_leader, ..failure(wanted, code) }, 0);
+        return (PartitionResponse { current_leader, ..partition_response(requested, code) }, 0);
     }
-    let limit = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(room);
+    let limit = usize::try_from(requested.partition_max_bytes).unwrap_or(0).min(remaining_bytes);
     let stable = partition.last_stable_offset();
-    if let Some(node) = nearer(partition, context.node, near, wanted.fetch_offset) {
-        let answer = PartitionResponse {
+    if let Some(node) = nearer(partition, context.node, near, requested.fetch_offset) {
+        let response = PartitionResponse {
             high_watermark: partition.log.end_offset(),
             last_stable_offset: stable,
             log_start_offset: partition.log.start_offset(),
             preferred_read_replica: node,
-            ..failure(wanted, ErrorCode::NONE)
+            ..partition_response(requested, ErrorCode::NONE)
         };
-        return (answer, 0);
+        return (response, 0);
     }
     let committed_only = request.isolation_level == READ_COMMITTED;
     let until = if committed_only { stable } else { i64::MAX };
-    let (log, offset) = (&mut partition.log, wanted.fetch_offset);
+    let (log, offset) = (&mut partition.log, requested.fetch_offset);
     let read = match formats::of_fetch(context.version) {
         None => log.read(offset, until, limit, is_first),
         Some(magic) if context.version >= FIRST_WITH_WHOLE_BATCHES => {
@@ -237,12 +241,12 @@ fn read(
     };
     let Slice { data, available } = match read {
         Ok(slice) => slice,
-        Err(code) => return (failure(wanted, code), 0),
+        Err(code) => return (partition_response(requested, code), 0),
     };
     let aborted = |(producer_id, first_offset)| AbortedTransaction { producer_id, first_offset };
-    let aborted = || partition.log.aborted_in(wanted.fetch_offset, &data).map(aborted).collect();
-    let answer = PartitionResponse {
-        partition_index: wanted.partition,
+    let aborted = || partition.log.aborted_in(requested.fetch_offset, &data).map(aborted).collect();
+    let response = PartitionResponse {
+        partition_index: requested.partition,
         high_watermark: partition.log.end_offset(),
         last_stable_offset: stable,
         log_start_offset: partition.log.start_offset(),
@@ -250,19 +254,20 @@ fn read(
         records: Some(data),
         ..PartitionResponse::default()
     };
-    (answer, available)
+    (response, available)
 }
 
-/// Returns the replica in the client's rack that the leader sends it to. Among equals it is Kafka's choice.
+/// Returns the replica in the client's rack that the leader refers the client to. Among several replicas it is the one
+/// that Kafka chooses.
 fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -> Option<i32> {
-    let has = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
-    let others = partition.leader == node && has && !near.contains(&node);
-    partition.replicas.iter().filter(|id| others && near.contains(id)).max().copied()
+    let has_offset = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
+    let refers = partition.leader == node && has_offset && !near.contains(&node);
+    partition.replicas.iter().filter(|id| refers && near.contains(id)).max().copied()
 }
 
-fn failure(wanted: &Partition, error_code: ErrorCode) -> PartitionResponse {
+fn partition_response(requested: &Partition, error_code: ErrorCode) -> PartitionResponse {
     PartitionResponse {
-        partition_index: wanted.partition,
+        partition_index: requested.partition,
         error_code,
         high_watermark: -1,
         aborted_transactions: None,

@@ -5,7 +5,7 @@
 //! `__transaction_state`). From v4 on, a request may have several keys. Left out: share groups (key type 2), and the
 //! error INVALID_REQUEST.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::find_coordinator::{Coordinator, GROUP, Request, Response, TRANSACTION};
 use crate::broker::authorizer::{Operation, Resource};
@@ -21,7 +21,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             _ => Ok(()),
         };
         if let Err(code) = allowed {
-            return failure(key, code, None);
+            return coordinator_error(key, code, None);
         }
         match request.key_type {
             GROUP => state.create_internal(OFFSETS),
@@ -40,7 +40,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             },
             None => {
                 let why = format!("no coordinator for key type {}", request.key_type);
-                failure(key, ErrorCode::INVALID_REQUEST, Some(why))
+                coordinator_error(key, ErrorCode::INVALID_REQUEST, Some(why))
             }
         }
     };
@@ -52,14 +52,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { error_code, error_message, node_id, host, port, ..Response::default() })
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
-        let coordinators = self.coordinator_keys.into_iter().map(|key| failure(key, error_code, None)).collect();
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
+        let coordinators =
+            self.coordinator_keys.into_iter().map(|key| coordinator_error(key, error_code, None)).collect();
         let (node_id, port, error_message) = (-1, -1, None);
         Response { error_code, error_message, node_id, port, coordinators, ..Response::default() }
     }
 }
 
-fn failure(key: String, error_code: ErrorCode, error_message: Option<String>) -> Coordinator {
+fn coordinator_error(key: String, error_code: ErrorCode, error_message: Option<String>) -> Coordinator {
     Coordinator { key, node_id: -1, host: String::new(), port: -1, error_code, error_message }
 }

@@ -18,20 +18,21 @@ const LEVELS: &[&str] = &["DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"];
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let validate_only = request.validate_only;
-    let mut times = BTreeMap::<_, usize>::new();
+    let mut occurrences = BTreeMap::<_, usize>::new();
     for resource in &request.resources {
-        *times.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
+        *occurrences.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
     }
     let responses = request.resources.into_iter().map(|resource| {
-        let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
-        let altered = match again {
+        let is_duplicate =
+            occurrences.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
+        let altered = match is_duplicate {
             true => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
             false => alter(state, context, &resource, validate_only),
         };
-        let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
+        let error = altered.err().unwrap_or(ErrorCode::NONE.into());
         ResourceResponse {
-            error_code: refusal.code,
-            error_message: refusal.message,
+            error_code: error.code,
+            error_message: error.message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
         }
@@ -41,12 +42,12 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 fn alter(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
-    let what = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
-    state.check(context, Operation::AlterConfigs, what)?;
+    let authorized_resource = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
+    state.check(context, Operation::AlterConfigs, authorized_resource)?;
     match resource.resource_type {
         TOPIC => alter_topic(state, resource, validate_only),
         GROUP => alter_group(state, resource, validate_only),
-        BROKER => alter_nodes(state, context, resource, validate_only),
+        BROKER => alter_broker(state, context, resource, validate_only),
         BROKER_LOGGER => alter_logger(state, context, resource, validate_only),
         other => {
             let why = format!("Resources of type {other} cannot be altered here.");
@@ -66,17 +67,17 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
         let value = match (config.config_operation, config.value.as_deref()) {
             (SET, value @ Some(_)) => value,
             (DELETE, _) => None,
-            (APPEND | SUBTRACT, Some(given)) => {
+            (APPEND | SUBTRACT, Some(list)) => {
                 name = &config.name;
                 let Some(mut items) = configs.items(name) else {
-                    let what = if config.config_operation == APPEND { "append" } else { "subtract" };
-                    let why = format!("Can't {what} to key {name} because its type is not LIST.");
+                    let operation_name = if config.config_operation == APPEND { "append" } else { "subtract" };
+                    let why = format!("Can't {operation_name} to key {name} because its type is not LIST.");
                     return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
                 };
-                let given: Vec<String> = given.split(',').map(|item| item.trim().to_owned()).collect();
-                items.retain(|item| !given.contains(item));
+                let changed_items: Vec<String> = list.split(',').map(|item| item.trim().to_owned()).collect();
+                items.retain(|item| !changed_items.contains(item));
                 if config.config_operation == APPEND {
-                    items.extend(given);
+                    items.extend(changed_items);
                 }
                 joined = items.join(",");
                 Some(joined.as_str())
@@ -91,12 +92,12 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
             }
         };
         let change = [(config.name.as_str(), value)];
-        let altered = configs.altered(change.into_iter());
+        let altered = configs.with_changes(change.into_iter());
         configs = altered.map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     }
     if !validate_only {
         topic.configs = configs;
-        state.note_topic(&resource.resource_name);
+        state.journal_topic(&resource.resource_name);
     }
     Ok(())
 }
@@ -118,8 +119,8 @@ fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> R
             }
             (DELETE, _) => None,
             (APPEND | SUBTRACT, _) => {
-                let what = if config.config_operation == APPEND { "APPEND" } else { "SUBTRACT" };
-                let why = format!("Can't {what} to key {} because its type is not LIST.", config.name);
+                let operation_name = if config.config_operation == APPEND { "APPEND" } else { "SUBTRACT" };
+                let why = format!("Can't {operation_name} to key {} because its type is not LIST.", config.name);
                 return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
             }
             (other, _) => {
@@ -138,11 +139,16 @@ fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> R
     if !groups.configure(memory, id, settings) {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
     }
-    changes.into_iter().for_each(|(name, value)| journal.note(|| Entry::group_config(id, name, value)));
+    changes.into_iter().for_each(|(name, value)| journal.append(|| Entry::group_config(id, name, value)));
     Ok(())
 }
 
-fn alter_nodes(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
+fn alter_broker(
+    state: &mut State,
+    context: &Context,
+    resource: &Resource,
+    validate_only: bool,
+) -> Result<(), ApiError> {
     let scope = state.config_scope(context, &resource.resource_name)?;
     let mut values = state.node_configs.in_scope(scope);
     for config in &resource.configs {
@@ -150,16 +156,16 @@ fn alter_nodes(state: &mut State, context: &Context, resource: &Resource, valida
         match (config.config_operation, config.value.as_deref()) {
             (DELETE, _) => drop(values.remove(name)),
             (SET, Some(value)) => drop(values.insert(name.to_owned(), value.to_owned())),
-            (operation @ (APPEND | SUBTRACT), Some(given)) => {
-                let what = if operation == APPEND { "append" } else { "subtract" };
+            (operation @ (APPEND | SUBTRACT), Some(list)) => {
+                let operation_name = if operation == APPEND { "append" } else { "subtract" };
                 let Some(mut items) = state.node_configs.items(scope, name) else {
-                    let why = format!("Config value {what} is not allowed for config key: {name}");
+                    let why = format!("Config value {operation_name} is not allowed for config key: {name}");
                     return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
                 };
-                let given: Vec<String> = given.split(',').map(|item| item.trim().to_owned()).collect();
-                items.retain(|item| !given.contains(item));
+                let changed_items: Vec<String> = list.split(',').map(|item| item.trim().to_owned()).collect();
+                items.retain(|item| !changed_items.contains(item));
                 if operation == APPEND {
-                    items.extend(given);
+                    items.extend(changed_items);
                 }
                 values.insert(name.to_owned(), items.join(","));
             }
@@ -213,8 +219,8 @@ fn alter_logger(
                 return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
             (operation, _) => {
-                let what = if operation == APPEND { "APPEND" } else { "SUBTRACT" };
-                let why = format!("{what} operation is not allowed for the BROKER_LOGGER resource");
+                let operation_name = if operation == APPEND { "APPEND" } else { "SUBTRACT" };
+                let why = format!("{operation_name} operation is not allowed for the BROKER_LOGGER resource");
                 return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
         };

@@ -4,7 +4,7 @@
 //! A member of a consumer group (KIP-848) gets its response at once. In v0 the session timeout is also the rebalance
 //! timeout. Left out: `group.max.size`.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::join_group::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -21,7 +21,7 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         request.rebalance_timeout_ms = request.session_timeout_ms;
     }
     if let Err(code) = admit(state, context, &request) {
-        return HandlerResult::Reply(in_form(context.version, request.refuse(code)));
+        return HandlerResult::Reply(with_nullable_protocol(context.version, request.response_with(code)));
     }
     let client_id = context.client_id.as_deref().unwrap_or("");
     let joining = Joining {
@@ -29,36 +29,41 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         connection: context.connection,
         client_id,
         new_id: format!("{}-{}", request.group_instance_id.as_deref().unwrap_or(client_id), state.new_member_id()),
-        id_first: context.version >= 4,
-        may_skip: context.version >= 9,
+        requires_known_member_id: context.version >= 4,
+        supports_skipping_assignment: context.version >= 9,
         request: &request,
     };
     let State { groups, memory, topics, .. } = state;
     let is_new = request.member_id.is_empty();
-    if !memory.has(joining.cost()) || is_new && !groups.create_classic(memory, &request.group_id) {
-        return HandlerResult::Reply(in_form(context.version, request.refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE)));
+    if !memory.has_room_for(joining.memory_size()) || is_new && !groups.create_classic(memory, &request.group_id) {
+        return HandlerResult::Reply(with_nullable_protocol(
+            context.version,
+            request.response_with(ErrorCode::COORDINATOR_NOT_AVAILABLE),
+        ));
     }
     let joined =
         groups.with_consumer(memory, context.clock.now, &request.group_id, |group| group.join(topics, &joining));
-    if let Some(answer) = joined {
-        return HandlerResult::Reply(in_form(context.version, answer));
+    if let Some(response) = joined {
+        return HandlerResult::Reply(with_nullable_protocol(context.version, response));
     }
-    groups.replies.expect(context.connection);
+    groups.replies.register(context.connection);
     groups.with_classic(memory, &request.group_id, |group, replies| match is_new {
         true => group.join_new(joining, replies),
         false => group.join_again(joining, replies),
     });
     match groups.replies.take(context.connection) {
-        Some(group::GroupReply::Join(answer)) => HandlerResult::Reply(in_form(context.version, answer)),
+        Some(group::GroupReply::Join(response)) => {
+            HandlerResult::Reply(with_nullable_protocol(context.version, response))
+        }
         _ => HandlerResult::Wait(Wait::Group, None),
     }
 }
 
 /// Removes the protocol name from an error response, in versions where it is nullable.
-pub(super) fn in_form(version: i16, answer: Response) -> Response {
-    match version >= 7 && answer.error_code.is_error() {
-        true => Response { protocol_name: None, ..answer },
-        false => answer,
+pub(super) fn with_nullable_protocol(version: i16, response: Response) -> Response {
+    match version >= 7 && response.error_code.is_error() {
+        true => Response { protocol_name: None, ..response },
+        false => response,
     }
 }
 

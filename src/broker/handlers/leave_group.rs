@@ -1,7 +1,7 @@
 //! LeaveGroup v0 to v5: removes members of the classic protocol from a group. From v3 on, a request may name several
 //! members, and may name static members by their instance IDs.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::leave_group::{Member, MemberResponse, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -15,35 +15,35 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         request.members = vec![Member { member_id, ..Member::default() }];
     }
     if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     if request.group_id.is_empty() {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_GROUP_ID));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_GROUP_ID));
     }
     if !state.is_coordinator(context.node, &request.group_id) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::NOT_COORDINATOR));
+        return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
     let State { groups, memory, .. } = state;
-    let left = groups.with_classic(memory, &request.group_id, |group, replies| {
+    let results = groups.with_classic(memory, &request.group_id, |group, replies| {
         let leave = |m: &Member| group.leave(&m.member_id, m.group_instance_id.as_deref(), replies);
-        let left: Vec<_> = request.members.iter().map(leave).collect();
-        if left.iter().any(Result::is_ok) {
-            group.left(context.clock.now, replies);
+        let results: Vec<_> = request.members.iter().map(leave).collect();
+        if results.iter().any(Result::is_ok) {
+            group.continue_after_leave(context.clock.now, replies);
         }
-        left
+        results
     });
-    let left = left.or_else(|| {
+    let results = results.or_else(|| {
         let leave =
             |group: &mut consumer::Group, m: &Member| group.classic_leave(&m.member_id, m.group_instance_id.as_deref());
         groups.with_consumer(memory, context.clock.now, &request.group_id, |group| {
             request.members.iter().map(|member| leave(group, member)).collect()
         })
     });
-    let left = left.unwrap_or_else(|| vec![Err(ErrorCode::UNKNOWN_MEMBER_ID); request.members.len()]);
-    let members = request.members.into_iter().zip(left).map(|(member, left)| MemberResponse {
+    let results = results.unwrap_or_else(|| vec![Err(ErrorCode::UNKNOWN_MEMBER_ID); request.members.len()]);
+    let members = request.members.into_iter().zip(results).map(|(member, result)| MemberResponse {
         member_id: member.member_id,
         group_instance_id: member.group_instance_id,
-        error_code: left.err().unwrap_or(ErrorCode::NONE),
+        error_code: result.err().unwrap_or(ErrorCode::NONE),
     });
     let members: Vec<_> = members.collect();
     let error_code = match (context.version, members.first()) {

@@ -11,19 +11,19 @@ use crate::broker::state::State;
 const ALL: [i8; 5] = [GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC];
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let refuse = |error_code| HandlerResult::Reply(Response { error_code, ..Response::default() });
+    let error_response = |error_code| HandlerResult::Reply(Response { error_code, ..Response::default() });
     if let Err(code) = state.check(context, Operation::DescribeConfigs, Resource::Cluster) {
-        return refuse(code);
+        return error_response(code);
     }
-    if !request.resource_types.iter().all(|wanted| ALL.contains(wanted)) {
-        return refuse(ErrorCode::UNSUPPORTED_VERSION);
+    if !request.resource_types.iter().all(|kind| ALL.contains(kind)) {
+        return error_response(ErrorCode::UNSUPPORTED_VERSION);
     }
-    let wanted = request.resource_types.as_slice();
-    let is_wanted = |kind: i8| match context.version {
+    let requested_types = request.resource_types.as_slice();
+    let is_requested = |kind: i8| match context.version {
         0 => kind == CLIENT_METRICS,
-        _ => wanted.is_empty() || wanted.contains(&kind),
+        _ => requested_types.is_empty() || requested_types.contains(&kind),
     };
-    let config_resources = ALL.into_iter().filter(|kind| is_wanted(*kind)).flat_map(|resource_type| {
+    let config_resources = ALL.into_iter().filter(|kind| is_requested(*kind)).flat_map(|resource_type| {
         let names: Vec<String> = match resource_type {
             TOPIC => state.topics.names().map(str::to_owned).collect(),
             BROKER | BROKER_LOGGER => state.live().map(|node| node.id.to_string()).collect(),

@@ -6,15 +6,15 @@ use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let fits = |filter: &[String], what: &str| {
-        filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(what))
+    let matches = |filter: &[String], name: &str| {
+        filter.is_empty() || filter.iter().any(|filter_name| filter_name.trim().eq_ignore_ascii_case(name))
     };
-    let all = state.allows(context, Operation::Describe, Resource::Cluster);
+    let may_describe_all = state.allows(context, Operation::Describe, Resource::Cluster);
     let groups = state.groups.all().filter(|(id, group)| {
-        (all || state.allows(context, Operation::Describe, Resource::Group(id)))
+        (may_describe_all || state.allows(context, Operation::Describe, Resource::Group(id)))
             && state.is_coordinator(context.node, id)
-            && fits(&request.states_filter, group.state())
-            && fits(&request.types_filter, group.kind())
+            && matches(&request.states_filter, group.state())
+            && matches(&request.types_filter, group.kind())
     });
     let list = |(id, group): (&str, &crate::broker::group::Group)| Group {
         group_id: id.to_owned(),

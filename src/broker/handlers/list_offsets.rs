@@ -22,14 +22,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.name));
-        let mut found = allowed.and_then(|()| state.topics.find(&topic.name, Uuid::ZERO, false));
-        let partitions = topic.partitions.iter().map(|wanted| {
-            let answer = match &mut found {
-                Ok(topic) => look(topic, context, wanted, request.isolation_level == READ_COMMITTED),
+        let mut topic_state = allowed.and_then(|()| state.topics.find(&topic.name, Uuid::ZERO, false));
+        let partitions = topic.partitions.iter().map(|requested| {
+            let partition_response = match &mut topic_state {
+                Ok(topic) => find_offset(topic, context, requested, request.isolation_level == READ_COMMITTED),
                 Err(code) => Err(*code),
             };
             let failed = |error_code| PartitionResponse { error_code, ..PartitionResponse::default() };
-            PartitionResponse { partition_index: wanted.partition_index, ..answer.unwrap_or_else(failed) }
+            PartitionResponse {
+                partition_index: requested.partition_index,
+                ..partition_response.unwrap_or_else(failed)
+            }
         });
         let partitions = partitions.collect();
         topics.push(TopicResponse { name: topic.name, partitions });
@@ -37,16 +40,16 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-fn look(
+fn find_offset(
     topic: &mut Topic,
     context: &Context,
-    wanted: &Partition,
+    requested: &Partition,
     committed_only: bool,
 ) -> Result<PartitionResponse, ErrorCode> {
-    let partition = topic.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    partition.check_leader(context.node, wanted.current_leader_epoch)?;
+    let partition = topic.partition(requested.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    partition.check_leader(context.node, requested.current_leader_epoch)?;
     if context.version == 0 {
-        let old_style_offsets = offsets_before(&partition.log, wanted, context.clock.wall_ms);
+        let old_style_offsets = segment_offsets(&partition.log, requested, context.clock.wall_ms);
         return Ok(PartitionResponse { old_style_offsets, ..PartitionResponse::default() });
     }
     let leader_epoch = partition.leader_epoch;
@@ -54,7 +57,7 @@ fn look(
     let log = &mut partition.log;
     let (start, end) = (log.start_offset(), if committed_only { stable } else { log.end_offset() });
     let before_end = |found: &Found| found.offset < end;
-    let found = match wanted.timestamp {
+    let offset = match requested.timestamp {
         LATEST => Some(Found { offset: end, timestamp: -1, leader_epoch }),
         EARLIEST => Some(earliest(log, start, leader_epoch)),
         EARLIEST_LOCAL if context.version >= 8 => Some(earliest(log, start, leader_epoch)),
@@ -64,7 +67,7 @@ fn look(
         time @ 0.. => log.first_since(time)?.filter(before_end),
         _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
     };
-    let Some(Found { offset, timestamp, leader_epoch }) = found else { return Ok(PartitionResponse::default()) };
+    let Some(Found { offset, timestamp, leader_epoch }) = offset else { return Ok(PartitionResponse::default()) };
     Ok(PartitionResponse { offset, timestamp, leader_epoch, ..PartitionResponse::default() })
 }
 
@@ -72,22 +75,24 @@ fn earliest(log: &mut Log, offset: i64, leader_epoch: i32) -> Found {
     Found { offset, timestamp: -1, leader_epoch: log.epoch_at(offset).unwrap_or(leader_epoch) }
 }
 
-/// Version 0: returns the starts of segments with records before a time, and the end of the log, the newest first.
-fn offsets_before(log: &Log, wanted: &Partition, now_ms: i64) -> Vec<i64> {
+/// Version 0: returns the starts of the segments whose newest record is not after the timestamp, and the end of the
+/// log if the present is not after the timestamp. The newest offset comes first.
+fn segment_offsets(log: &Log, requested: &Partition, now_ms: i64) -> Vec<i64> {
     let (start, end) = (log.start_offset(), log.end_offset());
-    let is_before = |time: i64| match wanted.timestamp {
+    let is_at_or_before = |time: i64| match requested.timestamp {
         LATEST => true,
         EARLIEST => false,
-        wanted => time <= wanted,
+        timestamp => time <= timestamp,
     };
     let segments = log.segments().map(|(segment, _)| (segment.base_offset.max(start), segment.newest_ms));
-    let mut offsets: Vec<_> = segments.filter(|(_, newest)| is_before(*newest)).map(|(offset, _)| offset).collect();
-    if wanted.timestamp == EARLIEST || start == end {
+    let mut offsets: Vec<_> =
+        segments.filter(|(_, newest)| is_at_or_before(*newest)).map(|(offset, _)| offset).collect();
+    if requested.timestamp == EARLIEST || start == end {
         offsets = vec![start];
-    } else if is_before(now_ms) {
+    } else if is_at_or_before(now_ms) {
         offsets.push(end);
     }
     offsets.reverse();
-    offsets.truncate(usize::try_from(wanted.max_num_offsets).unwrap_or(0));
+    offsets.truncate(usize::try_from(requested.max_num_offsets).unwrap_or(0));
     offsets
 }

@@ -1,35 +1,35 @@
 //! ListTransactions v0 to v2: lists the transactional IDs that a node coordinates.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::list_transactions::{Request, Response, TransactionState};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::pattern::Pattern;
+use crate::broker::regex::FullMatchRegex;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
-use crate::broker::transactions::{Phase, Transaction};
+use crate::broker::transactions::{self, TransactionMetadata};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let pattern = request.transactional_id_pattern.as_deref().filter(|p| !p.is_empty()).map(Pattern::parse);
+    let pattern = request.transactional_id_pattern.as_deref().filter(|p| !p.is_empty()).map(FullMatchRegex::parse);
     let Ok(pattern) = pattern.transpose() else {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_REGULAR_EXPRESSION));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_REGULAR_EXPRESSION));
     };
-    let lasts = |t: &Transaction| context.clock.wall_ms.saturating_sub(t.start_ms);
-    let wanted = |id: &str, t: &Transaction| {
+    let duration = |t: &TransactionMetadata| context.clock.wall_ms.saturating_sub(t.start_ms);
+    let matches_filters = |id: &str, t: &TransactionMetadata| {
         state.is_coordinator(context.node, id)
             && state.allows(context, Operation::Describe, Resource::TransactionalId(id))
-            && (request.state_filters.is_empty() || request.state_filters.iter().any(|s| s == t.phase.name()))
+            && (request.state_filters.is_empty() || request.state_filters.iter().any(|s| s == t.state.name()))
             && (request.producer_id_filters.is_empty() || request.producer_id_filters.contains(&t.producer.id))
-            && (request.duration_filter < 0 || lasts(t) > request.duration_filter)
+            && (request.duration_filter < 0 || duration(t) > request.duration_filter)
             && pattern.as_ref().is_none_or(|pattern| pattern.matches(id))
     };
-    let found = state.transactions.all().filter(|(id, t)| wanted(id, t)).map(|(id, t)| TransactionState {
+    let listed = state.transactions.all().filter(|(id, t)| matches_filters(id, t)).map(|(id, t)| TransactionState {
         transactional_id: id.to_owned(),
         producer_id: t.producer.id,
-        transaction_state: t.phase.name().to_owned(),
+        transaction_state: t.state.name().to_owned(),
     });
-    let transaction_states = found.collect();
-    let unknown = |name: &String| !Phase::NAMES.contains(&name.as_str());
+    let transaction_states = listed.collect();
+    let unknown = |name: &String| !transactions::TransactionState::NAMES.contains(&name.as_str());
     let unknown_state_filters = request.state_filters.into_iter().filter(unknown).collect();
     HandlerResult::Reply(Response { unknown_state_filters, transaction_states, ..Response::default() })
 }

@@ -4,7 +4,7 @@
 //! LEADER_NOT_AVAILABLE. The controller is the first running node. A request for all topics returns the topics that the
 //! client may describe.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::metadata::{Broker, Partition, Request, Response, Topic, TopicRequest};
 use crate::broker::authorizer::{Operation, Resource};
@@ -17,15 +17,15 @@ use std::collections::HashSet;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let may_create = state.node_configs.is_true("auto.create.topics.enable") && request.allow_auto_topic_creation;
     let mut topics = match request.topics {
-        Some(mut wanted) if context.version > 0 || !wanted.is_empty() => {
+        Some(mut requested) if context.version > 0 || !requested.is_empty() => {
             let mut seen = HashSet::new();
             let has_id = |t: &TopicRequest| !t.topic_id.is_zero();
-            if context.version >= 12 && wanted.iter().any(has_id) {
+            if context.version >= 12 && requested.iter().any(has_id) {
                 // Kafka ignores names beside IDs.
-                wanted.retain(has_id);
+                requested.retain(has_id);
             }
-            let wanted = wanted.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
-            wanted.map(|t| find(state, context, t, may_create)).collect()
+            let requested = requested.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
+            requested.map(|t| find(state, context, t, may_create)).collect()
         }
         _ => {
             let names = state.topics.names().filter(|name| may_describe(state, context, name));
@@ -48,9 +48,9 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 /// Rejects all topics of a request with an error code. The nodes have no error, so the response still names them.
-pub(super) fn refuse_all(state: &State, context: &Context, request: Request, code: ErrorCode) -> Response {
+pub(super) fn response_with(state: &State, context: &Context, request: Request, code: ErrorCode) -> Response {
     if code == ErrorCode::REBOOTSTRAP_REQUIRED {
-        return request.refuse(code);
+        return request.response_with(code);
     }
     let topics = match request.topics {
         Some(topics) if context.version > 0 || !topics.is_empty() => Some(topics),
@@ -59,7 +59,7 @@ pub(super) fn refuse_all(state: &State, context: &Context, request: Request, cod
             Some(names.map(|name| TopicRequest { name, ..TopicRequest::default() }).collect())
         }
     };
-    Response { topics: Request { topics, ..request }.refuse(code).topics, ..of_nodes(state) }
+    Response { topics: Request { topics, ..request }.response_with(code).topics, ..of_nodes(state) }
 }
 
 /// Returns a response without topics.
@@ -78,46 +78,46 @@ fn of_nodes(state: &State) -> Response {
     }
 }
 
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
-        let refuse = |TopicRequest { topic_id, name }| Topic { error_code, name, topic_id, ..Topic::default() };
-        let topics = self.topics.unwrap_or_default().into_iter().map(refuse).collect();
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
+        let topic = |TopicRequest { topic_id, name }| Topic { error_code, name, topic_id, ..Topic::default() };
+        let topics = self.topics.unwrap_or_default().into_iter().map(topic).collect();
         // The only error code of the whole response (v13) tells clients to bootstrap again.
         let whole = error_code == ErrorCode::REBOOTSTRAP_REQUIRED;
         Response { topics, error_code: if whole { error_code } else { ErrorCode::NONE }, ..Response::default() }
     }
 }
 
-fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: bool) -> Topic {
-    let TopicRequest { topic_id, name } = wanted;
-    let refuse = |name, error_code| Topic { error_code, name, topic_id, ..Topic::default() };
+fn find(state: &mut State, context: &Context, requested: TopicRequest, may_create: bool) -> Topic {
+    let TopicRequest { topic_id, name } = requested;
+    let topic_error = |name, error_code| Topic { error_code, name, topic_id, ..Topic::default() };
     if context.version < 12 && (name.is_none() || !topic_id.is_zero()) {
         // Versions 10 and 11 have the field, but Kafka rejects it.
-        return refuse(Some(name.unwrap_or_default()), ErrorCode::INVALID_REQUEST);
+        return topic_error(Some(name.unwrap_or_default()), ErrorCode::INVALID_REQUEST);
     }
     if !topic_id.is_zero() {
         return match state.topics.name_of(topic_id) {
             Some(name) if may_describe(state, context, name) => describe(state, name),
-            _ => refuse(None, ErrorCode::UNKNOWN_TOPIC_ID),
+            _ => topic_error(None, ErrorCode::UNKNOWN_TOPIC_ID),
         };
     }
     let name = name.unwrap_or_default();
     if !may_describe(state, context, &name) {
-        return refuse(Some(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+        return topic_error(Some(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
     }
     if state.topics.get(&name).is_none() {
         if valid_name(&name).is_err() {
-            return refuse(Some(name), ErrorCode::INVALID_TOPIC_EXCEPTION);
+            return topic_error(Some(name), ErrorCode::INVALID_TOPIC_EXCEPTION);
         }
         if !may_create || is_internal(&name) {
-            return refuse(Some(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+            return topic_error(Some(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         }
         let by = [Resource::Cluster, Resource::Topic(&name)];
         if !by.into_iter().any(|by| state.allows(context, Operation::Create, by)) {
-            return refuse(Some(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+            return topic_error(Some(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
         }
         if let Err(code) = create(state, &name) {
-            return refuse(Some(name), code);
+            return topic_error(Some(name), code);
         }
     }
     describe(state, &name)
@@ -132,11 +132,11 @@ fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
     let partitions = state.default_partitions();
     state.topics.check_name(name).map_err(|(code, _)| code)?;
     state.topics.check_partitions(partitions).map_err(|(code, _)| code)?;
-    let replicas = state.spread(partitions, state.default_replication_factor());
+    let replicas = state.assign_replicas(partitions, state.default_replication_factor());
     let id = state.new_uuid();
     let configs = Configs::of(state.topic_defaults.clone());
     state.topics.create(name, id, replicas, configs);
-    state.note_topic(name);
+    state.journal_topic(name);
     Ok(())
 }
 

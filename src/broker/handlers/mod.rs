@@ -91,7 +91,7 @@ use crate::api::header::RequestHeader;
 use crate::api::{self, ErrorCode, Info, Message, Request};
 use crate::wire::{Error, Reader};
 use bytes::Bytes;
-use defaults::{Refuse, ThrottleTime};
+use defaults::{RespondWith, ThrottleTime};
 use std::sync::Arc;
 
 /// Dispatches to the handlers of these APIs. The broker serves the APIs listed here.
@@ -103,27 +103,29 @@ macro_rules! serve {
         pub(super) fn handle(state: &mut State, request: RawRequest) -> FrameResult {
             let RawRequest { api, context, body } = request;
             $( if api.key == api::$module::API.key {
-                return answer(context, body, |context, request| $module::handle(state, context, request));
+                return respond(context, body, |context, request| $module::handle(state, context, request));
             } )*
             FrameResult::Close
         }
 
         /// Rejects a request with an error code, in the fields that its API has for it, and does nothing else.
-        pub(super) fn refuse(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
+        pub(super) fn reject(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
             let RawRequest { api, context, body } = request;
             // Only the fetch session knows the partitions of an incremental Fetch.
             if api.key == api::fetch::API.key {
-                return answer(context, body, |context, request| {
-                    HandlerResult::Reply(fetch::refuse_all(state, context, request, code))
+                return respond(context, body, |context, request| {
+                    HandlerResult::Reply(fetch::response_with(state, context, request, code))
                 });
             }
             if api.key == api::metadata::API.key {
-                return answer(context, body, |context, request| {
-                    HandlerResult::Reply(metadata::refuse_all(state, context, request, code))
+                return respond(context, body, |context, request| {
+                    HandlerResult::Reply(metadata::response_with(state, context, request, code))
                 });
             }
             $( if api.key == api::$module::API.key {
-                return answer(context, body, |_, request: api::$module::Request| HandlerResult::Reply(request.refuse(code)));
+                return respond(context, body, |_, request: api::$module::Request| {
+                    HandlerResult::Reply(request.response_with(code))
+                });
             } )*
             FrameResult::Close
         }
@@ -249,9 +251,9 @@ pub(super) fn resume(state: &mut State, waiting: &WaitingRequest, expired: bool)
             .map(|response| encode_reply(&waiting.context, response)),
         Wait::ShareFetch(wait) => share_fetch::poll(state, &waiting.context, wait, expired)
             .map(|response| encode_reply(&waiting.context, response)),
-        Wait::Group => state.groups.replies.take(waiting.context.connection).map(|answer| match answer {
+        Wait::Group => state.groups.replies.take(waiting.context.connection).map(|reply| match reply {
             group::GroupReply::Join(response) => {
-                encode_reply(&waiting.context, join_group::in_form(waiting.context.version, response))
+                encode_reply(&waiting.context, join_group::with_nullable_protocol(waiting.context.version, response))
             }
             group::GroupReply::Sync(response) => encode_reply(&waiting.context, response),
         }),
@@ -267,7 +269,7 @@ pub(super) fn forget(state: &mut State, connection: Connection, waiting: &Waitin
     }
 }
 
-fn answer<R: Request<Response: ThrottleTime>>(
+fn respond<R: Request<Response: ThrottleTime>>(
     context: Context,
     body: Bytes,
     handle: impl FnOnce(&Context, R) -> HandlerResult<R::Response>,

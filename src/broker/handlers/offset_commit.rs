@@ -10,13 +10,13 @@ use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
-use crate::broker::group::{Committer, Group};
+use crate::broker::group::{Group, MemberIdentity};
 use crate::broker::journal::Entry;
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let refused = admit(state, context, &request).err();
+    let group_error = admit(state, context, &request).err();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let name = match context.version {
@@ -27,7 +27,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let name = name.and_then(|name| may_read(&name).map(|()| name));
         let partitions = topic.partitions.into_iter().map(|p| PartitionResponse {
             partition_index: p.partition_index,
-            error_code: match (refused, &name) {
+            error_code: match (group_error, &name) {
                 (Some(code), _) => code,
                 (None, Err(code)) => *code,
                 (None, Ok(name)) => commit(state, &request.group_id, name, p),
@@ -44,9 +44,9 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     if !state.is_coordinator(context.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
     }
-    let committer = Committer {
-        member: &request.member_id,
-        instance: request.group_instance_id.as_deref(),
+    let identity = MemberIdentity {
+        member_id: &request.member_id,
+        instance_id: request.group_instance_id.as_deref(),
         generation: request.generation_id_or_member_epoch,
     };
     let State { groups, memory, .. } = state;
@@ -56,7 +56,7 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     {
         return Err(ErrorCode::UNSUPPORTED_VERSION);
     }
-    match groups.admit_commit(memory, context.clock.now, &request.group_id, committer, false) {
+    match groups.admit_commit(memory, context.clock.now, &request.group_id, identity, false) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 && groups.get(&request.group_id).is_none() => {
             Err(ErrorCode::ILLEGAL_GENERATION)
         }
@@ -64,20 +64,21 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     }
 }
 
-fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> ErrorCode {
-    let metadata = wanted.committed_metadata.unwrap_or_default();
+fn commit(state: &mut State, group: &str, topic: &str, requested: Partition) -> ErrorCode {
+    let metadata = requested.committed_metadata.unwrap_or_default();
     if metadata.len() > MAX_METADATA {
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
     let State { topics, groups, memory, journal, .. } = state;
-    if topics.get_mut(topic).and_then(|t| t.partition(wanted.partition_index)).is_none() {
+    if topics.get_mut(topic).and_then(|t| t.partition(requested.partition_index)).is_none() {
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     }
-    let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
-    let kept = new.clone();
-    match groups.offsets.commit(memory, group, topic, wanted.partition_index, new) {
+    let new =
+        Committed { offset: requested.committed_offset, leader_epoch: requested.committed_leader_epoch, metadata };
+    let committed = new.clone();
+    match groups.offsets.commit(memory, group, topic, requested.partition_index, new) {
         true => {
-            journal.note(|| Entry::offset(group, topic, wanted.partition_index, -1, &kept));
+            journal.append(|| Entry::offset(group, topic, requested.partition_index, -1, &committed));
             ErrorCode::NONE
         }
         // Kafka's code for a coordinator that cannot write its log.

@@ -1,6 +1,6 @@
 //! OffsetDelete v0: deletes a group's offsets for topics that no member reads.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::offset_delete::{PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
@@ -11,7 +11,7 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(error_code) = admit(state, context, &request.group_id) {
-        return HandlerResult::Reply(request.refuse(error_code));
+        return HandlerResult::Reply(request.response_with(error_code));
     }
     let group_id = request.group_id;
     let responses = request.topics.into_iter().map(|topic| {
@@ -28,7 +28,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
             } else {
                 groups.offsets.forget(memory, &group_id, &topic.name, index);
-                journal.note(|| Entry::offset_gone(&group_id, &topic.name, index));
+                journal.append(|| Entry::offset_gone(&group_id, &topic.name, index));
                 ErrorCode::NONE
             };
             PartitionResponse { partition_index: index, error_code }

@@ -6,7 +6,7 @@
 //! a KIP-848 group (v9), it must contain the member's current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION
 //! for a partition without a committed offset.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
 use crate::api::offset_fetch::{Topic, TopicResponse};
@@ -23,18 +23,18 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         return HandlerResult::Reply(Response { groups, ..Response::default() });
     }
     if let Err(code) = state.check(context, Operation::Describe, Resource::Group(&request.group_id)) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     if !state.is_coordinator(context.node, &request.group_id) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::NOT_COORDINATOR));
+        return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
-    let look = Look { state, context, group: &request.group_id, stable: request.require_stable };
+    let reader = OffsetReader { state, context, group: &request.group_id, stable: request.require_stable };
     let topics = match request.topics {
-        None => look.all(),
+        None => reader.all(),
         Some(topics) => topics
             .into_iter()
             .map(|topic| {
-                let fetch = |index: &i32| look.fetch(&topic.name, *index);
+                let fetch = |index: &i32| reader.fetch(&topic.name, *index);
                 let partitions = topic.partition_indexes.iter().map(fetch).collect();
                 TopicResponse { name: topic.name, partitions }
             })
@@ -44,19 +44,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 /// The code goes into each partition, from v2 also into the response, and from v8 into each group.
-impl Refuse for Request {
-    fn refuse(self, error_code: ErrorCode) -> Response {
+impl RespondWith for Request {
+    fn response_with(self, error_code: ErrorCode) -> Response {
         let groups = self.groups.into_iter().map(|Group { group_id, .. }| GroupResponse {
             group_id,
             error_code,
             ..GroupResponse::default()
         });
         let groups = groups.collect();
-        let refuse = |Topic { name, partition_indexes }| TopicResponse {
+        let topic_response = |Topic { name, partition_indexes }| TopicResponse {
             name,
             partitions: partition_indexes.into_iter().map(|index| absent(index, error_code)).collect(),
         };
-        let topics = self.topics.unwrap_or_default().into_iter().map(refuse).collect();
+        let topics = self.topics.unwrap_or_default().into_iter().map(topic_response).collect();
         Response { topics, error_code, groups, ..Response::default() }
     }
 }
@@ -75,9 +75,9 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
     {
         return GroupResponse { group_id, error_code, ..GroupResponse::default() };
     }
-    let look = Look { state, context, group: &group_id, stable };
+    let reader = OffsetReader { state, context, group: &group_id, stable };
     let topics = match group.topics {
-        None => look
+        None => reader
             .all()
             .into_iter()
             .map(|TopicResponse { name, partitions }| GroupTopicResponse {
@@ -94,7 +94,7 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
                     _ => Some(topic.name.as_str()),
                 };
                 let fetch = |index: &i32| match name {
-                    Some(name) => look.fetch(name, *index),
+                    Some(name) => reader.fetch(name, *index),
                     None => absent(*index, ErrorCode::UNKNOWN_TOPIC_ID),
                 };
                 let partitions = topic.partition_indexes.iter().map(fetch).collect();
@@ -106,14 +106,14 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
 }
 
 /// The member that fetches offsets, and the topics it asks for.
-struct Look<'a> {
+struct OffsetReader<'a> {
     state: &'a State,
     context: &'a Context,
     group: &'a str,
     stable: bool,
 }
 
-impl Look<'_> {
+impl OffsetReader<'_> {
     fn fetch(&self, topic: &str, index: i32) -> PartitionResponse {
         if let Err(code) = self.may_describe(topic) {
             return absent(index, code);

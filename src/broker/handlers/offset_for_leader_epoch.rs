@@ -14,13 +14,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     for topic in request.topics {
         let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.topic));
         let mut found = allowed.and_then(|()| state.topics.find(&topic.topic, Uuid::ZERO, false));
-        let partitions = topic.partitions.iter().map(|asked| {
+        let partitions = topic.partitions.iter().map(|requested| {
             let answer = match &mut found {
-                Ok(topic) => look(topic, context, asked),
+                Ok(topic) => look(topic, context, requested),
                 Err(code) => Err(*code),
             };
             let failed = |error_code| EpochEndOffset { error_code, ..EpochEndOffset::default() };
-            EpochEndOffset { partition: asked.partition, ..answer.unwrap_or_else(failed) }
+            EpochEndOffset { partition: requested.partition, ..answer.unwrap_or_else(failed) }
         });
         let partitions = partitions.collect();
         topics.push(TopicResponse { topic: topic.topic, partitions });
@@ -28,10 +28,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-fn look(topic: &mut Topic, context: &Context, asked: &Partition) -> Result<EpochEndOffset, ErrorCode> {
-    let partition = topic.partition(asked.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    partition.check_leader(context.node, asked.current_leader_epoch)?;
-    let found = partition.log.end_of_epoch(asked.leader_epoch, partition.leader_epoch);
+fn look(topic: &mut Topic, context: &Context, requested: &Partition) -> Result<EpochEndOffset, ErrorCode> {
+    let partition = topic.partition(requested.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    partition.check_leader(context.node, requested.current_leader_epoch)?;
+    let found = partition.log.end_of_epoch(requested.leader_epoch, partition.leader_epoch);
     let (leader_epoch, end_offset) = found.unwrap_or((-1, -1));
     Ok(EpochEndOffset { leader_epoch, end_offset, ..EpochEndOffset::default() })
 }

@@ -7,7 +7,7 @@
 //! at once for acks 1 and -1. For the first batch of a transaction in a partition, the transaction coordinator verifies
 //! that the partition is part of the transaction. From v12 on, that batch adds the partition instead.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};
 use crate::api::produce::{Response, TopicResponse};
 use crate::api::{ErrorCode, Release};
@@ -41,7 +41,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if let Some(id) = &request.transactional_id
         && let Err(code) = state.check(context, Operation::Write, Resource::TransactionalId(id))
     {
-        return refused(state, context, request, code);
+        return reject(state, context, request, code);
     }
     // Since 2.8, writing to the topic is enough (KIP-679).
     if state.release.is_some_and(|release| release < Release::V2_8)
@@ -49,7 +49,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         && request.topic_data.iter().flat_map(|topic| &topic.partition_data).any(is_idempotent)
         && let Err(code) = state.check(context, Operation::IdempotentWrite, Resource::Cluster)
     {
-        return refused(state, context, request, code);
+        return reject(state, context, request, code);
     }
     for topic in request.topic_data {
         let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
@@ -58,26 +58,26 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             true => state.topics.name_of(topic.topic_id).map(str::to_owned),
             false => Some(topic.name.clone()),
         };
-        let refused = state.check_topic(context, Operation::Write, &topic.name, topic.topic_id).err();
+        let topic_error = state.check_topic(context, Operation::Write, &topic.name, topic.topic_id).err();
         for data in topic.partition_data {
-            let answer = match (&name, request.acks) {
-                _ if let Some(code) = refused => failure(data.index, code.into()),
-                (None, _) => failure(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
+            let partition_response = match (&name, request.acks) {
+                _ if let Some(code) = topic_error => partition_error(data.index, code.into()),
+                (None, _) => partition_error(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
                 (Some(name), _) if is_internal(name) && context.client_id.as_deref() != Some(ADMIN_CLIENT) => {
                     let why = format!("Cannot append to internal topic {name}");
-                    failure(data.index, ApiError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why))
+                    partition_error(data.index, ApiError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why))
                 }
-                (Some(name), acks @ -1..) if acks <= 1 || takes_any_acks(state) => {
+                (Some(name), acks @ -1..) if acks <= 1 || allows_any_acks(state) => {
                     append(state, context, name, data, request.acks, request.transactional_id.as_deref())
                 }
-                _ => failure(data.index, ErrorCode::INVALID_REQUIRED_ACKS.into()),
+                _ => partition_error(data.index, ErrorCode::INVALID_REQUIRED_ACKS.into()),
             };
-            failed |= answer.error_code.is_error();
-            let leader = answer.current_leader.leader_id;
+            failed |= partition_response.error_code.is_error();
+            let leader = partition_response.current_leader.leader_id;
             if context.version >= 10 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
                 response.node_endpoints.extend(node_endpoint!(state, leader));
             }
-            partition_responses.push(answer);
+            partition_responses.push(partition_response);
         }
         response.responses.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partition_responses });
     }
@@ -93,12 +93,12 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
 }
 
-fn refused(state: &mut State, context: &Context, request: Request, code: ErrorCode) -> HandlerResult<Response> {
+fn reject(state: &mut State, context: &Context, request: Request, code: ErrorCode) -> HandlerResult<Response> {
     if request.acks == 0 {
         return HandlerResult::Close;
     }
     let throttle_time_ms = millis(state.meter(context, PRODUCER, context.body_size));
-    HandlerResult::Reply(Response { throttle_time_ms, ..request.refuse(code) })
+    HandlerResult::Reply(Response { throttle_time_ms, ..request.response_with(code) })
 }
 
 /// Returns whether the records have a producer ID.
@@ -108,7 +108,7 @@ fn is_idempotent(data: &PartitionData) -> bool {
 }
 
 /// Before 0.9, a client could request any number of acknowledgements.
-fn takes_any_acks(state: &State) -> bool {
+fn allows_any_acks(state: &State) -> bool {
     state.release.is_some_and(|release| release < Release::V0_9_0)
 }
 
@@ -127,40 +127,40 @@ fn append(
         } else {
             ErrorCode::INVALID_TOPIC_EXCEPTION
         };
-        return failure(data.index, code.into());
+        return partition_error(data.index, code.into());
     };
-    let append_time = topic.configs.append_time.then_some(context.clock.wall_ms);
+    let log_append_time = topic.configs.uses_log_append_time.then_some(context.clock.wall_ms);
     let configs = topic.configs.clone();
     let Some(partition) = topic.partition(data.index) else {
-        return failure(data.index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into());
+        return partition_error(data.index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into());
     };
     if let Err(code) = partition.check_leader(context.node, -1) {
         let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
-        return PartitionResponse { current_leader, ..failure(data.index, code.into()) };
+        return PartitionResponse { current_leader, ..partition_error(data.index, code.into()) };
     }
     let in_sync = partition.replicas.iter().filter(|id| !down.contains(id)).count();
     if acks == -1 && in_sync < configs.min_insync_replicas {
-        return failure(data.index, ErrorCode::NOT_ENOUGH_REPLICAS.into());
+        return partition_error(data.index, ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }
-    let batches = match check(data.records, context, &configs) {
+    let batches = match parse_batches(data.records, context, &configs) {
         Ok(batches) => batches,
-        Err(refusal) => return failure(data.index, refusal),
+        Err(error) => return partition_error(data.index, error),
     };
     for batch in &batches {
         match check_records(batch, (name, data.index), context, &configs) {
             Ok(rejected) if rejected.is_empty() => {}
-            Ok(rejected) => return rejection(data.index, rejected),
-            Err(refusal) => return failure(data.index, refusal),
+            Ok(rejected) => return records_error(data.index, rejected),
+            Err(error) => return partition_error(data.index, error),
         }
     }
     // Only old formats have several batches here, and they have no producer IDs.
     let Some(Batch { header, .. }) = batches.first() else {
-        return failure(data.index, invalid(ONE_BATCH));
+        return partition_error(data.index, invalid(ONE_BATCH));
     };
-    let cost: usize = batches.iter().map(|batch| Log::cost(batch.data.len())).sum();
+    let batches_memory: usize = batches.iter().map(|batch| Log::batch_memory(batch.data.len())).sum();
     if header.is_transactional() && !partition.producers.is_open(header) {
         let Some(id) = transactional_id else {
-            return failure(data.index, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into());
+            return partition_error(data.index, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into());
         };
         let protocol = match context.version {
             ..11 => Protocol::V1,
@@ -168,30 +168,30 @@ fn append(
             _ => Protocol::V2,
         };
         let producer = ProducerId { id: header.producer_id, epoch: header.producer_epoch };
-        let entered = transactions.enter(memory, context.clock, id, producer, (name, data.index), protocol);
-        if let Err(code) = entered {
+        let verified = transactions.verify_or_add(memory, context.clock, id, producer, (name, data.index), protocol);
+        if let Err(code) = verified {
             let message =
                 (code == ErrorCode::INVALID_TXN_STATE).then_some("Partition was not added to the transaction");
-            return failure(data.index, ApiError { code, message: message.map(str::to_owned) });
+            return partition_error(data.index, ApiError { code, message: message.map(str::to_owned) });
         }
         // With protocol v2, the partition knows every epoch from a marker or from its first batch.
         if protocol == Protocol::V2 && header.base_sequence != 0 && !partition.producers.knows(producer.id) {
-            return failure(data.index, ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.into());
+            return partition_error(data.index, ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.into());
         }
     }
-    let (base_offset, append_time) = match partition.producers.check(header) {
-        Err((code, message)) => return failure(data.index, ApiError::new(code, message)),
-        Ok(SequenceCheck::Duplicate { base_offset, append_time }) => (base_offset, append_time),
-        Ok(SequenceCheck::New) if memory.take(cost + partition.producers.cost(header)) => {
+    let (base_offset, log_append_time) = match partition.producers.check(header) {
+        Err((code, message)) => return partition_error(data.index, ApiError::new(code, message)),
+        Ok(SequenceCheck::Duplicate { base_offset, log_append_time }) => (base_offset, log_append_time),
+        Ok(SequenceCheck::New) if memory.try_reserve(batches_memory + partition.producers.added_memory(header)) => {
             let base_offset = partition.log.end_offset();
             let rolling = configs.rolling(context.clock.wall_ms);
             for batch in &batches {
-                partition.log.append(&batch.data, &batch.header, partition.leader_epoch, append_time, rolling);
+                partition.log.append(&batch.data, &batch.header, partition.leader_epoch, log_append_time, rolling);
             }
-            partition.producers.remember(header, base_offset, append_time);
-            journal.note(|| Entry::batch(name, data.index, context.clock, partition.log.newest(base_offset)));
+            partition.producers.remember(header, base_offset, log_append_time);
+            journal.append(|| Entry::batch(name, data.index, context.clock, partition.log.newest(base_offset)));
             woken.extend(partition.waiters.iter());
-            (base_offset, append_time)
+            (base_offset, log_append_time)
         }
         Ok(SequenceCheck::New) => {
             // Kafka returns this code to versions before 4, which do not know the other.
@@ -199,44 +199,45 @@ fn append(
                 ..4 => ErrorCode::NOT_LEADER_OR_FOLLOWER,
                 _ => ErrorCode::KAFKA_STORAGE_ERROR,
             };
-            let (limit, _) = memory.room();
+            let (limit, _) = memory.limit_and_free();
             let message = format!("the dev broker's memory limit of {limit} bytes is reached");
-            return failure(data.index, ApiError::new(code, message));
+            return partition_error(data.index, ApiError::new(code, message));
         }
     };
     PartitionResponse {
         index: data.index,
         base_offset,
-        log_append_time_ms: append_time.unwrap_or(-1),
+        log_append_time_ms: log_append_time.unwrap_or(-1),
         log_start_offset: partition.log.start_offset(),
         ..PartitionResponse::default()
     }
 }
 
-fn failure(index: i32, refusal: ApiError) -> PartitionResponse {
+fn partition_error(index: i32, error: ApiError) -> PartitionResponse {
     PartitionResponse {
         index,
-        error_code: refusal.code,
+        error_code: error.code,
         base_offset: -1,
-        error_message: refusal.message,
+        error_message: error.message,
         ..PartitionResponse::default()
     }
 }
 
 /// Lists the rejected records, so that the client can tell which others were only in the same batch (KIP-467). A
 /// rejected timestamp determines the code of the batch.
-fn rejection(index: i32, rejected: Vec<(i32, ApiError)>) -> PartitionResponse {
-    let refusal = if rejected.iter().any(|(_, refusal)| refusal.code == ErrorCode::INVALID_TIMESTAMP) {
+fn records_error(index: i32, rejected: Vec<(i32, ApiError)>) -> PartitionResponse {
+    let error = if rejected.iter().any(|(_, error)| error.code == ErrorCode::INVALID_TIMESTAMP) {
         ApiError::new(ErrorCode::INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp")
     } else {
         let count = rejected.len();
         invalid(&format!("One or more records have been rejected due to {count} record errors in total"))
     };
-    let named = |(batch_index, refusal): (i32, ApiError)| RecordError {
-        batch_index,
-        batch_index_error_message: refusal.message,
-    };
-    PartitionResponse { record_errors: rejected.into_iter().map(named).collect(), ..failure(index, refusal) }
+    let record_error =
+        |(batch_index, error): (i32, ApiError)| RecordError { batch_index, batch_index_error_message: error.message };
+    PartitionResponse {
+        record_errors: rejected.into_iter().map(record_error).collect(),
+        ..partition_error(index, error)
+    }
 }
 
 fn invalid(why: &str) -> ApiError {
@@ -247,12 +248,12 @@ fn corrupt(why: impl ToString) -> ApiError {
     ApiError::new(ErrorCode::CORRUPT_MESSAGE, why.to_string())
 }
 
-/// Returns the one batch of a partition, or the batches that old messages become.
-fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
+/// Parses and checks the one batch of a partition, or the batches that old messages become.
+fn parse_batches(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
     let data = records.unwrap_or_default();
     let batches = match data.get(16).copied() {
-        Some(2) => vec![whole(data, configs)?],
-        Some(0 | 1) if context.version < 3 => converted(data, configs)?,
+        Some(2) => vec![parse_single_batch(data, configs)?],
+        Some(0 | 1) if context.version < 3 => convert_messages(data, configs)?,
         Some(_) => return Err(invalid("only record batches with magic 2 are allowed")),
         None => return Err(invalid(ONE_BATCH)),
     };
@@ -262,8 +263,8 @@ fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result
     Ok(batches)
 }
 
-/// Returns the batch if it is alone, undamaged and not too large.
-fn whole(data: Bytes, configs: &Configs) -> Result<Batch, ApiError> {
+/// Parses the batch. Fails unless it is the only one, undamaged and not too large.
+fn parse_single_batch(data: Bytes, configs: &Configs) -> Result<Batch, ApiError> {
     let header = match Header::parse(&data) {
         Ok(Some(header)) => header,
         Ok(None) => return Err(corrupt("the record batch is incomplete")),
@@ -278,7 +279,7 @@ fn whole(data: Bytes, configs: &Configs) -> Result<Batch, ApiError> {
     Ok(batch)
 }
 
-fn converted(data: Bytes, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
+fn convert_messages(data: Bytes, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
     for message in crate::record::batches(data.clone()) {
         let message = message.map_err(corrupt)?;
         check_size(&message, configs)?;
@@ -310,10 +311,11 @@ fn check_records(
     configs: &Configs,
 ) -> Result<Vec<(i32, ApiError)>, ApiError> {
     let now = context.clock.wall_ms;
-    let times =
+    let valid_timestamps =
         now.saturating_sub(configs.timestamp_before_max_ms)..=now.saturating_add(configs.timestamp_after_max_ms);
     // The header has only the latest timestamp.
-    let is_in_time = configs.append_time || (*times.start() <= 0 && *times.end() >= batch.header.max_timestamp);
+    let is_in_time = configs.uses_log_append_time
+        || (*valid_timestamps.start() <= 0 && *valid_timestamps.end() >= batch.header.max_timestamp);
     if is_in_time && !configs.compact {
         return Ok(Vec::new());
     }
@@ -326,13 +328,13 @@ fn check_records(
         if configs.compact && view.key().is_none() {
             let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
             rejected.push((index_in_batch, invalid(&why)));
-        } else if !is_in_time && timestamp >= 0 && !times.contains(&timestamp) {
+        } else if !is_in_time && timestamp >= 0 && !valid_timestamps.contains(&timestamp) {
             let why = format!("timestamp {timestamp} is outside the range that the topic allows");
             rejected.push((index_in_batch, ApiError::new(ErrorCode::INVALID_TIMESTAMP, why)));
         }
         index_in_batch += 1;
     }
-    if rejected.is_empty() && !is_in_time && !times.contains(&batch.header.max_timestamp) {
+    if rejected.is_empty() && !is_in_time && !valid_timestamps.contains(&batch.header.max_timestamp) {
         let why = format!("no record has the batch's timestamp {}", batch.header.max_timestamp);
         return Err(ApiError::new(ErrorCode::INVALID_TIMESTAMP, why));
     }

@@ -1,6 +1,6 @@
 //! RenewDelegationToken v0 to v2: makes a token expire later, but not after the end of its maximum lifetime.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::renew_delegation_token::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};
@@ -15,7 +15,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     });
     let mut token = match token {
         Ok(token) => token,
-        Err(code) => return HandlerResult::Reply(request.refuse(code)),
+        Err(code) => return HandlerResult::Reply(request.response_with(code)),
     };
     let longest = state.token_expiry_ms();
     let period_ms = if request.renew_period_ms > 0 { longest.min(request.renew_period_ms) } else { longest };

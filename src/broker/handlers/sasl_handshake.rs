@@ -3,7 +3,7 @@
 //! After SaslHandshake v0, the client sends SASL messages without a request header. As in Kafka, the broker closes the
 //! connection if it does not support the mechanism.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::sasl_handshake::{Request, Response};
 use crate::broker::request::{Context, HandlerResult};
@@ -11,9 +11,9 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let Some(authenticator) = &mut state.authenticator else {
-        return HandlerResult::Reply(request.refuse(ErrorCode::ILLEGAL_SASL_STATE));
+        return HandlerResult::Reply(request.response_with(ErrorCode::ILLEGAL_SASL_STATE));
     };
-    let known = authenticator.begin(context.connection, &request.mechanism, context.version == 0);
-    let error_code = if known { ErrorCode::NONE } else { ErrorCode::UNSUPPORTED_SASL_MECHANISM };
+    let is_enabled = authenticator.begin(context.connection, &request.mechanism, context.version == 0);
+    let error_code = if is_enabled { ErrorCode::NONE } else { ErrorCode::UNSUPPORTED_SASL_MECHANISM };
     HandlerResult::Reply(Response { error_code, mechanisms: authenticator.mechanisms() })
 }

@@ -3,7 +3,7 @@
 //! The request belongs to the session that ShareFetch opened. If the request closes the session, the records that the
 //! member has not acknowledged become available again.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::share_acknowledge::{
     LeaderIdAndEpoch, NodeEndpoint, PartitionResponse, Request, Response, TopicResponse,
@@ -32,7 +32,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         continued.unwrap_or(Err(ErrorCode::SHARE_SESSION_NOT_FOUND))
     };
     if let Err(error_code) = continued {
-        return HandlerResult::Reply(request.refuse(error_code));
+        return HandlerResult::Reply(request.response_with(error_code));
     }
     let acquisition_lock_timeout_ms = state.groups.configs(group_id).share_lock_ms;
     let mut response = Response { acquisition_lock_timeout_ms, ..Response::default() };

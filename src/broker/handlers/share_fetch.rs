@@ -63,7 +63,7 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Shar
         return Err(ErrorCode::INVALID_REQUEST);
     }
     let State { groups, memory, .. } = state;
-    if !memory.has(named().count() * 64) {
+    if !memory.has_room_for(named().count() * 64) {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR);
     }
     let forgotten = request

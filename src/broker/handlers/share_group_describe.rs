@@ -8,10 +8,10 @@ use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    let wanted = request.include_authorized_operations;
+    let include_operations = request.include_authorized_operations;
     let describe = |group_id: String| match describe(state, context, &group_id) {
         Ok(found) => {
-            let authorized_operations = state.operations_if(wanted, context, Resource::Group(&group_id));
+            let authorized_operations = state.operations_if(include_operations, context, Resource::Group(&group_id));
             Group { group_id, authorized_operations, ..found }
         }
         Err(ApiError { code, message }) => {

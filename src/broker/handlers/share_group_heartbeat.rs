@@ -45,11 +45,11 @@ fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<
     }
     let names = request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
     let client_id = context.client_id.as_deref().unwrap_or("");
-    let cost = 512 + request.member_id.len() + client_id.len() + names.sum::<usize>();
+    let memory_size = 512 + request.member_id.len() + client_id.len() + names.sum::<usize>();
     state.create_internal(SHARES);
     let State { groups, memory, topics, .. } = state;
     let joins = request.member_epoch == JOIN;
-    if !memory.has(cost) || joins && !groups.create_share(memory, group_id) {
+    if !memory.has_room_for(memory_size) || joins && !groups.create_share(memory, group_id) {
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
     }
     let heartbeat = Heartbeat { now: context.clock.now, configs: groups.configs(group_id), client_id, request };

@@ -3,7 +3,7 @@
 //!
 //! From v5 on, the request must contain the group's protocol type and name (otherwise INCONSISTENT_GROUP_PROTOCOL).
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::sync_group::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
@@ -13,26 +13,26 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if context.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
     }
     if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     if request.group_id.is_empty() {
-        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_GROUP_ID));
+        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_GROUP_ID));
     }
     if !state.is_coordinator(context.node, &request.group_id) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::NOT_COORDINATOR));
+        return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
     let State { groups, memory, topics, .. } = state;
-    if !memory.has(request.assignments.iter().map(|a| a.assignment.len()).sum()) {
-        return HandlerResult::Reply(request.refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE));
+    if !memory.has_room_for(request.assignments.iter().map(|a| a.assignment.len()).sum()) {
+        return HandlerResult::Reply(request.response_with(ErrorCode::COORDINATOR_NOT_AVAILABLE));
     }
     let (now, group_id) = (context.clock.now, request.group_id.clone());
     if let Some(answer) = groups.with_consumer(memory, now, &group_id, |group| group.sync(now, topics, &request)) {
-        return HandlerResult::Reply(answer.unwrap_or_else(|code| request.refuse(code)));
+        return HandlerResult::Reply(answer.unwrap_or_else(|code| request.response_with(code)));
     }
-    groups.replies.expect(context.connection);
+    groups.replies.register(context.connection);
     let found = groups.with_classic(memory, &group_id, |group, replies| {
         group.sync(now, context.connection, request, replies);
     });

@@ -3,11 +3,11 @@
 //! If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION. From v5 on, the request
 //! also adds the group to the transaction. Up to v4, AddOffsetsToTxn adds the group.
 
-use super::defaults::Refuse;
+use super::defaults::RespondWith;
 use crate::api::ErrorCode;
 use crate::api::txn_offset_commit::{Partition, PartitionResponse, Request, Response, Topic, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::group::Committer;
+use crate::broker::group::MemberIdentity;
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
 use crate::broker::ids::ProducerId;
 use crate::broker::journal::Entry;
@@ -20,11 +20,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
     let may_write = state.check(context, Operation::Write, Resource::TransactionalId(&request.transactional_id));
     if let Err(code) = may_write.and_then(|()| state.check(context, Operation::Read, Resource::Group(group))) {
-        return HandlerResult::Reply(request.refuse(code));
+        return HandlerResult::Reply(request.response_with(code));
     }
     let names: Vec<_> = request.topics.iter().map(|topic| name(state, context, topic)).collect();
     let exists = |name: &Result<String, ErrorCode>| name.as_ref().is_ok_and(|name| state.topics.get(name).is_some());
-    let refused = match names.iter().any(exists) {
+    let group_error = match names.iter().any(exists) {
         true => admit(state, context, &request, producer).err(),
         // As in Kafka, the group is not checked if there is nothing to commit.
         false => None,
@@ -35,7 +35,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             partition_index: p.partition_index,
             error_code: match &name {
                 Err(code) => *code,
-                Ok(name) => commit(state, group, name, producer.id, p, refused),
+                Ok(name) => commit(state, group, name, producer.id, p, group_error),
             },
         });
         let partitions = partitions.collect();
@@ -68,13 +68,13 @@ fn admit(state: &mut State, context: &Context, request: &Request, producer: Prod
     };
     let State { transactions, memory, groups, .. } = state;
     let partition = (OFFSETS_TOPIC, offsets_partition(group));
-    transactions.enter(memory, context.clock, &request.transactional_id, producer, partition, protocol)?;
-    let committer = Committer {
-        member: &request.member_id,
-        instance: request.group_instance_id.as_deref(),
+    transactions.verify_or_add(memory, context.clock, &request.transactional_id, producer, partition, protocol)?;
+    let identity = MemberIdentity {
+        member_id: &request.member_id,
+        instance_id: request.group_instance_id.as_deref(),
         generation: request.generation_id_or_member_epoch,
     };
-    match groups.admit_commit(memory, context.clock.now, group, committer, true) {
+    match groups.admit_commit(memory, context.clock.now, group, identity, true) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) => Err(ErrorCode::ILLEGAL_GENERATION),
         Err(ErrorCode::STALE_MEMBER_EPOCH) if context.version < 6 => Err(ErrorCode::ILLEGAL_GENERATION),
         admitted => admitted,
@@ -86,26 +86,27 @@ fn commit(
     group: &str,
     topic: &str,
     producer_id: i64,
-    wanted: Partition,
-    refused: Option<ErrorCode>,
+    requested: Partition,
+    group_error: Option<ErrorCode>,
 ) -> ErrorCode {
     let State { topics, groups, memory, journal, .. } = state;
-    let index = wanted.partition_index;
+    let index = requested.partition_index;
     if topics.get_mut(topic).and_then(|t| t.partition(index)).is_none() {
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     }
-    if let Some(code) = refused {
+    if let Some(code) = group_error {
         return code;
     }
-    let metadata = wanted.committed_metadata.unwrap_or_default();
+    let metadata = requested.committed_metadata.unwrap_or_default();
     if metadata.len() > MAX_METADATA {
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
-    let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
-    let kept = new.clone();
+    let new =
+        Committed { offset: requested.committed_offset, leader_epoch: requested.committed_leader_epoch, metadata };
+    let committed = new.clone();
     match groups.offsets.commit_pending(memory, group, (topic, index), producer_id, new) {
         true => {
-            journal.note(|| Entry::offset(group, topic, index, producer_id, &kept));
+            journal.append(|| Entry::offset(group, topic, index, producer_id, &committed));
             ErrorCode::NONE
         }
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,

@@ -32,7 +32,7 @@ impl Brokers {
         if *version != 0 {
             return Err(Close);
         }
-        self.requests.note(LoggedRequest {
+        self.requests.add(LoggedRequest {
             time: now,
             node,
             api: if matches!(request, Request::Produce { .. }) { "Produce" } else { "Fetch" },
@@ -42,17 +42,17 @@ impl Brokers {
         });
         match &request {
             Request::Produce { header, required_acks, ack_timeout, data } => {
-                let answer = self.produce_draft(now, node, header, data);
+                let response = self.produce_draft(now, node, header, data);
                 match required_acks {
                     0 => {}
-                    1 => self.answer(connection, &answer)?,
+                    1 => self.send_response(connection, &response)?,
                     _ => {
                         let deadline = wait(now, *ack_timeout);
                         self.waiting.push(WaitingRequest {
                             connection,
                             node,
                             deadline,
-                            wait: DraftWait::Acks(late(answer)),
+                            wait: DraftWait::Acks(late(response)),
                         });
                     }
                 }
@@ -60,9 +60,9 @@ impl Brokers {
             }
             Request::Fetch { max_wait, min_bytes, .. } => {
                 let deadline = wait(now, *max_wait);
-                let answer = self.fetch_draft(now, node, &request)?;
-                if is_full(&answer, *min_bytes) || deadline <= now {
-                    return self.answer(connection, &answer);
+                let response = self.fetch_draft(now, node, &request)?;
+                if is_full(&response, *min_bytes) || deadline <= now {
+                    return self.send_response(connection, &response);
                 }
                 self.waiting.push(WaitingRequest { connection, node, deadline, wait: DraftWait::Fetch(request) });
             }
@@ -73,11 +73,11 @@ impl Brokers {
     /// Answers waiting requests whose deadline has passed.
     pub(super) fn expire_draft(&mut self, now: Time) {
         for waiting in self.waiting.extract_if(.., |waiting| waiting.deadline <= now).collect::<Vec<_>>() {
-            let answer = match waiting.wait {
+            let response = match waiting.wait {
                 DraftWait::Acks(response) => Ok(response),
                 DraftWait::Fetch(request) => self.fetch_draft(now, waiting.node, &request),
             };
-            if answer.and_then(|answer| self.answer(waiting.connection, &answer)).is_err() {
+            if response.and_then(|response| self.send_response(waiting.connection, &response)).is_err() {
                 self.close(waiting.connection);
             }
         }
@@ -88,9 +88,9 @@ impl Brokers {
     fn wake_fetches(&mut self, now: Time) {
         for waiting in std::mem::take(&mut self.waiting) {
             if let DraftWait::Fetch(request @ Request::Fetch { min_bytes, .. }) = &waiting.wait
-                && let Ok(answer) = self.fetch_draft(now, waiting.node, request)
-                && is_full(&answer, *min_bytes)
-                && self.answer(waiting.connection, &answer).is_ok()
+                && let Ok(response) = self.fetch_draft(now, waiting.node, request)
+                && is_full(&response, *min_bytes)
+                && self.send_response(waiting.connection, &response).is_ok()
             {
                 continue;
             }
@@ -98,7 +98,7 @@ impl Brokers {
         }
     }
 
-    fn answer(&mut self, connection: Connection, response: &Response) -> Result<(), Close> {
+    fn send_response(&mut self, connection: Connection, response: &Response) -> Result<(), Close> {
         let frame = response.encode().map_err(|_| Close)?;
         self.outputs.push_back(Output::Reply { connection, parts: vec![frame.into()] });
         Ok(())
@@ -112,8 +112,8 @@ impl Brokers {
                 let part = Produce { topic: topic.clone(), partition: *partition, message_set: message_set.clone() };
                 let stored = self.check(topic, *partition).and_then(|()| {
                     let begin = self.log(node, now_ms, topic, *partition).map_or(0, |log| log.written());
-                    let refused = |_: Close| ErrorCode::INVALID_MESSAGE;
-                    self.produce(node, now_ms, &part).map(|()| begin).map_err(refused)
+                    let invalid = |_: Close| ErrorCode::INVALID_MESSAGE;
+                    self.produce(node, now_ms, &part).map(|()| begin).map_err(invalid)
                 });
                 errors.push(stored.as_ref().map_or_else(|code| code.0, |_| NO_ERROR));
                 offsets.push(stored.map_or(-1, |begin| i64::try_from(begin).unwrap_or(i64::MAX)));
@@ -129,13 +129,13 @@ impl Brokers {
         let Request::Fetch { header, topics, .. } = request else { return Err(Close) };
         let now_ms = self.clock(now);
         let (mut data, mut error) = (Vec::new(), ErrorCode::NONE);
-        for asked in topics {
-            if asked.partitions.len() != asked.offsets.len() {
+        for requested in topics {
+            if requested.partitions.len() != requested.offsets.len() {
                 return Err(Close);
             }
             let mut partitions = Vec::new();
-            for (partition, offset) in asked.partitions.iter().zip(&asked.offsets) {
-                let (topic, offset) = (asked.topic.clone(), i64::from(*offset));
+            for (partition, offset) in requested.partitions.iter().zip(&requested.offsets) {
+                let (topic, offset) = (requested.topic.clone(), i64::from(*offset));
                 let part = Fetch { topic, partition: *partition, offset, max_size: MAX_BYTES };
                 let message_set = match self.fetch(node, now_ms, &part) {
                     Ok(slice) => slice.parts.concat().into(),
@@ -146,7 +146,7 @@ impl Brokers {
                 };
                 partitions.push(PartitionData { partition: *partition, message_set });
             }
-            data.push(TopicData { topic: asked.topic.clone(), partitions });
+            data.push(TopicData { topic: requested.topic.clone(), partitions });
         }
         Ok(Response::Fetch { header: header_of(header, error), data })
     }
@@ -157,8 +157,8 @@ fn header_of(request: &Header, error: ErrorCode) -> ResponseHeader {
 }
 
 /// Returns the response to a produce request whose replicas did not acknowledge in time.
-fn late(answer: Response) -> Response {
-    match answer {
+fn late(response: Response) -> Response {
+    match response {
         Response::Produce { header, errors, offsets } => {
             Response::Produce { header: ResponseHeader { error: ErrorCode::UNKNOWN.0, ..header }, errors, offsets }
         }
@@ -167,8 +167,8 @@ fn late(answer: Response) -> Response {
 }
 
 /// Returns whether a fetch has enough data. An error never waits.
-fn is_full(answer: &Response, min_bytes: i32) -> bool {
-    let Response::Fetch { header, data } = answer else { return true };
+fn is_full(response: &Response, min_bytes: i32) -> bool {
+    let Response::Fetch { header, data } = response else { return true };
     let sets = data.iter().flat_map(|topic| &topic.partitions).map(|part| part.message_set.len());
     header.error != 0 || sets.sum::<usize>() >= usize::try_from(min_bytes).unwrap_or(0)
 }

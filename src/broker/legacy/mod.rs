@@ -81,7 +81,7 @@ enum DraftWait {
 struct Close;
 
 /// The result of a fetch.
-type Answer = Result<Slice, ErrorCode>;
+type FetchResult = Result<Slice, ErrorCode>;
 
 impl Brokers {
     /// Creates nodes without topics. `start_ms` is the wall clock at time zero, in milliseconds since 1970.
@@ -163,8 +163,8 @@ impl Brokers {
     /// Flushes and deletes what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         let now_ms = self.clock(now);
-        let gone: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
-        self.held = self.held.saturating_sub(gone);
+        let deleted: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
+        self.held = self.held.saturating_sub(deleted);
         self.expire_draft(now);
         for (connection, mut frames) in self.silence.take_due(now) {
             if let (Some(first), Some(&node)) = (frames.pop_front(), self.clients.get(&connection)) {
@@ -238,7 +238,7 @@ impl Brokers {
             RequestType::MultiProduce => "MultiProduce",
             RequestType::Offsets => "Offsets",
         };
-        self.requests.note(LoggedRequest { time: now, node, api, version: 0, client_id: None, correlation_id: 0 });
+        self.requests.add(LoggedRequest { time: now, node, api, version: 0, client_id: None, correlation_id: 0 });
         let now_ms = self.clock(now);
         match request {
             Request::Produce(part) => self.produce(node, now_ms, &part).map(|()| None),
@@ -247,16 +247,16 @@ impl Brokers {
                 parts.iter().try_for_each(|part| self.produce(node, now_ms, part)).map(|()| None)
             }
             Request::Fetch(part) => {
-                let answer = self.fetch(node, now_ms, &part);
+                let result = self.fetch(node, now_ms, &part);
                 let mut out = Vec::new();
-                put(&mut out, answer);
+                put(&mut out, result);
                 Ok(Some(out))
             }
             Request::MultiFetch(parts) => {
-                let answers: Vec<_> = parts.iter().map(|part| self.fetch(node, now_ms, part)).collect();
-                let size = |answer: &Answer| 6 + answer.as_ref().map_or(0, |slice| slice.size);
-                let mut out = vec![head(answers.iter().map(size).sum(), ErrorCode::NONE)];
-                answers.into_iter().for_each(|answer| put(&mut out, answer));
+                let results: Vec<_> = parts.iter().map(|part| self.fetch(node, now_ms, part)).collect();
+                let size = |result: &FetchResult| 6 + result.as_ref().map_or(0, |slice| slice.size);
+                let mut out = vec![head(results.iter().map(size).sum(), ErrorCode::NONE)];
+                results.into_iter().for_each(|result| put(&mut out, result));
                 Ok(Some(out))
             }
             Request::Offsets(part) => self.offsets(node, now_ms, &part).map(Some),
@@ -290,7 +290,7 @@ impl Brokers {
         Ok(())
     }
 
-    fn fetch(&mut self, node: i32, now_ms: i64, part: &Fetch) -> Answer {
+    fn fetch(&mut self, node: i32, now_ms: i64, part: &Fetch) -> FetchResult {
         self.check(&part.topic, part.partition)?;
         let max_size = part.max_size.into();
         match self.existing(node, now_ms, &part.topic, part.partition) {
@@ -348,8 +348,8 @@ fn head(size: i64, error: ErrorCode) -> Bytes {
     [length.to_be_bytes().as_slice(), &error.0.to_be_bytes()].concat().into()
 }
 
-fn put(out: &mut Vec<Bytes>, answer: Answer) {
-    match answer {
+fn put(out: &mut Vec<Bytes>, result: FetchResult) {
+    match result {
         Ok(slice) => {
             out.push(head(slice.size, ErrorCode::NONE));
             out.extend(slice.parts);

@@ -6,7 +6,7 @@
 //! share their logs and groups, so only the value of the first node has an effect. A cluster that imitates an older
 //! release also has the configurations of Kafka 4.4.
 
-mod known;
+mod keys;
 
 use super::configs;
 use super::group::{POLICY, Policy};
@@ -15,7 +15,7 @@ use crate::api::describe_configs::{
     BOOLEAN, DOUBLE, INT, LONG, PASSWORD, SHORT, SOURCE_ALL_NODES, SOURCE_DEFAULT, SOURCE_FILE, SOURCE_NODE,
 };
 use crate::api::{ErrorCode, Release};
-use known::{KNOWN, Known};
+use keys::{CONFIG_KEYS, ConfigKey};
 use std::collections::BTreeMap;
 
 /// Configurations in other units, whose values count where the one in milliseconds has none.
@@ -27,7 +27,7 @@ const OTHER_UNITS: &[(&str, &str, i64)] = &[
 ];
 
 /// Configurations of a single node, which have no value for all nodes.
-const OF_ONE_NODE: &[&str] = &["listener.security.protocol.map", "listeners"];
+const PER_NODE_KEYS: &[&str] = &["listener.security.protocol.map", "listeners"];
 
 const MIN_IN_SYNC: &str = "min.insync.replicas";
 
@@ -39,7 +39,7 @@ pub(super) enum Scope {
 }
 
 /// A value and where it comes from: its name, its text and the number of its source.
-pub(super) type Sourced = (String, String, i8);
+pub(super) type SourcedValue = (String, String, i8);
 
 /// A configuration as DescribeConfigs shows it.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) struct Described {
     pub value_type: i8,
     pub read_only: bool,
     pub is_sensitive: bool,
-    pub synonyms: Vec<Sourced>,
+    pub synonyms: Vec<SourcedValue>,
 }
 
 #[derive(Debug)]
@@ -59,20 +59,20 @@ pub(super) struct NodeConfigs {
     first: i32,
     file: BTreeMap<String, String>,
     all: BTreeMap<String, String>,
-    own: BTreeMap<i32, BTreeMap<String, String>>,
+    per_node: BTreeMap<i32, BTreeMap<String, String>>,
 }
 
 /// Checks a line of a configuration file. The error is a message.
 pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
-    let known = find(name).ok_or_else(|| format!("unknown node configuration {name:?}"))?;
-    known.check(value)
+    let key = find(name).ok_or_else(|| format!("unknown node configuration {name:?}"))?;
+    key.check(value)
 }
 
-fn find(name: &str) -> Option<&'static Known> {
-    KNOWN.binary_search_by_key(&name, |known| known.name).ok().and_then(|index| KNOWN.get(index))
+fn find(name: &str) -> Option<&'static ConfigKey> {
+    CONFIG_KEYS.binary_search_by_key(&name, |key| key.name).ok().and_then(|index| CONFIG_KEYS.get(index))
 }
 
-impl Known {
+impl ConfigKey {
     fn check(&self, value: &str) -> Result<(), String> {
         let value = value.trim();
         if self.name == POLICY {
@@ -104,29 +104,29 @@ impl NodeConfigs {
         if release >= Release::V4_1 {
             all.insert(MIN_IN_SYNC.to_owned(), file.get(MIN_IN_SYNC).map_or("1", String::as_str).to_owned());
         }
-        Self { release, first, file, all, own: BTreeMap::new() }
+        Self { release, first, file, all, per_node: BTreeMap::new() }
     }
 
     /// Returns the values of a configuration that were set, the effective one first.
-    fn set(&self, node: i32, name: &str) -> impl Iterator<Item = Sourced> {
-        let own = self.own.get(&node).and_then(|own| own.get(name)).map(|value| (value, SOURCE_NODE));
+    fn set(&self, node: i32, name: &str) -> impl Iterator<Item = SourcedValue> {
+        let own = self.per_node.get(&node).and_then(|own| own.get(name)).map(|value| (value, SOURCE_NODE));
         let all = self.all.get(name).map(|value| (value, SOURCE_ALL_NODES));
         let file = self.file.get(name).map(|value| (value, SOURCE_FILE));
         own.into_iter().chain(all).chain(file).map(|(value, source)| (name.to_owned(), value.clone(), source))
     }
 
     /// Returns all values of a configuration, the effective one first. The default is the last.
-    pub fn synonyms(&self, node: i32, name: &str) -> Vec<Sourced> {
+    pub fn synonyms(&self, node: i32, name: &str) -> Vec<SourcedValue> {
         let units = OTHER_UNITS.iter().filter(|(of, ..)| *of == name);
-        let mut found: Vec<_> = self.set(node, name).collect();
-        found.extend(units.clone().flat_map(|(_, other, _)| self.set(node, other)));
+        let mut synonyms: Vec<_> = self.set(node, name).collect();
+        synonyms.extend(units.clone().flat_map(|(_, other, _)| self.set(node, other)));
         // Without a value, Kafka does not name the default in another unit.
-        let others = units.map(|(_, other, _)| *other).filter(|_| !found.is_empty()).collect::<Vec<_>>();
-        let defaults = [name].into_iter().chain(others);
+        let other_units = units.map(|(_, other, _)| *other).filter(|_| !synonyms.is_empty()).collect::<Vec<_>>();
+        let defaults = [name].into_iter().chain(other_units);
         let defaults =
             defaults.filter_map(|name| Some((name.to_owned(), self.default(name)?.to_owned(), SOURCE_DEFAULT)));
-        found.extend(defaults.collect::<Vec<_>>());
-        found
+        synonyms.extend(defaults.collect::<Vec<_>>());
+        synonyms
     }
 
     fn default(&self, name: &str) -> Option<&'static str> {
@@ -169,19 +169,19 @@ impl NodeConfigs {
 
     /// Returns all configurations of a node. `extra` are values of the node's own file, such as its ID.
     pub fn describe(&self, node: i32, extra: &[(&str, String)]) -> Vec<Described> {
-        let known = KNOWN.iter().map(|known| {
-            let mut synonyms = self.synonyms(node, known.name);
-            if let Some((name, value)) = extra.iter().find(|(name, _)| *name == known.name) {
+        let described = CONFIG_KEYS.iter().map(|key| {
+            let mut synonyms = self.synonyms(node, key.name);
+            if let Some((name, value)) = extra.iter().find(|(name, _)| *name == key.name) {
                 let at = synonyms.iter().position(|(.., source)| *source == SOURCE_DEFAULT).unwrap_or(synonyms.len());
                 synonyms.insert(at, ((*name).to_owned(), value.clone(), SOURCE_FILE));
             }
-            describe(known.name, Some(known), synonyms)
+            describe(key.name, Some(key), synonyms)
         });
         let is_unknown = |name: &&String| find(name).is_none();
         let unknown =
-            self.own.get(&node).into_iter().flat_map(BTreeMap::keys).chain(self.all.keys()).filter(is_unknown);
+            self.per_node.get(&node).into_iter().flat_map(BTreeMap::keys).chain(self.all.keys()).filter(is_unknown);
         let unknown = unknown.map(|name| describe(name, None, self.synonyms(node, name)));
-        known.chain(unknown).collect()
+        described.chain(unknown).collect()
     }
 
     /// Returns the values that were set for all nodes.
@@ -192,9 +192,9 @@ impl NodeConfigs {
 
     /// Returns the items of a list, or `None` if the configuration is not a list.
     pub fn items(&self, scope: Scope, name: &str) -> Option<Vec<String>> {
-        let known = find(name).filter(|known| known.value_type == crate::api::describe_configs::LIST)?;
+        let key = find(name).filter(|key| key.value_type == crate::api::describe_configs::LIST)?;
         let node = if let Scope::Node(node) = scope { node } else { self.first };
-        let value = self.synonyms(node, known.name).into_iter().next().map(|(_, value, _)| value).unwrap_or_default();
+        let value = self.synonyms(node, key.name).into_iter().next().map(|(_, value, _)| value).unwrap_or_default();
         Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
     }
 
@@ -202,7 +202,7 @@ impl NodeConfigs {
     pub fn in_scope(&self, scope: Scope) -> BTreeMap<String, String> {
         match scope {
             Scope::All => self.all.clone(),
-            Scope::Node(node) => self.own.get(&node).cloned().unwrap_or_default(),
+            Scope::Node(node) => self.per_node.get(&node).cloned().unwrap_or_default(),
         }
     }
 
@@ -211,16 +211,16 @@ impl NodeConfigs {
         let before = self.in_scope(scope);
         let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
         for (name, value) in values.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
-            let Some(known) = find(name) else { continue };
-            if !known.is_dynamic {
+            let Some(key) = find(name) else { continue };
+            if !key.is_dynamic {
                 return invalid(format!("Cannot update these configs dynamically: [{name}]"));
             }
-            if scope == Scope::All && (OF_ONE_NODE.contains(&name.as_str()) || is_secret_of_a_node(name)) {
+            if scope == Scope::All && (PER_NODE_KEYS.contains(&name.as_str()) || is_per_node_secret(name)) {
                 return invalid(format!(
                     "Cannot update these configs at default cluster level, broker id must be specified: [{name}]"
                 ));
             }
-            known.check(value).or_else(invalid)?;
+            key.check(value).or_else(invalid)?;
         }
         let has_eligible_replicas = self.release >= Release::V4_1;
         let changed = |name: &str| before.get(name) != values.get(name);
@@ -241,28 +241,28 @@ impl NodeConfigs {
     pub fn replace(&mut self, scope: Scope, values: BTreeMap<String, String>) {
         match scope {
             Scope::All => self.all = values,
-            Scope::Node(node) => drop(self.own.insert(node, values)),
+            Scope::Node(node) => drop(self.per_node.insert(node, values)),
         }
     }
 }
 
-fn is_secret_of_a_node(name: &str) -> bool {
+fn is_per_node_secret(name: &str) -> bool {
     name.starts_with("ssl.keystore.") || name.starts_with("ssl.truststore.") || name == "ssl.key.password"
 }
 
-fn describe(name: &str, known: Option<&Known>, synonyms: Vec<Sourced>) -> Described {
+fn describe(name: &str, key: Option<&ConfigKey>, synonyms: Vec<SourcedValue>) -> Described {
     // The value of an unknown name may be a password.
-    let is_sensitive = known.is_none_or(|known| known.value_type == PASSWORD);
+    let is_sensitive = key.is_none_or(|key| key.value_type == PASSWORD);
     let (value, source) = match synonyms.first() {
         Some((_, value, source)) => (Some(value.clone()), *source),
-        None => (known.and_then(|known| known.default).map(str::to_owned), SOURCE_DEFAULT),
+        None => (key.and_then(|key| key.default).map(str::to_owned), SOURCE_DEFAULT),
     };
     Described {
         name: name.to_owned(),
         value: value.filter(|_| !is_sensitive),
         source,
-        value_type: known.map_or(0, |known| known.value_type),
-        read_only: known.is_none_or(|known| !known.is_dynamic),
+        value_type: key.map_or(0, |key| key.value_type),
+        read_only: key.is_none_or(|key| !key.is_dynamic),
         is_sensitive,
         synonyms: if is_sensitive { Vec::new() } else { synonyms },
     }
@@ -279,9 +279,9 @@ mod tests {
 
     #[test]
     fn names_are_sorted_and_defaults_valid() {
-        assert!(KNOWN.is_sorted_by_key(|known| known.name));
-        for known in KNOWN {
-            assert_eq!(known.default.map_or(Ok(()), |default| known.check(default)), Ok(()), "{}", known.name);
+        assert!(CONFIG_KEYS.is_sorted_by_key(|key| key.name));
+        for key in CONFIG_KEYS {
+            assert_eq!(key.default.map_or(Ok(()), |default| key.check(default)), Ok(()), "{}", key.name);
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let change = |scope, name: &str, value: &str| {
             let mut values = configs.in_scope(scope);
             values.insert(name.to_owned(), value.to_owned());
-            configs.check(scope, &values).map_err(|refusal| refusal.code)
+            configs.check(scope, &values).map_err(|error| error.code)
         };
         assert_eq!(change(Scope::Node(1), "log.retention.ms", "5"), Ok(()));
         assert_eq!(change(Scope::Node(1), "no.such", "5"), Ok(()));

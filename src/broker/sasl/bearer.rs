@@ -8,12 +8,12 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 #[derive(Default)]
 pub(super) struct Server {
     /// Why the token was rejected, until the client has acknowledged the error.
-    refused: Option<String>,
+    failure: Option<String>,
 }
 
 impl Server {
-    pub fn take(&mut self, message: &[u8], now_ms: i64) -> MechanismResult {
-        if let Some(why) = self.refused.take() {
+    pub fn handle_message(&mut self, message: &[u8], now_ms: i64) -> MechanismResult {
+        if let Some(why) = self.failure.take() {
             return MechanismResult::Failure(why);
         }
         match std::str::from_utf8(message)
@@ -23,7 +23,7 @@ impl Server {
         {
             Ok((user, until_ms)) => MechanismResult::Success { message: Vec::new(), user, until_ms: Some(until_ms) },
             Err(why) => {
-                self.refused = Some(format!("{{\"status\":\"invalid_token\"}}: {why}"));
+                self.failure = Some(format!("{{\"status\":\"invalid_token\"}}: {why}"));
                 MechanismResult::Challenge(b"{\"status\":\"invalid_token\"}".to_vec())
             }
         }

@@ -30,7 +30,7 @@ pub struct Sasl {
     /// Passwords by mechanism and user. OAUTHBEARER accepts the tokens of any user.
     pub users: BTreeMap<String, BTreeMap<String, String>>,
     /// Time after which a connection must authenticate again: Kafka's `connections.max.reauth.ms`.
-    pub session: Option<Duration>,
+    pub max_reauth: Option<Duration>,
 }
 
 /// Does not show passwords.
@@ -52,12 +52,12 @@ enum Exchange {
 struct Login {
     exchange: Option<Exchange>,
     /// Whether tokens arrive without a SaslAuthenticate header.
-    is_bare: bool,
+    is_raw: bool,
     user: Option<String>,
     /// Whether the user logged in with a delegation token.
     has_token: bool,
-    until: Option<Time>,
-    is_refused: bool,
+    session_expires_at: Option<Time>,
+    has_failed: bool,
 }
 
 /// The authenticator: it knows which connections have logged in.
@@ -87,9 +87,11 @@ impl Authenticator {
     }
 
     /// Returns whether a connection may send any request.
-    pub fn is_open(&self, connection: Connection, now: Time) -> bool {
+    pub fn is_authenticated(&self, connection: Connection, now: Time) -> bool {
         let login = self.logins.get(&connection);
-        login.is_some_and(|l| l.exchange.is_none() && l.user.is_some() && l.until.is_none_or(|until| now < until))
+        login.is_some_and(|l| {
+            l.exchange.is_none() && l.user.is_some() && l.session_expires_at.is_none_or(|expiry| now < expiry)
+        })
     }
 
     pub fn user(&self, connection: Connection) -> Option<&str> {
@@ -102,13 +104,13 @@ impl Authenticator {
     }
 
     /// Returns whether the next frame of a connection is a token without a header.
-    pub fn wants_bare_token(&self, connection: Connection) -> bool {
-        self.logins.get(&connection).is_some_and(|l| l.is_bare && l.exchange.is_some())
+    pub fn expects_raw_token(&self, connection: Connection) -> bool {
+        self.logins.get(&connection).is_some_and(|l| l.is_raw && l.exchange.is_some())
     }
 
     /// Returns whether authentication failed on a connection.
-    pub fn is_refused(&self, connection: Connection) -> bool {
-        self.logins.get(&connection).is_some_and(|l| l.is_refused)
+    pub fn has_failed(&self, connection: Connection) -> bool {
+        self.logins.get(&connection).is_some_and(|l| l.has_failed)
     }
 
     pub fn disconnect(&mut self, connection: Connection) {
@@ -116,13 +118,13 @@ impl Authenticator {
     }
 
     /// Starts the mechanism that a client chose. Returns false if it is not enabled.
-    pub fn begin(&mut self, connection: Connection, mechanism: &str, is_bare: bool) -> bool {
+    pub fn begin(&mut self, connection: Connection, mechanism: &str, is_raw: bool) -> bool {
         let login = self.logins.entry(connection).or_default();
         if !self.sasl.users.contains_key(mechanism) {
-            login.is_refused = true;
+            login.has_failed = true;
             return false;
         }
-        login.is_bare = is_bare;
+        login.is_raw = is_raw;
         login.exchange = Some(match mechanism {
             "PLAIN" => Exchange::Plain,
             "OAUTHBEARER" => Exchange::Bearer(bearer::Server::default()),
@@ -133,7 +135,7 @@ impl Authenticator {
 
     /// Handles a client's token. Returns `None` if no exchange is in progress. The error is a message. `random`
     /// generates nonces.
-    pub fn take(
+    pub fn handle_token(
         &mut self,
         clock: Clock,
         connection: Connection,
@@ -142,30 +144,30 @@ impl Authenticator {
         random: impl FnMut() -> u64,
     ) -> Option<Result<SaslReply, String>> {
         let login = self.logins.get_mut(&connection)?;
-        let said = match login.exchange.as_mut()? {
+        let result = match login.exchange.as_mut()? {
             Exchange::Plain => plain::authenticate(token, self.sasl.users.get("PLAIN")),
-            Exchange::Scram(server) => server.take(token, users, random),
-            Exchange::Bearer(server) => server.take(token, clock.wall_ms),
+            Exchange::Scram(server) => server.handle_message(token, users, random),
+            Exchange::Bearer(server) => server.handle_message(token, clock.wall_ms),
         };
-        let (message, user, until_ms) = match said {
+        let (message, user, until_ms) = match result {
             MechanismResult::Challenge(message) => return Some(Ok(SaslReply { message, session_ms: 0 })),
             MechanismResult::Failure(why) => {
-                login.is_refused = true;
+                login.has_failed = true;
                 return Some(Err(why));
             }
             MechanismResult::Success { message, user, until_ms } => (message, user, until_ms),
         };
-        if login.user.as_ref().is_some_and(|before| *before != user) {
-            login.is_refused = true;
+        if login.user.as_ref().is_some_and(|authenticated| *authenticated != user) {
+            login.has_failed = true;
             return Some(Err("Cannot change principals during re-authentication".to_owned()));
         }
-        let left = until_ms.map(|ms| Duration::from_millis(u64::try_from(ms - clock.wall_ms).unwrap_or(0)));
-        let lasts = self.sasl.session.into_iter().chain(left).min();
+        let token_lifetime = until_ms.map(|ms| Duration::from_millis(u64::try_from(ms - clock.wall_ms).unwrap_or(0)));
+        let session = self.sasl.max_reauth.into_iter().chain(token_lifetime).min();
         login.has_token = matches!(&login.exchange, Some(Exchange::Scram(server)) if server.has_token());
         login.exchange = None;
         login.user = Some(user);
-        login.until = lasts.map(|lasts| clock.now.saturating_add(lasts));
-        let session_ms = lasts.map_or(0, |lasts| i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
+        login.session_expires_at = session.map(|session| clock.now.saturating_add(session));
+        let session_ms = session.map_or(0, |session| i64::try_from(session.as_millis()).unwrap_or(i64::MAX));
         Some(Ok(SaslReply { message, session_ms }))
     }
 }

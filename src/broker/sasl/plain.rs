@@ -9,12 +9,12 @@ pub(super) fn authenticate(token: &[u8], users: Option<&BTreeMap<String, String>
         return MechanismResult::Failure("Authentication failed: Invalid SASL/PLAIN response".to_owned());
     };
     match text.split('\0').collect::<Vec<_>>()[..] {
-        [act_as, user, password] if !user.is_empty() && !password.is_empty() => {
-            let known = users.and_then(|users| users.get(user)).is_some_and(|expected| expected == password);
-            if !known {
+        [authorization_id, user, password] if !user.is_empty() && !password.is_empty() => {
+            let is_valid = users.and_then(|users| users.get(user)).is_some_and(|expected| expected == password);
+            if !is_valid {
                 return MechanismResult::Failure("Authentication failed: Invalid username or password".to_owned());
             }
-            if !act_as.is_empty() && act_as != user {
+            if !authorization_id.is_empty() && authorization_id != user {
                 return MechanismResult::Failure(
                     "Authentication failed: Client requested an authorization id that is different".to_owned(),
                 );

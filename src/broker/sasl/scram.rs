@@ -44,15 +44,15 @@ impl Server {
         self.challenge.as_ref().is_some_and(|challenge| challenge.expires_ms.is_some())
     }
 
-    pub fn take(&mut self, message: &[u8], users: Users<'_>, random: impl FnMut() -> u64) -> MechanismResult {
-        let refused = || {
+    pub fn handle_message(&mut self, message: &[u8], users: Users<'_>, random: impl FnMut() -> u64) -> MechanismResult {
+        let invalid_credentials = || {
             let mechanism = self.mechanism();
             format!(
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
             )
         };
         let Ok(message) = std::str::from_utf8(message) else {
-            return MechanismResult::Failure(refused());
+            return MechanismResult::Failure(invalid_credentials());
         };
         let Some(challenge) = &self.challenge else {
             return match challenge(message, users, self.number(), random) {
@@ -60,7 +60,7 @@ impl Server {
                     self.challenge = Some(challenge);
                     MechanismResult::Challenge(message.into_bytes())
                 }
-                None => MechanismResult::Failure(refused()),
+                None => MechanismResult::Failure(invalid_credentials()),
             };
         };
         match self.check(challenge, message) {
@@ -69,7 +69,7 @@ impl Server {
                 user: challenge.user.clone(),
                 until_ms: challenge.expires_ms,
             },
-            None => MechanismResult::Failure(refused()),
+            None => MechanismResult::Failure(invalid_credentials()),
         }
     }
 
@@ -129,16 +129,16 @@ fn challenge(
     mut random: impl FnMut() -> u64,
 ) -> Option<(Challenge, String)> {
     let mut parts = message.splitn(3, ',');
-    let (binding, _act_as, bare) = (parts.next()?, parts.next()?, parts.next()?);
+    let (binding, _authorization_id, first_message) = (parts.next()?, parts.next()?, parts.next()?);
     if binding != "n" {
         return None;
     }
-    let mut fields = bare.split(',');
+    let mut fields = first_message.split(',');
     let name = fields.next()?.strip_prefix("n=")?.replace("=2C", ",").replace("=3D", "=");
-    let theirs = fields.next()?.strip_prefix("r=").filter(|nonce| !nonce.is_empty())?;
-    let is_token = |value: &str| value.eq_ignore_ascii_case("true");
-    let is_token = fields.any(|extension| extension.strip_prefix("tokenauth=").is_some_and(is_token));
-    let nonce = format!("{theirs}{:016x}{:016x}", random(), random());
+    let client_nonce = fields.next()?.strip_prefix("r=").filter(|nonce| !nonce.is_empty())?;
+    let is_true = |value: &str| value.eq_ignore_ascii_case("true");
+    let is_token = fields.any(|extension| extension.strip_prefix("tokenauth=").is_some_and(is_true));
+    let nonce = format!("{client_nonce}{:016x}{:016x}", random(), random());
     // An unknown user gets a challenge too, so that a client cannot probe for user names.
     let (user, secret, expires_ms) = match users.tokens.credentials(&name).filter(|_| is_token) {
         Some((token, password)) => (token.owner.name.clone(), Some(Secret::Password(password)), Some(token.expires_ms)),
@@ -152,5 +152,8 @@ fn challenge(
         _ => ([random().to_be_bytes(), random().to_be_bytes()].concat(), ITERATIONS),
     };
     let message = format!("r={nonce},s={},i={iterations}", BASE64_STANDARD.encode(&salt));
-    Some((Challenge { user, secret, expires_ms, salt, nonce, auth_message: format!("{bare},{message}") }, message))
+    Some((
+        Challenge { user, secret, expires_ms, salt, nonce, auth_message: format!("{first_message},{message}") },
+        message,
+    ))
 }

@@ -19,34 +19,34 @@ impl State {
         if authorizer.rules.contains(&rule) {
             return true;
         }
-        let has_room = memory.take(rule.cost());
+        let has_room = memory.try_reserve(rule.memory_size());
         if has_room {
-            journal.note(|| Entry::rule(&rule, true));
+            journal.append(|| Entry::rule(&rule, true));
             authorizer.rules.insert(rule);
         }
         has_room
     }
 
     /// Removes the rules that match a filter, and returns them.
-    pub fn take_rules(&mut self, filter: &Filter) -> Vec<Rule> {
+    pub fn remove_rules(&mut self, filter: &Filter) -> Vec<Rule> {
         let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return Vec::new() };
-        let taken: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
-        for rule in &taken {
-            memory.give(rule.cost());
-            journal.note(|| Entry::rule(rule, false));
+        let removed: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
+        for rule in &removed {
+            memory.release(rule.memory_size());
+            journal.append(|| Entry::rule(rule, false));
         }
-        taken
+        removed
     }
 
     /// Replays the change of a rule from a journal.
     pub fn replay_rule(&mut self, rule: Rule, is_there: bool) {
         let Self { authorizer: Some(authorizer), memory, .. } = self else { return };
-        let cost = rule.cost();
+        let memory_size = rule.memory_size();
         if is_there && authorizer.rules.insert(rule.clone()) {
-            memory.charge(cost);
+            memory.reserve(memory_size);
         }
         if !is_there && authorizer.rules.remove(&rule) {
-            memory.give(cost);
+            memory.release(memory_size);
         }
     }
 
@@ -88,7 +88,7 @@ impl State {
 
     /// Checks the same, with the error code for a response.
     pub fn check(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
-        if self.allows(context, operation, resource) { Ok(()) } else { Err(resource.refusal()) }
+        if self.allows(context, operation, resource) { Ok(()) } else { Err(resource.authorization_error()) }
     }
 
     /// Checks the same for a topic that a request names or identifies. The topic need not exist.

@@ -25,22 +25,22 @@ impl State {
         if self.producer_ids.0 != self.journal.next_producer_id {
             self.journal.next_producer_id = self.producer_ids.0;
             let ids = Ids { cluster_id: self.cluster_id.clone(), next_producer_id: self.producer_ids.0 };
-            self.journal.note(|| Entry::Ids(ids));
+            self.journal.append(|| Entry::Ids(ids));
         }
         for id in changed {
             let saved = self.transactions.saved(&id);
             if let Some(saved) = saved {
-                self.journal.note(|| Entry::Transaction(saved));
+                self.journal.append(|| Entry::Transaction(saved));
             }
         }
         self.journal.take()
     }
 
     /// Records the current state of a topic.
-    pub fn note_topic(&mut self, name: &str) {
+    pub fn journal_topic(&mut self, name: &str) {
         let Some(topic) = self.topics.get(name) else { return };
         let configs = topic.configs.list().filter(|c| !c.is_default);
-        self.journal.note(|| {
+        self.journal.append(|| {
             Entry::Topic(Topic {
                 name: name.to_owned(),
                 topic_id: topic.id,
@@ -54,9 +54,9 @@ impl State {
         });
     }
 
-    pub fn note_topics(&mut self) {
+    pub fn journal_topics(&mut self) {
         for name in self.topics.names().map(str::to_owned).collect::<Vec<_>>() {
-            self.note_topic(&name);
+            self.journal_topic(&name);
         }
     }
 
@@ -70,18 +70,18 @@ impl State {
                 self.replay(clock, Entry::get(&mut reader)?);
             }
         }
-        let known: BTreeSet<i32> = self.live().map(|n| n.id).collect();
+        let live: BTreeSet<i32> = self.live().map(|n| n.id).collect();
         let replicas = self.topics.partitions_mut().flat_map(|p| p.replicas.clone());
-        let gone: Vec<_> = replicas.filter(|id| !known.contains(id)).collect();
-        self.down.extend(gone);
+        let missing: Vec<_> = replicas.filter(|id| !live.contains(id)).collect();
+        self.down.extend(missing);
         // Each leader starts a new epoch, as a restarted broker does.
         for partition in self.topics.partitions_mut() {
-            let stays = known.contains(&partition.leader).then_some(partition.leader);
-            let next = stays.or_else(|| partition.replicas.iter().find(|id| known.contains(id)).copied());
+            let current = live.contains(&partition.leader).then_some(partition.leader);
+            let next = current.or_else(|| partition.replicas.iter().find(|id| live.contains(id)).copied());
             partition.lead(next.unwrap_or(-1));
         }
         self.journal.entries = Some(Vec::new());
-        self.note_topics();
+        self.journal_topics();
         Ok(all - data.len())
     }
 
@@ -104,9 +104,9 @@ impl State {
                 if let Some(topic) = topics.get_mut(&topic) {
                     let rolling = topic.configs.rolling(now_ms);
                     if let Some(partition) = topic.partition(partition) {
-                        memory.give(partition.log.total_cost());
+                        memory.release(partition.log.total_memory());
                         partition.log.replace(&kept, rolling);
-                        memory.charge(partition.log.total_cost());
+                        memory.reserve(partition.log.total_memory());
                     }
                 }
             }
@@ -174,18 +174,18 @@ impl State {
             }
             None => self.topics.create(&name, topic_id, replicas().collect(), configs),
         }
-        let known = self.topics.get_mut(&name).into_iter().flat_map(|topic| &mut topic.partitions);
-        for (partition, kept) in known.zip(partitions) {
+        let existing = self.topics.get_mut(&name).into_iter().flat_map(|topic| &mut topic.partitions);
+        for (partition, kept) in existing.zip(partitions) {
             (partition.leader, partition.leader_epoch) = (kept.leader, kept.leader_epoch);
             partition.replicas = kept.replicas;
         }
     }
 
     /// Appends batches that another cluster wrote, unchanged.
-    pub fn keep_batch(&mut self, clock: Clock, topic: &str, partition: i32, records: Bytes) {
+    pub fn append_recorded_batch(&mut self, clock: Clock, topic: &str, partition: i32, records: Bytes) {
         let batch = Batch { topic: topic.to_owned(), partition, now_ms: clock.wall_ms, records };
         self.replay_batch(&batch);
-        self.journal.note(|| Entry::Batch(batch));
+        self.journal.append(|| Entry::Batch(batch));
     }
 
     fn replay_batch(&mut self, Batch { topic, partition, now_ms, records }: &Batch) {
@@ -195,7 +195,7 @@ impl State {
         let Some(partition) = topic.partition(*partition) else { return };
         for batch in batches(records.clone()).filter_map(Result::ok) {
             let header = &batch.header;
-            memory.charge(Log::cost(batch.data.len()) + partition.producers.cost(header));
+            memory.reserve(Log::batch_memory(batch.data.len()) + partition.producers.added_memory(header));
             partition.log.append_kept(&batch, rolling);
             let Some(control) = header.is_control().then(|| control(&batch)) else {
                 let stamped = header.timestamp_type() == TimestampType::LogAppendTime;
@@ -206,7 +206,7 @@ impl State {
             let first = partition.producers.end_transaction(header, epoch);
             let aborted = control.is_some_and(|c| c.control_type == ControlType::Abort);
             if let Some(first) = first.filter(|_| aborted) {
-                memory.charge(Log::ABORTED_COST);
+                memory.reserve(Log::ABORTED_TXN_MEMORY);
                 let stable = partition.producers.first_unstable().unwrap_or(header.next_offset());
                 partition.log.note_aborted(header.producer_id, first, header.base_offset, stable);
             }

@@ -11,13 +11,13 @@ impl State {
     pub fn truncate(&mut self, topic: &str, index: i32, offset: i64) -> Result<(), String> {
         let partition = self.topics.get_mut(topic).and_then(|t| t.partition(index));
         let partition = partition.ok_or_else(|| format!("partition {index} of topic '{topic}' does not exist"))?;
-        let before = partition.log.total_cost();
+        let before = partition.log.total_memory();
         partition.log.truncate(offset);
-        self.memory.give(before - partition.log.total_cost());
+        self.memory.release(before - partition.log.total_memory());
         partition.lead(partition.leader);
         self.woken.extend(&partition.waiters);
-        self.journal.note(|| Entry::cut(topic, index, offset));
-        self.note_topic(topic);
+        self.journal.append(|| Entry::cut(topic, index, offset));
+        self.journal_topic(topic);
         Ok(())
     }
 
@@ -25,11 +25,11 @@ impl State {
     pub fn delete_topic(&mut self, name: &str) -> Option<Uuid> {
         let topic = self.topics.remove(name)?;
         for partition in &topic.partitions {
-            self.memory.give(partition.log.total_cost() + partition.producers.total_cost());
+            self.memory.release(partition.log.total_memory() + partition.producers.total_memory());
             self.woken.extend(&partition.waiters);
         }
         self.groups.forget_topic(&mut self.memory, name, topic.id);
-        self.journal.note(|| Entry::topic_gone(name));
+        self.journal.append(|| Entry::topic_gone(name));
         Some(topic.id)
     }
 
@@ -37,11 +37,11 @@ impl State {
     pub fn delete_before(&mut self, topic: &str, index: i32, offset: i64) -> Option<i64> {
         let partition = self.topics.get_mut(topic)?.partition(index)?;
         if offset > partition.log.start_offset() {
-            let before = partition.log.total_cost();
+            let before = partition.log.total_memory();
             partition.log.delete_before(offset);
-            self.memory.give(before - partition.log.total_cost());
+            self.memory.release(before - partition.log.total_memory());
             self.woken.extend(&partition.waiters);
-            self.journal.note(|| Entry::start(topic, index, offset));
+            self.journal.append(|| Entry::start(topic, index, offset));
         }
         Some(partition.log.start_offset())
     }
@@ -75,12 +75,12 @@ impl State {
             let batches = partition.log.batches();
             let kept = compacted(&partition.log, batches, stable, configs, clock.wall_ms)
                 .map_err(|code| format!("topic '{name}' cannot be compacted: {}", code.name()))?;
-            let before = partition.log.total_cost();
+            let before = partition.log.total_memory();
             partition.log.replace(&kept, configs.rolling(clock.wall_ms));
-            self.memory.give(before);
-            self.memory.charge(partition.log.total_cost());
+            self.memory.release(before);
+            self.memory.reserve(partition.log.total_memory());
             let whole = || kept.iter().flat_map(|batch| batch.data.iter().copied()).collect();
-            self.journal.note(|| Entry::cleaned(name, index, clock, whole()));
+            self.journal.append(|| Entry::cleaned(name, index, clock, whole()));
         }
         Ok(())
     }

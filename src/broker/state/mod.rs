@@ -171,8 +171,8 @@ impl State {
         }
     }
 
-    /// Handles the token of a client that logs in, see [`Authenticator::take`].
-    pub fn take_token(
+    /// Handles the token of a client that logs in, see [`Authenticator::handle_token`].
+    pub fn handle_token(
         &mut self,
         clock: Clock,
         connection: Connection,
@@ -180,7 +180,7 @@ impl State {
     ) -> Option<Result<SaslReply, String>> {
         self.expire_tokens(clock);
         let users = Users { credentials: &self.credentials, tokens: &self.tokens };
-        self.authenticator.as_mut()?.take(clock, connection, token, users, || self.random.next_u64())
+        self.authenticator.as_mut()?.handle_token(clock, connection, token, users, || self.random.next_u64())
     }
 
     pub fn disconnect(&mut self, connection: Connection) {

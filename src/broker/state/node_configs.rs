@@ -24,7 +24,7 @@ impl State {
 
     /// Replaces the values of a scope.
     pub fn set_node_configs(&mut self, scope: Scope, values: BTreeMap<String, String>) {
-        self.journal.note(|| Entry::node_configs(scope, &values));
+        self.journal.append(|| Entry::node_configs(scope, &values));
         self.replay_node_configs(scope, values);
     }
 

@@ -85,12 +85,12 @@ impl State {
             partition.lead(node);
             self.woken.extend(&partition.waiters);
         }
-        self.note_topic(topic);
+        self.journal_topic(topic);
         Ok(())
     }
 
     /// Changes the replicas of an existing partition. If the leader is not among them, the first one that is up leads.
-    pub fn assign(&mut self, topic: &str, index: i32, replicas: Vec<i32>) {
+    pub fn reassign(&mut self, topic: &str, index: i32, replicas: Vec<i32>) {
         let Self { topics, down, woken, .. } = self;
         let Some(partition) = topics.get_mut(topic).and_then(|t| t.partition(index)) else { return };
         if !replicas.contains(&partition.leader) {
@@ -98,7 +98,7 @@ impl State {
             woken.extend(&partition.waiters);
         }
         partition.replicas = replicas;
-        self.note_topic(topic);
+        self.journal_topic(topic);
     }
 
     /// Stops a node. Other nodes with a replica take over what it led and coordinated.
@@ -144,7 +144,7 @@ impl State {
                 self.woken.extend(&partition.waiters);
             }
         }
-        self.note_topics();
+        self.journal_topics();
     }
 
     /// Returns the replicas that are up. They always have all records.
@@ -186,14 +186,14 @@ impl State {
         let own = [("cleanup.policy", policy), ("compression.type", compression), ("segment.bytes", "104857600")];
         let configs = Configs::parse(&self.topic_defaults, own.into_iter().map(|(name, value)| (name, Some(value))));
         let (Ok(configs), Ok(())) = (configs, self.topics.check_partitions(partitions)) else { return };
-        let replicas = self.spread(partitions, factor.min(self.live().count()));
+        let replicas = self.assign_replicas(partitions, factor.min(self.live().count()));
         let id = self.new_uuid();
         self.topics.create(name, id, replicas, configs);
-        self.note_topic(name);
+        self.journal_topic(name);
     }
 
     /// Assigns replicas to partitions, the leader first: round robin, from a node that differs for each topic.
-    pub fn spread(&self, partitions: usize, replication_factor: usize) -> Vec<Vec<i32>> {
+    pub fn assign_replicas(&self, partitions: usize, replication_factor: usize) -> Vec<Vec<i32>> {
         let count = self.live().count().max(1);
         let nodes = self.live().map(|n| n.id).cycle();
         let first = self.topics.created() % count;

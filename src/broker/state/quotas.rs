@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::broker::journal::Entry;
-use crate::broker::quotas::{Client, Entity, cost};
+use crate::broker::quotas::{Client, Entity, quota_memory};
 use crate::broker::request::Context;
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ impl State {
     pub fn set_quota(&mut self, entity: &Entity, key: &str, value: Option<f64>) -> bool {
         match (self.quotas.has(entity, key), value) {
             (false, None) => return true,
-            (false, Some(_)) if !self.memory.take(cost(entity)) => return false,
-            (true, None) => self.memory.give(cost(entity)),
+            (false, Some(_)) if !self.memory.try_reserve(quota_memory(entity)) => return false,
+            (true, None) => self.memory.release(quota_memory(entity)),
             _ => {}
         }
         self.quotas.change(entity, key, value);
-        self.journal.note(|| Entry::quota(entity, key, value));
+        self.journal.append(|| Entry::quota(entity, key, value));
         true
     }
 
@@ -30,9 +30,9 @@ impl State {
         self.metered(context).is_some_and(|client| self.quotas.unmeter(&client, key, bytes))
     }
 
-    /// Returns how many bytes the client may have in one response, at most `most`.
-    pub fn at_once(&self, context: &Context, key: &str, most: i32) -> i32 {
-        self.metered(context).map_or(most, |client| self.quotas.at_once(&client, key, most))
+    /// Returns how many bytes the client may have in one response, at most `limit_bytes`.
+    pub fn max_response_bytes(&self, context: &Context, key: &str, limit_bytes: i32) -> i32 {
+        self.metered(context).map_or(limit_bytes, |client| self.quotas.max_response_bytes(&client, key, limit_bytes))
     }
 
     /// Returns the client of a request, or `None` if no quota is set.

@@ -35,26 +35,26 @@ impl State {
     /// Adds or replaces a token. Returns false if there is no memory.
     pub fn set_token(&mut self, token: Token) -> bool {
         let is_known = self.tokens.get(&token.id).is_some();
-        if !is_known && !self.memory.take(token.cost()) {
+        if !is_known && !self.memory.try_reserve(token.memory_size()) {
             return false;
         }
-        self.journal.note(|| Entry::token(&token));
+        self.journal.append(|| Entry::token(&token));
         self.tokens.set(token);
         true
     }
 
     pub fn remove_token(&mut self, id: &str) {
         if let Some(token) = self.tokens.remove(id) {
-            self.memory.give(token.cost());
-            self.journal.note(|| Entry::token_gone(id));
+            self.memory.release(token.memory_size());
+            self.journal.append(|| Entry::token_gone(id));
         }
     }
 
     /// Replays a token from a journal.
     pub fn replay_token(&mut self, token: Token) {
-        let cost = token.cost();
+        let memory_size = token.memory_size();
         if self.tokens.set(token).is_none() {
-            self.memory.charge(cost);
+            self.memory.reserve(memory_size);
         }
     }
 

@@ -2,7 +2,7 @@
 //! not at all.
 //!
 //! If an option of another client has the same meaning as a key of klamm, `keys.rs` lists its name as an alias. Values
-//! with the same meaning are in [`SAME_VALUES`]. klamm rejects the remaining options of other clients with a hint. If
+//! with the same meaning are in [`VALUE_ALIASES`]. klamm rejects the remaining options of other clients with a hint. If
 //! klamm accepted an option with another meaning, a user might notice the difference only in production. Hints contain
 //! klamm's keys in braces. The error message shows these keys in the style of the caller, with dots or with
 //! underscores.
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// Options of other clients that klamm rejects with the same hint.
 #[derive(Debug)]
-pub struct CompatibilityAlias {
+pub struct RejectedOption {
     /// The names of the options.
     pub names: &'static [&'static str],
     /// The types of clients that have them.
@@ -20,7 +20,7 @@ pub struct CompatibilityAlias {
     hint: &'static str,
 }
 
-impl CompatibilityAlias {
+impl RejectedOption {
     /// Returns what to do instead, with keys in dots.
     pub fn hint(&self) -> String {
         spelt(self.hint, str::to_owned)
@@ -33,7 +33,7 @@ pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String
     // Some options of librdkafka have underscores in dicts, too.
     let name = name.replace('_', ".");
     let name = name.strip_prefix(SPARK).unwrap_or(&name);
-    let alias = COMPATIBILITY_ALIASES.iter().find(|f| f.clients.contains(&client) && f.names.contains(&name));
+    let alias = REJECTED_OPTIONS.iter().find(|f| f.clients.contains(&client) && f.names.contains(&name));
     match alias {
         Some(alias) => Some(spelt(alias.hint, spell)),
         None => nearest(client, name).map(|key| format!("did you mean {}?", spell(key))),
@@ -58,7 +58,7 @@ fn nearest(client: ClientType, name: &str) -> Option<&'static str> {
 }
 
 /// Values of other clients that klamm accepts: the key, the other client's value, and klamm's value.
-pub static SAME_VALUES: &[(&str, &str, &str)] = &[
+pub static VALUE_ALIASES: &[(&str, &str, &str)] = &[
     // Kafka 4.0 removed this class and the third one. Its default without a class does the same.
     (PARTITIONER, "org.apache.kafka.clients.producer.internals.DefaultPartitioner", "murmur2_random"),
     (PARTITIONER, "org.apache.kafka.clients.producer.RoundRobinPartitioner", "round_robin"),
@@ -72,7 +72,7 @@ pub static SAME_VALUES: &[(&str, &str, &str)] = &[
 
 /// Returns klamm's value for the value of another client.
 pub(super) fn same_value(key: &str, value: &str) -> Option<&'static str> {
-    SAME_VALUES.iter().find(|(of, theirs, _)| *of == key && *theirs == value).map(|(_, _, ours)| *ours)
+    VALUE_ALIASES.iter().find(|(of, theirs, _)| *of == key && *theirs == value).map(|(_, _, ours)| *ours)
 }
 
 /// Returns what to use instead of the value of another client that klamm rejects.
@@ -121,7 +121,7 @@ const ALL: &[ClientType] = &[ClientType::Producer, ClientType::Consumer, ClientT
 macro_rules! alias {
     ($($($name:literal)+: $clients:expr, $hint:literal;)*) => {
         /// The options of other clients that klamm rejects.
-        pub static COMPATIBILITY_ALIASES: &[CompatibilityAlias] = &[$( CompatibilityAlias { names: &[$($name),+], clients: $clients, hint: $hint }, )*];
+        pub static REJECTED_OPTIONS: &[RejectedOption] = &[$( RejectedOption { names: &[$($name),+], clients: $clients, hint: $hint }, )*];
     };
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn hints_name_existing_keys_and_no_option_is_both_accepted_and_rejected() {
-        for alias in COMPATIBILITY_ALIASES {
+        for alias in REJECTED_OPTIONS {
             spelt(alias.hint, |key| {
                 let known = KEYS.iter().find(|k| k.name == key).unwrap_or_else(|| panic!("{key}: {}", alias.hint));
                 let lacks = alias.clients.iter().find(|client| !known.clients.contains(client));

@@ -8,7 +8,7 @@ mod security;
 mod values;
 
 pub use addresses::parse_address;
-pub use aliases::{COMPATIBILITY_ALIASES, CompatibilityAlias, SAME_VALUES, suggestion};
+pub use aliases::{REJECTED_OPTIONS, RejectedOption, VALUE_ALIASES, suggestion};
 pub use keys::{ClientType, KEYS, Key, Kind};
 pub use values::Value;
 

@@ -57,7 +57,7 @@ impl Session {
     pub fn cut_short(&self) -> Failure {
         match *self {}
     }
-    pub fn take(&mut self, _: &mut VecDeque<Bytes>) -> io::Result<()> {
+    pub fn encrypt(&mut self, _: &mut VecDeque<Bytes>) -> io::Result<()> {
         match *self {}
     }
     pub fn peer_certificate(&self) -> Option<&[u8]> {

@@ -24,14 +24,14 @@ struct Block {
 }
 
 impl Pem {
-    /// Returns the text. `what` names it in errors.
-    pub(super) fn read(&self, what: &str) -> Result<String, Failure> {
+    /// Returns the text. `name` names it in errors.
+    pub(super) fn read(&self, name: &str) -> Result<String, Failure> {
         let path = match self {
             Self::Text(text) => return Ok(text.clone()),
             Self::File(path) => path,
         };
         let cannot =
-            |why: &str, hint: &str| Failure::new(format!("cannot read {what} from {}: {why}", path.display()), hint);
+            |why: &str, hint: &str| Failure::new(format!("cannot read {name} from {}: {why}", path.display()), hint);
         let unreadable = |e: std::io::Error| cannot(&e.to_string(), "check the path and its permissions");
         if fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE {
             return Err(cannot("it is too large", "set a PEM file"));
@@ -56,29 +56,29 @@ impl Pem {
 }
 
 /// Returns the blocks whose labels are wanted. Text outside of blocks is a comment, and may have dashes of its own.
-fn blocks(text: &str, what: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Block>, Failure> {
-    let damaged = || Failure::new(format!("{what} is damaged PEM"), "export it again");
+fn blocks(text: &str, name: &str, selects: impl Fn(&str) -> bool) -> Result<Vec<Block>, Failure> {
+    let damaged = || Failure::new(format!("{name} is damaged PEM"), "export it again");
     let text = text.replace("\\n", "\n");
     let mut rest = text.trim_start_matches('\u{feff}');
-    let mut found = Vec::new();
+    let mut selected = Vec::new();
     while let Some((label, after)) = next_begin(rest, !text.trim().contains(['\n', '\r'])) {
         let (body, after) = after.split_once(&format!("-----END {label}-----")).ok_or_else(damaged)?;
         if body.contains("-----") {
             return Err(damaged());
         }
         rest = after;
-        if !is_wanted(label) {
+        if !selects(label) {
             continue;
         }
         if body.contains("Proc-Type") {
             let hint = "convert it: openssl pkcs8 -topk8 -in key.pem -out pkcs8.pem";
-            return Err(Failure::new(format!("{what} is encrypted in the old format of OpenSSL"), hint));
+            return Err(Failure::new(format!("{name} is encrypted in the old format of OpenSSL"), hint));
         }
         let digits: String = body.split_whitespace().collect();
         let der = BASE64_STANDARD.decode(digits).map_err(|_| damaged())?;
-        found.push(Block { label: label.to_owned(), der });
+        selected.push(Block { label: label.to_owned(), der });
     }
-    Ok(found)
+    Ok(selected)
 }
 
 /// Returns the label of the next block and the text after its first line. In a file, a block begins with its line.
@@ -94,63 +94,66 @@ fn next_begin(text: &str, is_one_line: bool) -> Option<(&str, &str)> {
 }
 
 /// Returns the certificates of a text. Fails if there are none.
-pub(super) fn certificates(text: &str, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    some(certificates_if(text, what, |_| true)?, what)
+pub(super) fn certificates(text: &str, name: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    require_some(certificates_if(text, name, |_| true)?, name)
 }
 
 /// Returns the certificates of a text that may vouch for servers. Fails if there are none.
 ///
 /// OpenSSL's `TRUSTED CERTIFICATE` says what the certificate is trusted for. Distributions also list
 /// certificates that are not trusted for anything.
-pub(super) fn authorities(text: &str, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    some(certificates_if(text, what, vouches_for_servers)?, what)
+pub(super) fn authorities(text: &str, name: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    require_some(certificates_if(text, name, vouches_for_servers)?, name)
 }
 
 fn certificates_if(
     text: &str,
-    what: &str,
+    name: &str,
     is_trusted: fn(&[u8]) -> bool,
 ) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let is_wanted = |label: &str| ["CERTIFICATE", "X509 CERTIFICATE", TRUSTED].contains(&label);
-    let mut found = Vec::new();
-    for Block { label, der } in blocks(text, what, is_wanted)? {
+    let selects = |label: &str| ["CERTIFICATE", "X509 CERTIFICATE", TRUSTED].contains(&label);
+    let mut certificates = Vec::new();
+    for Block { label, der } in blocks(text, name, selects)? {
         if label == TRUSTED {
-            let damaged = || Failure::new(format!("{what} is damaged PEM"), "export it again");
+            let damaged = || Failure::new(format!("{name} is damaged PEM"), "export it again");
             let (certificate, settings) = split_trusted(&der).ok_or_else(damaged)?;
-            found.extend(is_trusted(settings).then(|| CertificateDer::from(certificate.to_vec())));
+            certificates.extend(is_trusted(settings).then(|| CertificateDer::from(certificate.to_vec())));
         } else {
-            found.push(CertificateDer::from(der));
+            certificates.push(CertificateDer::from(der));
         }
     }
-    Ok(found)
+    Ok(certificates)
 }
 
-fn some(found: Vec<CertificateDer<'static>>, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    if found.is_empty() {
+fn require_some(
+    certificates: Vec<CertificateDer<'static>>,
+    name: &str,
+) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    if certificates.is_empty() {
         return Err(Failure::new(
-            format!("no certificate found in {what}"),
+            format!("no certificate found in {name}"),
             "set PEM text with -----BEGIN CERTIFICATE-----",
         ));
     }
-    Ok(found)
+    Ok(certificates)
 }
 
 /// Returns the private key of a text.
 pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'static>, Failure> {
-    let what = "the private key";
-    for Block { label, der } in blocks(text, what, |label| label.ends_with("PRIVATE KEY"))? {
+    let name = "the private key";
+    for Block { label, der } in blocks(text, name, |label| label.ends_with("PRIVATE KEY"))? {
         return Ok(match label.as_str() {
             "PRIVATE KEY" => PrivatePkcs8KeyDer::from(der).into(),
             "RSA PRIVATE KEY" => PrivatePkcs1KeyDer::from(der).into(),
             "EC PRIVATE KEY" => PrivateSec1KeyDer::from(der).into(),
             "ENCRYPTED PRIVATE KEY" => {
                 let Some(password) = password else {
-                    return Err(Failure::new(format!("{what} is encrypted"), "set ssl.key.password"));
+                    return Err(Failure::new(format!("{name} is encrypted"), "set ssl.key.password"));
                 };
-                let cannot = |_| Failure::new(format!("{what} cannot be decrypted"), "check ssl.key.password");
+                let cannot = |_| Failure::new(format!("{name} cannot be decrypted"), "check ssl.key.password");
                 let sealed = EncryptedPrivateKeyInfoRef::try_from(der.as_slice()).map_err(|_| {
                     Failure::new(
-                        format!("{what} is damaged, or encrypted with an unsupported algorithm"),
+                        format!("{name} is damaged, or encrypted with an unsupported algorithm"),
                         "export it again with AES",
                     )
                 })?;

@@ -2,7 +2,7 @@
 
 use super::reason::{self, Reason};
 use super::{Failure, Settings, Version, pem, trust};
-use crate::net::resolve::bare;
+use crate::net::resolve::without_brackets;
 use bytes::{Buf, Bytes, BytesMut};
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
@@ -62,10 +62,10 @@ impl Client {
 
     /// Creates a session with a host, before its handshake.
     pub fn session(&self, host: &str) -> Result<Session, Failure> {
-        let bare = bare(host).trim_end_matches('.');
+        let plain_host = without_brackets(host).trim_end_matches('.');
         // A zone is no part of the address that a certificate names.
-        let bare = bare.split_once('%').map_or(bare, |(address, _)| address);
-        let name = ServerName::try_from(bare.to_owned());
+        let plain_host = plain_host.split_once('%').map_or(plain_host, |(address, _)| address);
+        let name = ServerName::try_from(plain_host.to_owned());
         let name = name.map_err(|_| {
             let failure = Failure::new(format!("{host:?} is not a valid host name"), "check the address");
             Failure { is_final: false, ..failure }
@@ -220,19 +220,19 @@ impl Session {
     }
 
     /// Encrypts queued bytes, as far as there is room.
-    pub fn take(&mut self, queue: &mut VecDeque<Bytes>) -> io::Result<()> {
+    pub fn encrypt(&mut self, queue: &mut VecDeque<Bytes>) -> io::Result<()> {
         while !queue.is_empty() {
             let pieces: Vec<IoSlice<'_>> = queue.iter().take(MAX_PIECES).map(|b| IoSlice::new(b)).collect();
-            let mut taken = self.connection.writer().write_vectored(&pieces)?;
-            if taken == 0 {
+            let mut written = self.connection.writer().write_vectored(&pieces)?;
+            if written == 0 {
                 break;
             }
             while let Some(first) = queue.front_mut() {
-                if taken < first.len() {
-                    first.advance(taken);
+                if written < first.len() {
+                    first.advance(written);
                     break;
                 }
-                taken -= first.len();
+                written -= first.len();
                 queue.pop_front();
             }
         }

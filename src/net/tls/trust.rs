@@ -19,17 +19,17 @@ pub(super) fn verifier(
     check_host: bool,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, Failure> {
-    let (roots, given) = match authorities {
+    let (roots, authorities) = match authorities {
         Some(pem) => {
-            let given = pem::authorities(&pem.read(AUTHORITIES)?, AUTHORITIES)?;
-            (Arc::new(store(&given)?), given)
+            let authorities = pem::authorities(&pem.read(AUTHORITIES)?, AUTHORITIES)?;
+            (Arc::new(store(&authorities)?), authorities)
         }
         None => (system()?, Vec::new()),
     };
     let strict = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
     let strict =
         strict.map_err(|_| Failure::new("there is no authority to check certificates", "check ssl.ca.location"))?;
-    Ok(Arc::new(Verifier { strict, roots, given, check_host }))
+    Ok(Arc::new(Verifier { strict, roots, authorities, check_host }))
 }
 
 /// Returns the authorities of a PEM text.
@@ -75,7 +75,7 @@ struct Verifier {
     strict: Arc<WebPkiServerVerifier>,
     roots: Arc<RootCertStore>,
     /// The certificates of the authorities' file.
-    given: Vec<CertificateDer<'static>>,
+    authorities: Vec<CertificateDer<'static>>,
     check_host: bool,
 }
 
@@ -100,7 +100,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let mut checked =
             self.strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map(|_| ());
-        if checked.as_ref().is_err_and(reason::is_authority) && self.given.contains(end_entity) {
+        if checked.as_ref().is_err_and(reason::is_authority) && self.authorities.contains(end_entity) {
             checked = self.check_given(end_entity, server_name);
         }
         // The strict check looks at the name last.

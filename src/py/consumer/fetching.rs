@@ -26,7 +26,7 @@ pub(super) enum Fetched {
 
 impl ConsumerCore {
     /// Fails if an endless wait for records could never end.
-    pub(super) fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
+    pub(super) fn check_has_source(&self, py: Python<'_>) -> PyResult<()> {
         if !self.client.reads_nothing() {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl ConsumerCore {
             }
             let _waiting = self.client.may_wait()?;
             if end.is_never() {
-                self.refuse_to_wait_for_nothing(py)?;
+                self.check_has_source(py)?;
             }
             py.check_signals()?;
             wait_for(py, end, |slice| self.client.wait_for_records(slice) || self.commits.is_due())?;

@@ -60,7 +60,7 @@ pub(in crate::py) fn encode_request<'py>(
         RequestType::MultiFetch => Request::MultiFetch(parts(request, fetch)?),
         RequestType::MultiProduce => Request::MultiProduce(parts(request, produce)?),
     };
-    Ok(PyBytes::new(py, &request.encode().map_err(|e| refused(py, &e))?))
+    Ok(PyBytes::new(py, &request.encode().map_err(|e| codec_error(py, &e))?))
 }
 
 /// Decodes the response to a request of Kafka 0.6 or 0.7.
@@ -124,7 +124,7 @@ pub(in crate::py) fn encode_response<'py>(
         RequestType::Offsets => Response::Offsets { error: error("error")?, offsets: field(response, "", "offsets")? },
         _ => Response::Fetch(fetched(response, "")?),
     };
-    Ok(PyBytes::new(py, &response.encode().map_err(|e| refused(py, &e))?))
+    Ok(PyBytes::new(py, &response.encode().map_err(|e| codec_error(py, &e))?))
 }
 
 fn list<'py, T>(
@@ -210,8 +210,8 @@ fn the_part<T>(
     match (parts.pop(), parts.len()) {
         (Some(part), 0) => Ok(part),
         (last, n) => {
-            let found = n + usize::from(last.is_some());
-            let message = format!("a {} request has one part, not {found}", kind.name());
+            let count = n + usize::from(last.is_some());
+            let message = format!("a {} request has one part, not {count}", kind.name());
             Err(exception(of.py(), "ConfigError", &message, None))
         }
     }
@@ -220,8 +220,8 @@ fn the_part<T>(
 /// Reads a field of a dict. `path` is the path of the dict.
 fn field<'py, T: FromPyObjectOwned<'py> + Held>(of: &Bound<'py, PyAny>, path: &str, name: &str) -> PyResult<T> {
     let value = item(of, path, name)?;
-    let given = || value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
-    let wrong = |_| argument(of.py(), &format!("{path}{name} has to be {}, not {}", T::ALLOWED, given()), None);
+    let shown = || value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
+    let wrong = |_| argument(of.py(), &format!("{path}{name} has to be {}, not {}", T::ALLOWED, shown()), None);
     value.extract().map_err(Into::<PyErr>::into).map_err(wrong)
 }
 
@@ -278,6 +278,6 @@ fn answered(py: Python<'_>, name: &str) -> PyResult<RequestType> {
 }
 
 /// Returns the `ConfigError` for values that cannot be encoded.
-pub(super) fn refused(py: Python<'_>, error: &wire::Error) -> PyErr {
+pub(super) fn codec_error(py: Python<'_>, error: &wire::Error) -> PyErr {
     exception(py, "ConfigError", &error.to_string(), None)
 }

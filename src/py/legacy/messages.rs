@@ -1,6 +1,6 @@
 //! The messages of Kafka 0.6 and 0.7, for `klamm.legacy`: [`Message07`] and the codec of message sets.
 
-use super::codec::refused;
+use super::codec::codec_error;
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::legacy::{ErrorCode, Fetched, Magic, Message, MessageSetBuilder, Messages, RequestType, Response};
 use crate::py::arguments::{self, of_type};
@@ -39,17 +39,17 @@ pub(in crate::py) fn decode_messages(
     let data = Bytes::from_owner(backed_bytes("data", data)?);
     // The list may take as much as any decoded message of Kafka, or as one decompressed message.
     let limit = memory_limit(data.len()).max(DEFAULT_LIMIT);
-    let (mut found, mut held) = (Vec::new(), 0);
+    let (mut messages, mut held) = (Vec::new(), 0);
     for message in Messages::new(data, offset, DEFAULT_LIMIT) {
         let message = message?;
         held += OF_ONE + message.payload.len();
         if held > limit {
-            let too_many = wire::Error::new(Reason::Budget { limit }, 0).within(Step::Index(found.len()));
+            let too_many = wire::Error::new(Reason::Budget { limit }, 0).within(Step::Index(messages.len()));
             return Err(too_many.into());
         }
-        found.push(Message07::of(py, &message));
+        messages.push(Message07::of(py, &message));
     }
-    Ok(found)
+    Ok(messages)
 }
 
 /// Encodes a message set of Kafka 0.6 or 0.7.
@@ -79,9 +79,9 @@ pub(in crate::py) fn encode_messages<'py>(
     for message in messages.try_iter().map_err(|_| of_type("messages", messages, allowed, None))? {
         let message = message?;
         let payload = message.getattr("payload").unwrap_or(message);
-        set.append(required(&payload)?.as_bytes()).map_err(|e| refused(py, &e))?;
+        set.append(required(&payload)?.as_bytes()).map_err(|e| codec_error(py, &e))?;
     }
-    let set = set.seal(compression_of(py, compression)?).map_err(|e| refused(py, &e))?;
+    let set = set.seal(compression_of(py, compression)?).map_err(|e| codec_error(py, &e))?;
     Ok(PyBytes::new(py, &set))
 }
 
@@ -156,24 +156,25 @@ pub(in crate::py) fn decode_fetched(
     let read = |(part, offset): (Fetched, i64)| -> PyResult<Fetched07> {
         let limit = memory_limit(part.message_set.len()).max(DEFAULT_LIMIT);
         let mut walk = Messages::new(part.message_set, offset, DEFAULT_LIMIT);
-        let (mut found, mut held, mut end, mut damage) = (Vec::new(), 0, offset, None);
+        let (mut messages, mut held, mut end, mut damage) = (Vec::new(), 0, offset, None);
         for message in walk.by_ref() {
             match message {
                 Ok(message) => {
                     held += OF_ONE + message.payload.len();
                     if held > limit {
-                        let too_many = wire::Error::new(Reason::Budget { limit }, 0).within(Step::Index(found.len()));
+                        let too_many =
+                            wire::Error::new(Reason::Budget { limit }, 0).within(Step::Index(messages.len()));
                         return Err(too_many.into());
                     }
                     end = message.next_offset;
-                    found.push(message);
+                    messages.push(message);
                 }
                 Err(e) => damage = Some(PyErr::from(e).into_value(py).into_any()),
             }
         }
         // A compressed message without inner messages moves the offset, too.
         let end = if damage.is_none() { walk.offset() } else { end };
-        let messages = Py::new(py, FetchedMessages(Arc::new(found)))?;
+        let messages = Py::new(py, FetchedMessages(Arc::new(messages)))?;
         Ok(Fetched07 { error: part.error.0, messages, next_offset: end, left: walk.left(), damage })
     };
     parts.into_iter().zip(offsets).map(read).collect()
@@ -288,9 +289,9 @@ fn magic_of(py: Python<'_>, number: i64) -> PyResult<Magic> {
 }
 
 fn compression_of(py: Python<'_>, name: &str) -> PyResult<Compression> {
-    let known = Compression::from_name(name).filter(|c| matches!(c.number(), 0..=2));
+    let compression = Compression::from_name(name).filter(|c| matches!(c.number(), 0..=2));
     let unknown = || format!("there is no compression {name:?} here, only none, gzip, snappy");
-    known.ok_or_else(|| exception(py, "ConfigError", &unknown(), None))
+    compression.ok_or_else(|| exception(py, "ConfigError", &unknown(), None))
 }
 
 /// Converts a payload, which cannot be None.

@@ -89,7 +89,7 @@ fn library(call: LibraryCall) -> LibraryResult {
 fn client(mechanism: usize, data: &[u8]) {
     let name = broker::MECHANISMS[mechanism];
     let users = BTreeMap::from([("alice".to_owned(), PASSWORD.to_owned())]);
-    let sasl = Sasl { users: BTreeMap::from([(name.to_owned(), users)]), session: None };
+    let sasl = Sasl { users: BTreeMap::from([(name.to_owned(), users)]), max_reauth: None };
     let node = Node { id: 1, host: String::new(), port: 1 };
     let mut cluster = Cluster::new(&Options { sasl: Some(sasl), ..Options::default() }, vec![node], 0, 1);
     let me = broker::Connection(1);

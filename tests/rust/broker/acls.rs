@@ -32,7 +32,7 @@ pub(super) fn options(allow_everyone_if_no_acl_found: bool) -> Options {
     let users = BTreeMap::from([("PLAIN".to_owned(), BTreeMap::from(users))]);
     let super_users = ["User:admin".to_owned()].into();
     Options {
-        sasl: Some(Sasl { users, session: None }),
+        sasl: Some(Sasl { users, max_reauth: None }),
         acls: Some(Acls { super_users, allow_everyone_if_no_acl_found }),
         ..Options::default()
     }

@@ -4,10 +4,10 @@ use super::*;
 use klamm::broker::Sasl;
 use std::collections::BTreeMap;
 
-fn world(session: Option<Duration>) -> World {
+fn world(max_reauth: Option<Duration>) -> World {
     let users = ["alice", "bob"].map(|name| (name.to_owned(), "secret".to_owned()));
     let users = BTreeMap::from([("PLAIN".to_owned(), BTreeMap::from(users))]);
-    World::new(Options { sasl: Some(Sasl { users, session }), ..Options::default() })
+    World::new(Options { sasl: Some(Sasl { users, max_reauth }), ..Options::default() })
 }
 
 fn choose(world: &mut World, mechanism: &str) -> sasl_handshake::Response {
@@ -110,7 +110,7 @@ fn a_session_is_renewed_only_for_the_same_user() {
 fn delegation_tokens_count_against_the_memory_of_the_broker() {
     let users = BTreeMap::from([("PLAIN".to_owned(), BTreeMap::from([("alice".to_owned(), "secret".to_owned())]))]);
     let mut world = World::new(Options {
-        sasl: Some(Sasl { users, session: None }),
+        sasl: Some(Sasl { users, max_reauth: None }),
         config: BTreeMap::from([("delegation.token.secret.key".to_owned(), "key".to_owned())]),
         max_bytes: 10_000,
         ..Options::default()

@@ -62,7 +62,7 @@ fn token(expires_at: Time, is_refusable: bool) -> BearerToken {
 pub fn tell(seed: u64) -> BTreeSet<SimFault> {
     let sasl = Sasl {
         users: [("OAUTHBEARER".to_owned(), Default::default())].into(),
-        session: seed.is_multiple_of(2).then_some(Duration::from_secs(3)),
+        max_reauth: seed.is_multiple_of(2).then_some(Duration::from_secs(3)),
     };
     let mut world =
         World::of(seed, [0, 150][(seed / 2 % 2) as usize], |options| Options { sasl: Some(sasl), ..options });

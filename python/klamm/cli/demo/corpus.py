@@ -96,10 +96,10 @@ def find_corpus(source: str | None) -> Corpus:
         return Corpus([Source(b"stdin", STDIN)])
     path = Path(source)
     path.stat()  # raises if the path does not exist, before the demo starts a broker
-    found = folder(path) if path.is_dir() else [Source(os.fsencode(path.name), source)]
-    if not found:
+    sources = folder(path) if path.is_dir() else [Source(os.fsencode(path.name), source)]
+    if not sources:
         raise CommandError(f"{source} contains no files", "pass a file, or a folder with files")
-    return Corpus(found)
+    return Corpus(sources)
 
 
 def standard_library(root: Path) -> list[Source]:

@@ -392,8 +392,8 @@ class _Column:
         needs_record = self._needs_topics() and (self._kind == "protobuf" or self._strategy != "TOPIC")
         if records is not None and self._is_framed and needs_record:
             of_topic = records if not topic else _of_topic(records, topic)
-            found = framings(of_topic, self.name == "key", self._id_bytes, self._has_indexes)
-            prefix = await self._first_usable(found)
+            prefixes = framings(of_topic, self.name == "key", self._id_bytes, self._has_indexes)
+            prefix = await self._first_usable(prefixes)
         reader = await self._find_reader(topic, prefix, records)
         if reader is None:
             return
@@ -429,14 +429,14 @@ class _Column:
                 schema_id=frame.schema.hex(),
             )
         if isinstance(frame.schema, str):
-            found = await self._registry._get_by_guid(frame.schema)  # noqa: SLF001
+            schema = await self._registry._get_by_guid(frame.schema)  # noqa: SLF001
         else:
-            found = await self._registry._get_by_id(frame.schema)  # noqa: SLF001
-        if found.schema.type != FORMATS[self._kind]:
+            schema = await self._registry._get_by_id(frame.schema)  # noqa: SLF001
+        if schema.schema.type != FORMATS[self._kind]:
             raise SchemaError(
-                f"the schema is of type {found.schema.type}, not {FORMATS[self._kind]}", schema_id=frame.schema
+                f"the schema is of type {schema.schema.type}, not {FORMATS[self._kind]}", schema_id=frame.schema
             )
-        return found
+        return schema
 
     async def _find_reader(
         self, topic: str, prefix: bytes | None, records: Records[Any, Any] | None
@@ -468,10 +468,10 @@ class _Column:
         assert self._registry is not None  # noqa: S101 - checked in the constructor
         subject = subject_of(self._strategy, topic, self.name, name)
         version = given if isinstance(given, int) else "latest"
-        found = await self._registry._get_version(subject, version)  # noqa: SLF001
-        if found.version is not None:
-            self._versions[subject] = found.version
-        return found.schema
+        version_fields = await self._registry._get_version(subject, version)  # noqa: SLF001
+        if version_fields.version is not None:
+            self._versions[subject] = version_fields.version
+        return version_fields.schema
 
     async def schema_of(self, topics: Sequence[str]) -> ReaderSchema:
         """Return the reader's schema for several topics. All topics must have schemas of the same type."""

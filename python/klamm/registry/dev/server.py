@@ -210,8 +210,10 @@ class DevRegistry:
             return fault
 
     def _is_allowed(self, authorization: str) -> bool:
-        known = self._credentials
-        return not known or any(hmac.compare_digest(each.encode(), authorization.encode()) for each in known)
+        credentials = self._credentials
+        return not credentials or any(
+            hmac.compare_digest(each.encode(), authorization.encode()) for each in credentials
+        )
 
     def _answer(self, method: str, target: str, body: bytes) -> tuple[int, Any]:
         """Return the HTTP status and the JSON object of the response to a request."""
@@ -264,9 +266,9 @@ def _by_id(store: Store, query: _Query, schema_id: str) -> dict[str, Any]:
 
 
 def _versions_of(store: Store, query: _Query, schema_id: str) -> list[dict[str, Any]]:
-    found = store.versions_of(_by_id(store, query, schema_id)["id"], query.flag("deleted"))
+    versions = store.versions_of(_by_id(store, query, schema_id)["id"], query.flag("deleted"))
     subject = query.text("subject")
-    return query.page([item for item in found if subject in (None, item["subject"])])
+    return query.page([item for item in versions if subject in (None, item["subject"])])
 
 
 def _check(store: Store, query: _Query, body: Mapping[str, Any], subject: str, version: str | None) -> dict[str, Any]:

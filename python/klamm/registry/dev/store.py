@@ -219,10 +219,10 @@ class Store:
 
     def versions(self, subject: str, deleted: bool = False) -> list[Version]:
         """Return the versions of a subject, by default without deleted versions."""
-        found = [v for v in self._subject(subject).versions if deleted or not v.deleted]
-        if not found:
+        versions = [v for v in self._subject(subject).versions if deleted or not v.deleted]
+        if not versions:
             raise Rejected(40401, f"Subject '{subject}' not found.")
-        return found
+        return versions
 
     def _subject(self, name: str) -> Subject:
         if name not in self._subjects:
@@ -233,19 +233,19 @@ class Store:
         if number in ("latest", -1, "-1"):
             return self.versions(subject, deleted)[-1]
         try:
-            wanted = int(number)
+            requested_version = int(number)
         except ValueError:
-            wanted = 0
-        if not 1 <= wanted < 1 << 31:
+            requested_version = 0
+        if not 1 <= requested_version < 1 << 31:
             raise Rejected(
                 42202,
                 f"The specified version '{number}' is not a valid version id. Allowed values are between"
                 ' [1, 2^31-1] and the string "latest"',
             )
         for version in self.versions(subject, deleted):
-            if version.version == wanted:
+            if version.version == requested_version:
                 return version
-        raise Rejected(40402, f"Version {wanted} not found.")
+        raise Rejected(40402, f"Version {requested_version} not found.")
 
     def version(self, subject: str, number: int | str, how: str | None, deleted: bool) -> dict[str, Any]:
         """Return a version of a subject as the JSON object for a response."""
@@ -255,9 +255,9 @@ class Store:
     def register(self, subject: str, body: Mapping[str, Any], normalize: bool) -> dict[str, Any]:
         """Add a schema to a subject as a new version, unless the subject already has the schema."""
         schema, parsed = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
-        known = self._find(subject, schema)
-        if known is not None and not known.deleted:
-            return self._as_registered(known)
+        existing = self._find(subject, schema)
+        if existing is not None and not existing.deleted:
+            return self._as_registered(existing)
         mode = self.mode(subject)
         if mode in ("READONLY", "READONLY_OVERRIDE"):
             raise Rejected(42205, f"Subject '{subject}' is not in read-write mode")
@@ -308,17 +308,17 @@ class Store:
     def _find(self, subject: str, schema: Stored) -> Version | None:
         """Return the newest version of a subject with this schema, or None. Prefer versions that are not deleted."""
         entry = self._subjects.get(subject)
-        found = [v for v in entry.versions if self._schemas[v.id].key() == schema.key()] if entry else []
-        return max(found, key=lambda version: (not version.deleted, version.version), default=None)
+        matching_versions = [v for v in entry.versions if self._schemas[v.id].key() == schema.key()] if entry else []
+        return max(matching_versions, key=lambda version: (not version.deleted, version.version), default=None)
 
     def lookup(self, subject: str, body: Mapping[str, Any], normalize: bool, deleted: bool) -> dict[str, Any]:
         """Return the version that a schema has in a subject, as the JSON object for a response."""
         self.versions(subject, deleted)
         schema, _ = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
-        found = self._find(subject, schema)
-        if found is None or (found.deleted and not deleted):
+        existing = self._find(subject, schema)
+        if existing is None or (existing.deleted and not deleted):
             raise Rejected(40403, "Schema not found")
-        return {"subject": subject, "version": found.version, **self.describe(found.id)}
+        return {"subject": subject, "version": existing.version, **self.describe(existing.id)}
 
     def referenced_by(self, subject: str, number: int | str) -> list[int]:
         """Return the IDs of the schemas that reference a version."""

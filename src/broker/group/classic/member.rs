@@ -13,7 +13,7 @@ use std::time::Duration;
 const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Approximate memory of a member without its metadata.
-const MEMBER: usize = 256;
+const MEMBER_MEMORY: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Member {
@@ -47,16 +47,20 @@ pub(in crate::broker) struct Joining<'a> {
     /// The ID for a client that has none.
     pub new_id: String,
     /// Whether the client must join again with its ID before it is a member.
-    pub id_first: bool,
+    pub requires_known_member_id: bool,
     /// Whether the leader can be told to skip the assignment.
-    pub may_skip: bool,
+    pub supports_skipping_assignment: bool,
     pub request: &'a join_group::Request,
 }
 
 impl Joining<'_> {
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         let protocols = self.request.protocols.iter().map(|p| p.name.len() + p.metadata.len() + 64);
-        MEMBER + self.new_id.len() + self.request.member_id.len() + self.client_id.len() + protocols.sum::<usize>()
+        MEMBER_MEMORY
+            + self.new_id.len()
+            + self.request.member_id.len()
+            + self.client_id.len()
+            + protocols.sum::<usize>()
     }
 
     pub fn protocols(&self) -> Vec<(String, Bytes)> {
@@ -81,9 +85,9 @@ impl Joining<'_> {
         }
     }
 
-    pub fn refuse(&self, replies: &mut PendingReplies, member_id: &str, error_code: ErrorCode) {
-        let answer = join_group::Response { member_id: member_id.to_owned(), error_code, ..Default::default() };
-        replies.complete(self.connection, GroupReply::Join(answer));
+    pub fn reply_error(&self, replies: &mut PendingReplies, member_id: &str, error_code: ErrorCode) {
+        let response = join_group::Response { member_id: member_id.to_owned(), error_code, ..Default::default() };
+        replies.complete(self.connection, GroupReply::Join(response));
     }
 }
 
@@ -108,10 +112,15 @@ impl Member {
     }
 
     /// Returns the approximate memory of the member under an ID.
-    pub fn cost(&self, id: &str) -> usize {
+    pub fn memory_size(&self, id: &str) -> usize {
         let protocols = self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64);
         let instance = self.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
-        MEMBER + 2 * id.len() + self.client_id.len() + instance + self.assignment.len() + protocols.sum::<usize>()
+        MEMBER_MEMORY
+            + 2 * id.len()
+            + self.client_id.len()
+            + instance
+            + self.assignment.len()
+            + protocols.sum::<usize>()
     }
 
     pub fn touch(&mut self, now: Time) {
@@ -135,23 +144,23 @@ impl Member {
     }
 
     pub fn metadata(&self, protocol: Option<&str>) -> Bytes {
-        let found = self.protocols.iter().find(|(name, _)| Some(name.as_str()) == protocol);
-        found.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
+        let metadata = self.protocols.iter().find(|(name, _)| Some(name.as_str()) == protocol);
+        metadata.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
     }
 
-    /// Rejects the request it waits with.
-    pub fn refuse(&mut self, id: &str, error_code: ErrorCode, replies: &mut PendingReplies) {
+    /// Replies with an error to the request that the member waits with.
+    pub fn reply_error(&mut self, id: &str, error_code: ErrorCode, replies: &mut PendingReplies) {
         match std::mem::replace(&mut self.waits, WaitsFor::No) {
             WaitsFor::Join(connection) => {
-                let answer = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
-                replies.complete(connection, GroupReply::Join(answer));
+                let response = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
+                replies.complete(connection, GroupReply::Join(response));
             }
-            WaitsFor::Sync(connection) => refuse_sync(replies, connection, error_code),
+            WaitsFor::Sync(connection) => reply_sync_error(replies, connection, error_code),
             WaitsFor::No => {}
         }
     }
 }
 
-pub(super) fn refuse_sync(replies: &mut PendingReplies, connection: Connection, error_code: ErrorCode) {
+pub(super) fn reply_sync_error(replies: &mut PendingReplies, connection: Connection, error_code: ErrorCode) {
     replies.complete(connection, GroupReply::Sync(sync_group::Response { error_code, ..Default::default() }));
 }

@@ -20,7 +20,7 @@ mod member;
 
 pub(in crate::broker) use member::Joining;
 
-use super::client::{CLIENT_HOST, Committer};
+use super::client::{CLIENT_HOST, MemberIdentity};
 use super::migration::Migrant;
 use super::replies::{GroupReply, PendingReplies};
 use crate::api::data::consumer_protocol::{self, Subscription};
@@ -28,7 +28,7 @@ use crate::api::{ErrorCode, describe_groups, join_group, sync_group};
 use crate::broker::clock::millis;
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
-use member::{Member, WaitsFor, refuse_sync};
+use member::{Member, WaitsFor, reply_sync_error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -36,14 +36,14 @@ use std::time::Duration;
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::broker) enum Phase {
+pub(in crate::broker) enum ClassicGroupState {
     Empty,
     PreparingRebalance,
     CompletingRebalance,
     Stable,
 }
 
-impl Phase {
+impl ClassicGroupState {
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -56,15 +56,15 @@ impl Phase {
 
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
-    pub phase: Phase,
+    pub state: ClassicGroupState,
     pub generation: i32,
     pub protocol_type: Option<String>,
     pub protocol: Option<String>,
     leader: Option<String>,
     members: BTreeMap<String, Member>,
-    statics: BTreeMap<String, String>,
+    static_members: BTreeMap<String, String>,
     /// Member IDs given to clients that must still join with them, with their expiry.
-    pending: BTreeMap<String, Time>,
+    pending_members: BTreeMap<String, Time>,
     /// Members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
     /// Topics that the members read. `None` if they are not consumers or their metadata is unknown.
@@ -73,11 +73,11 @@ pub(in crate::broker) struct Group {
     initial_delay: Duration,
 }
 
-/// What the deadline triggers.
+/// The event that the timer triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     /// The first generation begins, unless a member joined in the meantime and there is time left to wait for more.
-    Gather { left: Duration, came: bool },
+    InitialDelay { remaining: Duration, member_joined: bool },
     /// Members that did not join are removed.
     Join,
     /// Members that did not sync are removed.
@@ -87,14 +87,14 @@ enum Timer {
 impl Group {
     pub fn new(initial_delay: Duration) -> Self {
         Self {
-            phase: Phase::Empty,
+            state: ClassicGroupState::Empty,
             generation: 0,
             protocol_type: None,
             protocol: None,
             leader: None,
             members: BTreeMap::new(),
-            statics: BTreeMap::new(),
-            pending: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            pending_members: BTreeMap::new(),
             unsynced: BTreeSet::new(),
             topics: None,
             timer: None,
@@ -110,10 +110,10 @@ impl Group {
         initial_delay: Duration,
         replies: &mut PendingReplies,
     ) -> Self {
-        let mut group = Self { phase: Phase::Stable, generation, ..Self::new(initial_delay) };
+        let mut group = Self { state: ClassicGroupState::Stable, generation, ..Self::new(initial_delay) };
         group.protocol_type = Some("consumer".to_owned());
         for migrant in migrants {
-            group.statics.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
+            group.static_members.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
             group.members.insert(migrant.id.clone(), Member::from_migrant(now, migrant));
         }
         group.leader = group.members.keys().next().cloned();
@@ -133,30 +133,30 @@ impl Group {
         self.protocol_type.as_deref() == Some("consumer")
     }
 
-    /// Rejects the requests that wait, so that their members join again.
-    pub fn refuse_all(&mut self, replies: &mut PendingReplies) {
+    /// Replies with an error to all waiting requests, so that their members join again.
+    pub fn reply_error_to_all(&mut self, replies: &mut PendingReplies) {
         for (id, member) in &mut self.members {
-            member.refuse(id, ErrorCode::REBALANCE_IN_PROGRESS, replies);
+            member.reply_error(id, ErrorCode::REBALANCE_IN_PROGRESS, replies);
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.phase == Phase::Empty
+        self.state == ClassicGroupState::Empty
     }
 
     pub fn is_subscribed(&self, topic: &str) -> bool {
         self.topics.as_ref().map_or(self.has_consumers(), |topics| topics.contains(topic))
     }
 
-    pub fn cost(&self) -> usize {
-        let members = self.members.iter().map(|(id, member)| member.cost(id));
-        let pending = self.pending.keys().map(|id| id.len() + 64);
+    pub fn memory_size(&self) -> usize {
+        let members = self.members.iter().map(|(id, member)| member.memory_size(id));
+        let pending = self.pending_members.keys().map(|id| id.len() + 64);
         let topics = self.topics.iter().flatten().map(|topic| topic.len() + 64);
         members.chain(pending).chain(topics).sum()
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        let sessions = self.members.values().filter_map(|m| m.deadline).chain(self.pending.values().copied());
+        let sessions = self.members.values().filter_map(|m| m.deadline).chain(self.pending_members.values().copied());
         sessions.chain(self.timer.map(|(at, _)| at)).min()
     }
 
@@ -164,12 +164,13 @@ impl Group {
     pub fn handle_timeout(&mut self, now: Time, replies: &mut PendingReplies) {
         if let Some((_, timer)) = self.timer.take_if(|(at, _)| *at <= now) {
             match timer {
-                Timer::Gather { left, came: true } if !left.is_zero() => {
-                    let next = self.initial_delay.min(left);
-                    let left = left.saturating_sub(self.initial_delay);
-                    self.timer = Some((now.saturating_add(next), Timer::Gather { left, came: false }));
+                Timer::InitialDelay { remaining, member_joined: true } if !remaining.is_zero() => {
+                    let delay = self.initial_delay.min(remaining);
+                    let remaining = remaining.saturating_sub(self.initial_delay);
+                    let timer = Timer::InitialDelay { remaining, member_joined: false };
+                    self.timer = Some((now.saturating_add(delay), timer));
                 }
-                Timer::Gather { .. } | Timer::Join => self.complete_join(now, replies),
+                Timer::InitialDelay { .. } | Timer::Join => self.complete_join(now, replies),
                 Timer::Sync => {
                     for id in std::mem::take(&mut self.unsynced) {
                         self.remove(&id);
@@ -179,10 +180,11 @@ impl Group {
             }
         }
         let due = |deadline: Option<Time>| deadline.is_some_and(|at| at <= now);
-        let pending: Vec<_> = self.pending.iter().filter(|(_, at)| due(Some(**at))).map(|(id, _)| id.clone()).collect();
+        let pending: Vec<_> =
+            self.pending_members.iter().filter(|(_, at)| due(Some(**at))).map(|(id, _)| id.clone()).collect();
         for id in pending {
             self.remove(&id);
-            if self.phase == Phase::PreparingRebalance && self.all_joined() {
+            if self.state == ClassicGroupState::PreparingRebalance && self.all_joined() {
                 self.complete_join(now, replies);
             }
         }
@@ -198,9 +200,9 @@ impl Group {
                 continue;
             }
             self.expel(&id, replies);
-            match self.phase {
-                Phase::Stable | Phase::CompletingRebalance => self.prepare(now, replies),
-                Phase::PreparingRebalance if self.all_joined() => self.complete_join(now, replies),
+            match self.state {
+                ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(now, replies),
+                ClassicGroupState::PreparingRebalance if self.all_joined() => self.complete_join(now, replies),
                 _ => {}
             }
         }
@@ -211,17 +213,17 @@ impl Group {
         let ids: Vec<_> = self.members.keys().cloned().collect();
         for id in ids {
             let Some(member) = self.members.get_mut(&id) else { continue };
-            member.refuse(&id, ErrorCode::NOT_COORDINATOR, replies);
+            member.reply_error(&id, ErrorCode::NOT_COORDINATOR, replies);
             member.touch(now);
             if member.is_new {
                 self.remove(&id);
             }
         }
-        self.pending.clear();
+        self.pending_members.clear();
         self.unsynced.clear();
         self.timer = None;
-        if matches!(self.phase, Phase::PreparingRebalance | Phase::CompletingRebalance) {
-            self.phase = Phase::PreparingRebalance;
+        if matches!(self.state, ClassicGroupState::PreparingRebalance | ClassicGroupState::CompletingRebalance) {
+            self.state = ClassicGroupState::PreparingRebalance;
             match self.members.is_empty() {
                 true => self.complete_join(now, replies),
                 false => self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Join)),
@@ -232,19 +234,19 @@ impl Group {
     /// Handles JoinGroup of a client without a member ID.
     pub fn join_new(&mut self, joining: Joining<'_>, replies: &mut PendingReplies) {
         if !self.supports(joining.request) {
-            return joining.refuse(replies, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return joining.reply_error(replies, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let id = joining.new_id.clone();
         if let Some(instance) = &joining.request.group_instance_id {
-            return match self.statics.get(instance).cloned() {
+            return match self.static_members.get(instance).cloned() {
                 Some(old) => self.replace(&old, joining, replies),
                 None => self.add(id, joining, replies),
             };
         }
-        if joining.id_first {
+        if joining.requires_known_member_id {
             let until = joining.now.saturating_add(millis(joining.request.session_timeout_ms));
-            self.pending.insert(id.clone(), until);
-            return joining.refuse(replies, &id, ErrorCode::MEMBER_ID_REQUIRED);
+            self.pending_members.insert(id.clone(), until);
+            return joining.reply_error(replies, &id, ErrorCode::MEMBER_ID_REQUIRED);
         }
         self.add(id, joining, replies);
     }
@@ -254,29 +256,29 @@ impl Group {
         let id = joining.request.member_id.clone();
         let instance = joining.request.group_instance_id.as_deref();
         if !self.supports(joining.request) {
-            return joining.refuse(replies, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return joining.reply_error(replies, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
-        if self.pending.contains_key(&id) {
+        if self.pending_members.contains_key(&id) {
             return match instance {
                 None => self.add(id, joining, replies),
-                Some(_) => joining.refuse(replies, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
+                Some(_) => joining.reply_error(replies, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
             };
         }
         if let Err(code) = self.check_member(&id, instance) {
-            return joining.refuse(replies, &id, code);
+            return joining.reply_error(replies, &id, code);
         }
         let is_leader = self.leader.as_ref() == Some(&id);
         let protocols = joining.protocols();
         let is_same = self.members.get(&id).is_some_and(|member| member.protocols == protocols);
-        match self.phase {
-            Phase::Empty => joining.refuse(replies, &id, ErrorCode::UNKNOWN_MEMBER_ID),
+        match self.state {
+            ClassicGroupState::Empty => joining.reply_error(replies, &id, ErrorCode::UNKNOWN_MEMBER_ID),
             // The client may have missed the first reply.
-            Phase::CompletingRebalance if is_same => {
-                replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
+            ClassicGroupState::CompletingRebalance if is_same => {
+                replies.complete(joining.connection, GroupReply::Join(self.join_response(&id)));
             }
             // Nothing changed for a follower. A leader joins again because something changed that only it knows.
-            Phase::Stable if is_same && !is_leader => {
-                replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
+            ClassicGroupState::Stable if is_same && !is_leader => {
+                replies.complete(joining.connection, GroupReply::Join(self.join_response(&id)));
             }
             _ => {
                 if let Some(member) = self.members.get_mut(&id) {
@@ -296,29 +298,32 @@ impl Group {
         replies: &mut PendingReplies,
     ) {
         let checked = self.check(&request.member_id, request.group_instance_id.as_deref(), request.generation_id);
-        let differs =
-            |said: &Option<String>, known: &Option<String>| said.is_some() && known.is_some() && said != known;
+        let differs = |received: &Option<String>, current: &Option<String>| {
+            received.is_some() && current.is_some() && received != current
+        };
         if let Err(code) = checked {
-            return refuse_sync(replies, connection, code);
+            return reply_sync_error(replies, connection, code);
         }
         if differs(&request.protocol_type, &self.protocol_type) || differs(&request.protocol_name, &self.protocol) {
-            return refuse_sync(replies, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return reply_sync_error(replies, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let Some(member) = self.members.get_mut(&request.member_id) else {
             return;
         };
-        match self.phase {
-            Phase::Empty => refuse_sync(replies, connection, ErrorCode::UNKNOWN_MEMBER_ID),
-            Phase::PreparingRebalance => refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS),
-            Phase::Stable => {
-                let assignment = member.assignment.clone();
-                self.synced(&request.member_id);
-                let answer = self.assigned(assignment);
-                replies.complete(connection, GroupReply::Sync(answer));
+        match self.state {
+            ClassicGroupState::Empty => reply_sync_error(replies, connection, ErrorCode::UNKNOWN_MEMBER_ID),
+            ClassicGroupState::PreparingRebalance => {
+                reply_sync_error(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS)
             }
-            Phase::CompletingRebalance => {
+            ClassicGroupState::Stable => {
+                let assignment = member.assignment.clone();
+                self.mark_synced(&request.member_id);
+                let response = self.sync_response(assignment);
+                replies.complete(connection, GroupReply::Sync(response));
+            }
+            ClassicGroupState::CompletingRebalance => {
                 member.waits = WaitsFor::Sync(connection);
-                self.synced(&request.member_id);
+                self.mark_synced(&request.member_id);
                 if self.leader.as_ref() == Some(&request.member_id) {
                     self.assign(now, request.assignments, replies);
                 }
@@ -326,25 +331,25 @@ impl Group {
         }
     }
 
-    pub fn heartbeat(&mut self, now: Time, committer: Committer<'_>) -> Result<(), ErrorCode> {
-        self.check(committer.member, committer.instance, committer.generation)?;
-        if let Some(member) = self.members.get_mut(committer.member) {
+    pub fn heartbeat(&mut self, now: Time, identity: MemberIdentity<'_>) -> Result<(), ErrorCode> {
+        self.check(identity.member_id, identity.instance_id, identity.generation)?;
+        if let Some(member) = self.members.get_mut(identity.member_id) {
             member.touch(now);
         }
-        match self.phase {
-            Phase::PreparingRebalance => Err(ErrorCode::REBALANCE_IN_PROGRESS),
+        match self.state {
+            ClassicGroupState::PreparingRebalance => Err(ErrorCode::REBALANCE_IN_PROGRESS),
             _ => Ok(()),
         }
     }
 
-    /// Handles one member of a LeaveGroup. The caller then calls [`Self::left`] once.
+    /// Handles one member of a LeaveGroup. The caller then calls [`Self::continue_after_leave`] once.
     pub fn leave(&mut self, id: &str, instance: Option<&str>, replies: &mut PendingReplies) -> Result<(), ErrorCode> {
-        if self.pending.remove(id).is_some() {
+        if self.pending_members.remove(id).is_some() {
             return Ok(());
         }
         // An operator removes static members by their instance IDs.
         let id = match (id, instance) {
-            ("", Some(instance)) => self.statics.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?,
+            ("", Some(instance)) => self.static_members.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?,
             _ => self.check_member(id, instance).map(|()| id.to_owned())?,
         };
         self.expel(&id, replies);
@@ -352,30 +357,35 @@ impl Group {
     }
 
     /// Continues the group after members left.
-    pub fn left(&mut self, now: Time, replies: &mut PendingReplies) {
-        match self.phase {
-            Phase::Stable | Phase::CompletingRebalance => self.prepare(now, replies),
-            Phase::PreparingRebalance => self.maybe_complete(now, replies),
-            Phase::Empty => {}
+    pub fn continue_after_leave(&mut self, now: Time, replies: &mut PendingReplies) {
+        match self.state {
+            ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(now, replies),
+            ClassicGroupState::PreparingRebalance => self.maybe_complete(now, replies),
+            ClassicGroupState::Empty => {}
         }
     }
 
     /// Checks whether a client may commit offsets for the group.
-    pub fn admit_commit(&mut self, now: Time, committer: Committer<'_>, transactional: bool) -> Result<(), ErrorCode> {
-        if committer.generation < 0 && self.is_empty() {
+    pub fn admit_commit(
+        &mut self,
+        now: Time,
+        identity: MemberIdentity<'_>,
+        transactional: bool,
+    ) -> Result<(), ErrorCode> {
+        if identity.generation < 0 && self.is_empty() {
             return Ok(());
         }
-        if committer.generation >= 0 || !committer.member.is_empty() || committer.instance.is_some() {
-            self.check(committer.member, committer.instance, committer.generation)?;
+        if identity.generation >= 0 || !identity.member_id.is_empty() || identity.instance_id.is_some() {
+            self.check(identity.member_id, identity.instance_id, identity.generation)?;
         } else if !transactional && !self.is_empty() {
             return Err(ErrorCode::UNKNOWN_MEMBER_ID);
         }
         if transactional {
             return Ok(());
         }
-        match (self.phase, self.members.get_mut(committer.member)) {
+        match (self.state, self.members.get_mut(identity.member_id)) {
             // The generation has begun, but no member has an assignment yet.
-            (Phase::CompletingRebalance, _) => Err(ErrorCode::REBALANCE_IN_PROGRESS),
+            (ClassicGroupState::CompletingRebalance, _) => Err(ErrorCode::REBALANCE_IN_PROGRESS),
             (_, Some(member)) => {
                 member.touch(now);
                 Ok(())
@@ -387,7 +397,7 @@ impl Group {
     /// Returns the members for DescribeGroups. As in Kafka, metadata and assignments are only included in a stable
     /// group.
     pub fn describe(&self) -> Vec<describe_groups::Member> {
-        let is_stable = self.phase == Phase::Stable;
+        let is_stable = self.state == ClassicGroupState::Stable;
         let describe = |(id, member): (&String, &Member)| describe_groups::Member {
             member_id: id.clone(),
             group_instance_id: member.instance.clone(),
@@ -401,7 +411,7 @@ impl Group {
 
     fn check_member(&self, id: &str, instance: Option<&str>) -> Result<(), ErrorCode> {
         if let Some(instance) = instance {
-            let holder = self.statics.get(instance).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+            let holder = self.static_members.get(instance).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
             if holder != id {
                 return Err(ErrorCode::FENCED_INSTANCE_ID);
             }
@@ -419,35 +429,36 @@ impl Group {
         if self.is_empty() {
             return !request.protocol_type.is_empty() && !request.protocols.is_empty();
         }
-        let shared = self.shared();
-        let known = |p: &join_group::Protocol| shared.as_ref().is_none_or(|shared| shared.contains(p.name.as_str()));
-        self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(known)
+        let common = self.common_protocols();
+        let is_common =
+            |p: &join_group::Protocol| common.as_ref().is_none_or(|common| common.contains(p.name.as_str()));
+        self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(is_common)
     }
 
     /// Returns the protocols that all members support, or `None` without members.
-    fn shared(&self) -> Option<BTreeSet<&str>> {
+    fn common_protocols(&self) -> Option<BTreeSet<&str>> {
         let mut members = self.members.values().map(Member::names);
-        let mut shared = members.next()?;
+        let mut common = members.next()?;
         for names in members {
-            shared.retain(|name| names.contains(name));
+            common.retain(|name| names.contains(name));
         }
-        Some(shared)
+        Some(common)
     }
 
     fn add(&mut self, id: String, joining: Joining<'_>, replies: &mut PendingReplies) {
         let request = joining.request;
-        if let Some((_, Timer::Gather { came, .. })) = &mut self.timer {
-            *came = true;
+        if let Some((_, Timer::InitialDelay { member_joined, .. })) = &mut self.timer {
+            *member_joined = true;
         }
         if self.members.is_empty() {
             self.protocol_type = Some(request.protocol_type.clone());
         }
         if let Some(instance) = &request.group_instance_id {
-            self.statics.insert(instance.clone(), id.clone());
+            self.static_members.insert(instance.clone(), id.clone());
         }
         let member = joining.member();
         self.leader.get_or_insert_with(|| id.clone());
-        self.pending.remove(&id);
+        self.pending_members.remove(&id);
         self.members.insert(id, member);
         self.prepare_or_complete(joining.now, replies);
     }
@@ -457,37 +468,37 @@ impl Group {
         let Some(mut member) = self.members.remove(old) else {
             return;
         };
-        member.refuse(old, ErrorCode::FENCED_INSTANCE_ID, replies);
+        member.reply_error(old, ErrorCode::FENCED_INSTANCE_ID, replies);
         member.is_new = false;
         let id = joining.new_id.clone();
-        let led = self.leader.clone();
+        let old_leader = self.leader.clone();
         if self.leader.as_deref() == Some(old) {
             self.leader = Some(id.clone());
         }
         self.unsynced.remove(old);
-        self.statics.extend(member.instance.iter().map(|instance| (instance.clone(), id.clone())));
+        self.static_members.extend(member.instance.iter().map(|instance| (instance.clone(), id.clone())));
         member.touch(joining.now);
         member.update(&joining, joining.protocols());
         self.members.insert(id.clone(), member);
-        match self.phase {
-            Phase::Stable if self.vote() == self.protocol => {
-                let mut answer = self.generation_for(&id);
-                if joining.may_skip {
-                    answer.skip_assignment = self.leader.as_ref() == Some(&id);
+        match self.state {
+            ClassicGroupState::Stable if self.vote() == self.protocol => {
+                let mut response = self.join_response(&id);
+                if joining.supports_skipping_assignment {
+                    response.skip_assignment = self.leader.as_ref() == Some(&id);
                 } else {
                     // Before the broker could tell a leader to skip the assignment, it returned the old leader's ID, so
                     // that the new one did not assign.
-                    answer.leader = led.unwrap_or_default();
-                    answer.members = Vec::new();
+                    response.leader = old_leader.unwrap_or_default();
+                    response.members = Vec::new();
                 }
                 if let Some(member) = self.members.get_mut(&id) {
                     member.waits = WaitsFor::No;
                 }
-                replies.complete(joining.connection, GroupReply::Join(answer));
+                replies.complete(joining.connection, GroupReply::Join(response));
             }
-            Phase::Stable | Phase::CompletingRebalance => self.prepare(joining.now, replies),
-            Phase::PreparingRebalance => self.maybe_complete(joining.now, replies),
-            Phase::Empty => {}
+            ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => self.prepare(joining.now, replies),
+            ClassicGroupState::PreparingRebalance => self.maybe_complete(joining.now, replies),
+            ClassicGroupState::Empty => {}
         }
     }
 
@@ -502,17 +513,17 @@ impl Group {
 
     fn remove(&mut self, id: &str) {
         if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
-            self.statics.remove(&instance);
+            self.static_members.remove(&instance);
         }
         if self.leader.as_deref() == Some(id) {
             self.leader = self.members.keys().next().cloned();
         }
-        self.pending.remove(id);
+        self.pending_members.remove(id);
         self.unsynced.remove(id);
     }
 
     fn all_joined(&self) -> bool {
-        self.pending.is_empty() && self.members.values().all(Member::has_joined)
+        self.pending_members.is_empty() && self.members.values().all(Member::has_joined)
     }
 
     fn rebalance_timeout(&self) -> Duration {
@@ -520,29 +531,31 @@ impl Group {
     }
 
     fn prepare_or_complete(&mut self, now: Time, replies: &mut PendingReplies) {
-        match self.phase {
-            Phase::PreparingRebalance => self.maybe_complete(now, replies),
+        match self.state {
+            ClassicGroupState::PreparingRebalance => self.maybe_complete(now, replies),
             _ => self.prepare(now, replies),
         }
     }
 
     /// Starts a rebalance.
     fn prepare(&mut self, now: Time, replies: &mut PendingReplies) {
-        if self.phase == Phase::CompletingRebalance {
+        if self.state == ClassicGroupState::CompletingRebalance {
             for member in self.members.values_mut() {
                 member.assignment = Bytes::new();
                 if let WaitsFor::Sync(connection) = member.waits {
                     member.waits = WaitsFor::No;
                     member.touch(now);
-                    refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS);
+                    reply_sync_error(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS);
                 }
             }
         }
         self.unsynced.clear();
-        let was_empty = std::mem::replace(&mut self.phase, Phase::PreparingRebalance) == Phase::Empty;
+        let was_empty =
+            std::mem::replace(&mut self.state, ClassicGroupState::PreparingRebalance) == ClassicGroupState::Empty;
         if was_empty && !self.initial_delay.is_zero() {
-            let left = self.rebalance_timeout().saturating_sub(self.initial_delay);
-            self.timer = Some((now.saturating_add(self.initial_delay), Timer::Gather { left, came: false }));
+            let remaining = self.rebalance_timeout().saturating_sub(self.initial_delay);
+            let timer = Timer::InitialDelay { remaining, member_joined: false };
+            self.timer = Some((now.saturating_add(self.initial_delay), timer));
         } else if self.all_joined() {
             self.complete_join(now, replies);
         } else {
@@ -551,8 +564,8 @@ impl Group {
     }
 
     fn maybe_complete(&mut self, now: Time, replies: &mut PendingReplies) {
-        let gathers = matches!(self.timer, Some((_, Timer::Gather { .. })));
-        if !gathers && self.all_joined() {
+        let is_delayed = matches!(self.timer, Some((_, Timer::InitialDelay { .. })));
+        if !is_delayed && self.all_joined() {
             self.complete_join(now, replies);
         }
     }
@@ -579,25 +592,25 @@ impl Group {
         self.protocol = self.vote();
         self.topics = self.subscribed();
         if self.members.is_empty() {
-            self.phase = Phase::Empty;
+            self.state = ClassicGroupState::Empty;
             return;
         }
-        self.phase = Phase::CompletingRebalance;
+        self.state = ClassicGroupState::CompletingRebalance;
         self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Sync));
         self.unsynced = self.members.keys().cloned().collect();
         let ids: Vec<_> = self.members.keys().cloned().collect();
         for id in ids {
-            let answer = self.generation_for(&id);
+            let response = self.join_response(&id);
             let Some(member) = self.members.get_mut(&id) else { continue };
             if let WaitsFor::Join(connection) = std::mem::replace(&mut member.waits, WaitsFor::No) {
-                replies.complete(connection, GroupReply::Join(answer));
+                replies.complete(connection, GroupReply::Join(response));
             }
             member.is_new = false;
             member.touch(now);
         }
     }
 
-    fn generation_for(&self, id: &str) -> join_group::Response {
+    fn join_response(&self, id: &str) -> join_group::Response {
         let leads = self.leader.as_deref() == Some(id);
         let member = |(id, member): (&String, &Member)| join_group::Member {
             member_id: id.clone(),
@@ -617,10 +630,10 @@ impl Group {
 
     /// Returns the protocol that most members prefer among the common ones.
     fn vote(&self) -> Option<String> {
-        let shared = self.shared()?;
+        let common = self.common_protocols()?;
         let mut votes = BTreeMap::<&str, usize>::new();
         for member in self.members.values() {
-            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| shared.contains(name));
+            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| common.contains(name));
             *votes.entry(first?).or_default() += 1;
         }
         let most = votes.values().max()?;
@@ -639,7 +652,7 @@ impl Group {
         Some(topics)
     }
 
-    fn synced(&mut self, id: &str) {
+    fn mark_synced(&mut self, id: &str) {
         self.unsynced.remove(id);
         if self.unsynced.is_empty() {
             self.timer = None;
@@ -648,8 +661,8 @@ impl Group {
 
     fn assign(&mut self, now: Time, assignments: Vec<sync_group::Assignment>, replies: &mut PendingReplies) {
         let mut assignments: BTreeMap<_, _> = assignments.into_iter().map(|a| (a.member_id, a.assignment)).collect();
-        self.phase = Phase::Stable;
-        let template = self.assigned(Bytes::new());
+        self.state = ClassicGroupState::Stable;
+        let template = self.sync_response(Bytes::new());
         for (id, member) in &mut self.members {
             member.assignment = assignments.remove(id).map_or_else(Bytes::new, |a| Bytes::copy_from_slice(&a));
             if let WaitsFor::Sync(connection) = member.waits {
@@ -661,7 +674,7 @@ impl Group {
         }
     }
 
-    fn assigned(&self, assignment: Bytes) -> sync_group::Response {
+    fn sync_response(&self, assignment: Bytes) -> sync_group::Response {
         sync_group::Response {
             protocol_type: self.protocol_type.clone(),
             protocol_name: self.protocol.clone(),

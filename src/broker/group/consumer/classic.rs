@@ -10,18 +10,18 @@ use std::time::Duration;
 
 pub(super) const PROTOCOL_TYPE: &str = "consumer";
 
-/// What a member of the classic protocol has besides.
+/// The additional state of a member that uses the classic protocol.
 #[derive(Debug, Default)]
 pub(super) struct Classic {
     pub session: Duration,
     /// The assignors that the member supports, each with its subscription.
     pub protocols: Vec<(String, Bytes)>,
-    /// When it must have fetched its partitions, or joined again.
-    pub act_by: Option<Time>,
+    /// When the member must have fetched its partitions, or joined again.
+    pub rebalance_deadline: Option<Time>,
 }
 
 impl Classic {
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64).sum()
     }
 

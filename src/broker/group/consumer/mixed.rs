@@ -7,13 +7,13 @@
 //! is no group leader: the coordinator reads the subscriptions of the members and assigns the partitions.
 
 use super::classic::{Classic, PROTOCOL_TYPE};
-use super::{AssignedPartitions, Group, Member, Stage, TopicPartitions, pairs};
+use super::{AssignedPartitions, Group, Member, MemberState, TopicPartitions, pairs};
 use crate::api::data::consumer_protocol::{self, Assignment, Subscription};
 use crate::api::{ErrorCode, join_group, sync_group};
 use crate::broker::Time;
 use crate::broker::clock::millis;
 use crate::broker::group::classic::Joining;
-use crate::broker::group::client::Committer;
+use crate::broker::group::client::MemberIdentity;
 use crate::broker::group::migration::Migrant;
 use crate::broker::topics::Topics;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,9 +42,9 @@ impl Group {
                     by_id(assignment.assigned_partitions, topics)
                 }
             };
-            group.statics.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
+            group.static_members.extend(migrant.instance.clone().map(|instance| (instance, migrant.id.clone())));
             group.target.insert(migrant.id.clone(), assigned.clone());
-            let classic = Classic { session: migrant.session, protocols: migrant.protocols, act_by: None };
+            let classic = Classic { session: migrant.session, protocols: migrant.protocols, rebalance_deadline: None };
             let member = Member {
                 instance: migrant.instance,
                 rack: subscription.rack_id,
@@ -60,7 +60,7 @@ impl Group {
             };
             group.members.insert(migrant.id, member);
         }
-        group.topics = group.look(topics);
+        group.topics = group.subscribed_topics(topics);
         Ok(group)
     }
 
@@ -72,7 +72,7 @@ impl Group {
     /// Returns the members of the classic protocol with their target assignments.
     pub fn migrants(&self) -> Vec<Migrant> {
         let names: BTreeMap<_, _> = self.topics.iter().map(|(name, (id, _))| (*id, name.clone())).collect();
-        let none = AssignedPartitions::new();
+        let empty = AssignedPartitions::new();
         let migrants = self.members.iter().filter_map(|(id, member)| {
             let classic = member.classic.as_ref()?;
             Some(Migrant {
@@ -82,7 +82,8 @@ impl Group {
                 session: classic.session,
                 rebalance: member.rebalance,
                 protocols: classic.protocols.clone(),
-                assignment: classic.assignment(self.target.get(id).unwrap_or(&none), |topic| names.get(topic).cloned()),
+                assignment: classic
+                    .assignment(self.target.get(id).unwrap_or(&empty), |topic| names.get(topic).cloned()),
             })
         });
         migrants.collect()
@@ -93,27 +94,28 @@ impl Group {
         let request = joining.request;
         let is_new = request.member_id.is_empty();
         let id = if is_new { joining.new_id.as_str() } else { request.member_id.as_str() };
-        let refuse = |error_code| join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
+        let error_response =
+            |error_code| join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
         let subscription = request.protocols.first().map(|first| consumer_protocol::decode(first.metadata.clone()));
         let Some(Ok(Subscription { topics: names, owned_partitions, rack_id, .. })) = subscription else {
-            return refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return error_response(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         };
         if !self.supports(id, request) {
-            return refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return error_response(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         match &request.group_instance_id {
-            None if is_new && joining.id_first => return refuse(ErrorCode::MEMBER_ID_REQUIRED),
+            None if is_new && joining.requires_known_member_id => return error_response(ErrorCode::MEMBER_ID_REQUIRED),
             None => {}
-            Some(instance) => match self.statics.get(instance).cloned() {
+            Some(instance) => match self.static_members.get(instance).cloned() {
                 Some(old) if is_new => self.take_over(&old, id),
-                Some(holder) if holder != id => return refuse(ErrorCode::FENCED_INSTANCE_ID),
-                None if !is_new => return refuse(ErrorCode::UNKNOWN_MEMBER_ID),
-                _ => drop(self.statics.insert(instance.clone(), id.to_owned())),
+                Some(holder) if holder != id => return error_response(ErrorCode::FENCED_INSTANCE_ID),
+                None if !is_new => return error_response(ErrorCode::UNKNOWN_MEMBER_ID),
+                _ => drop(self.static_members.insert(instance.clone(), id.to_owned())),
             },
         }
         let member = self.members.entry(id.to_owned()).or_default();
         let names: BTreeSet<_> = names.into_iter().collect();
-        let rereads = member.topics != names || member.pattern.is_some();
+        let subscription_changed = member.topics != names || member.pattern.is_some();
         let session = millis(request.session_timeout_ms);
         member.topics = names;
         (member.pattern, member.assignor) = (None, None);
@@ -122,11 +124,15 @@ impl Group {
         joining.client_id.clone_into(&mut member.client_id);
         member.rebalance = millis(request.rebalance_timeout_ms);
         member.deadline = joining.now.saturating_add(session);
-        let act_by = Some(joining.now.saturating_add(member.rebalance));
-        member.classic = Some(Classic { session, protocols: joining.protocols(), act_by });
-        self.retarget(topics, rereads);
+        let rebalance_deadline = Some(joining.now.saturating_add(member.rebalance));
+        member.classic = Some(Classic { session, protocols: joining.protocols(), rebalance_deadline });
+        self.update_target(topics, subscription_changed);
         let owned = by_id(owned_partitions, topics);
-        self.reconcile(joining.now, id, Some(&owned.iter().map(super::listed).collect::<Vec<TopicPartitions>>()));
+        self.reconcile(
+            joining.now,
+            id,
+            Some(&owned.iter().map(super::topic_partitions).collect::<Vec<TopicPartitions>>()),
+        );
         join_group::Response {
             generation_id: self.members.get(id).map_or(-1, |member| member.epoch),
             protocol_type: Some(PROTOCOL_TYPE.to_owned()),
@@ -143,28 +149,29 @@ impl Group {
         topics: &Topics,
         request: &sync_group::Request,
     ) -> Result<sync_group::Response, ErrorCode> {
-        let committer = Committer {
-            member: &request.member_id,
-            instance: request.group_instance_id.as_deref(),
+        let identity = MemberIdentity {
+            member_id: &request.member_id,
+            instance_id: request.group_instance_id.as_deref(),
             generation: request.generation_id,
         };
         let group_epoch = self.epoch;
-        let member = self.classic_member(committer)?;
-        let behind = group_epoch > member.epoch && member.stage != Stage::Unrevoked;
+        let member = self.classic_member(identity)?;
+        let must_rejoin = group_epoch > member.epoch && member.state != MemberState::Unrevoked;
         let (assigned, rejoin_by) = (member.assigned.clone(), now.saturating_add(member.rebalance));
         let Some(classic) = &mut member.classic else {
             return Err(ErrorCode::UNKNOWN_MEMBER_ID);
         };
         let name = classic.first_protocol().map_or_else(String::new, |(name, _)| name.clone());
-        let differs = |said: &Option<String>, known: &str| said.as_ref().is_some_and(|said| said != known);
+        let differs =
+            |received: &Option<String>, expected: &str| received.as_ref().is_some_and(|received| received != expected);
         if differs(&request.protocol_type, PROTOCOL_TYPE) || differs(&request.protocol_name, &name) {
             return Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
-        if behind {
-            classic.act_by.get_or_insert(rejoin_by);
+        if must_rejoin {
+            classic.rebalance_deadline.get_or_insert(rejoin_by);
             return Err(ErrorCode::REBALANCE_IN_PROGRESS);
         }
-        classic.act_by = None;
+        classic.rebalance_deadline = None;
         let response = sync_group::Response {
             protocol_type: Some(PROTOCOL_TYPE.to_owned()),
             protocol_name: Some(name),
@@ -176,18 +183,18 @@ impl Group {
     }
 
     /// Handles Heartbeat. REBALANCE_IN_PROGRESS makes the member join again.
-    pub fn classic_heartbeat(&mut self, now: Time, committer: Committer<'_>) -> Result<(), ErrorCode> {
+    pub fn classic_heartbeat(&mut self, now: Time, identity: MemberIdentity<'_>) -> Result<(), ErrorCode> {
         let group_epoch = self.epoch;
-        let waits = self.waits_for_others(committer.member);
-        let member = self.classic_member(committer)?;
+        let waits = self.waits_for_others(identity.member_id);
+        let member = self.classic_member(identity)?;
         let rejoins = member.epoch < group_epoch
-            || member.stage == Stage::Unrevoked
-            || member.stage == Stage::Unreleased && !waits;
+            || member.state == MemberState::Unrevoked
+            || member.state == MemberState::Unreleased && !waits;
         let rejoin_by = now.saturating_add(member.rebalance);
         if let Some(classic) = &mut member.classic {
             member.deadline = now.saturating_add(classic.session);
             if rejoins {
-                classic.act_by.get_or_insert(rejoin_by);
+                classic.rebalance_deadline.get_or_insert(rejoin_by);
             }
         }
         if rejoins { Err(ErrorCode::REBALANCE_IN_PROGRESS) } else { Ok(()) }
@@ -197,7 +204,7 @@ impl Group {
     pub fn classic_leave(&mut self, id: &str, instance: Option<&str>) -> Result<(), ErrorCode> {
         let id = match instance {
             Some(instance) if id.is_empty() => {
-                self.statics.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?
+                self.static_members.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?
             }
             _ => {
                 self.check_instance(id, instance).map_err(|(code, _)| code)?;
@@ -210,11 +217,11 @@ impl Group {
     }
 
     /// Returns a member of the classic protocol, if the client is that member in this epoch.
-    fn classic_member(&mut self, committer: Committer<'_>) -> Result<&mut Member, ErrorCode> {
-        self.check_instance(committer.member, committer.instance).map_err(|(code, _)| code)?;
-        let member = self.members.get_mut(committer.member).filter(|member| member.classic.is_some());
+    fn classic_member(&mut self, identity: MemberIdentity<'_>) -> Result<&mut Member, ErrorCode> {
+        self.check_instance(identity.member_id, identity.instance_id).map_err(|(code, _)| code)?;
+        let member = self.members.get_mut(identity.member_id).filter(|member| member.classic.is_some());
         let member = member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        (member.epoch == committer.generation).then_some(member).ok_or(ErrorCode::ILLEGAL_GENERATION)
+        (member.epoch == identity.generation).then_some(member).ok_or(ErrorCode::ILLEGAL_GENERATION)
     }
 
     /// Returns whether other members hold partitions of this member's target.

@@ -18,13 +18,13 @@ mod classic;
 mod mixed;
 
 use super::Configs;
-use super::assignor::{AssignedPartitions, Assignor, Reader};
-use super::client::{CLIENT_HOST, Committer, Rejection};
+use super::assignor::{AssignedPartitions, Assignor, MemberSubscription};
+use super::client::{CLIENT_HOST, GroupError, MemberIdentity};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_describe as describe;
 use crate::api::consumer_group_heartbeat::{Assignment, JOIN, LEAVE_STATIC, Request, Response, TopicPartitions};
 use crate::broker::Time;
-use crate::broker::pattern::Pattern;
+use crate::broker::regex::FullMatchRegex;
 use crate::broker::topics::Topics;
 use crate::wire::Uuid;
 use classic::Classic;
@@ -32,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 /// Approximate memory of a member without its metadata, and of a partition it owns.
-const MEMBER: usize = 384;
-const PARTITION: usize = 32;
+const MEMBER_MEMORY: usize = 384;
+const PARTITION_MEMORY: usize = 32;
 
 /// Member types of ConsumerGroupDescribe.
 const CLASSIC_MEMBER: i8 = 0;
@@ -44,14 +44,14 @@ pub(in crate::broker) struct Group {
     pub epoch: i32,
     pub assignment_epoch: i32,
     members: BTreeMap<String, Member>,
-    statics: BTreeMap<String, String>,
+    static_members: BTreeMap<String, String>,
     target: BTreeMap<String, AssignedPartitions>,
     /// Topics that the members read, as of the last check: IDs and partition counts.
     topics: BTreeMap<String, (Uuid, i32)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum MemberState {
     #[default]
     Stable,
     /// The member must release partitions first.
@@ -67,17 +67,17 @@ struct Member {
     client_id: String,
     rebalance: Duration,
     topics: BTreeSet<String>,
-    pattern: Option<Pattern>,
+    pattern: Option<FullMatchRegex>,
     assignor: Option<Assignor>,
     epoch: i32,
     previous_epoch: i32,
-    stage: Stage,
+    state: MemberState,
     assigned: AssignedPartitions,
     revoking: AssignedPartitions,
     deadline: Time,
-    /// When it must have released the partitions that are taken away.
-    revoke_by: Option<Time>,
-    /// What a member of the classic protocol has besides.
+    /// When the member must have released the partitions that it loses.
+    revocation_deadline: Option<Time>,
+    /// The additional state of a member that uses the classic protocol.
     classic: Option<Classic>,
 }
 
@@ -88,16 +88,16 @@ pub(in crate::broker) struct Heartbeat<'a> {
     pub configs: Configs,
     pub client_id: &'a str,
     pub member_id: &'a str,
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<FullMatchRegex>,
     pub assignor: Option<Assignor>,
     pub request: &'a Request,
 }
 
 impl Heartbeat<'_> {
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         let names = self.request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
-        let pattern = self.pattern.as_ref().map_or(0, Pattern::cost);
-        MEMBER + self.member_id.len() + self.client_id.len() + names.sum::<usize>() + pattern
+        let pattern = self.pattern.as_ref().map_or(0, FullMatchRegex::max_memory);
+        MEMBER_MEMORY + self.member_id.len() + self.client_id.len() + names.sum::<usize>() + pattern
     }
 }
 
@@ -108,7 +108,7 @@ impl Group {
             epoch: 1,
             assignment_epoch: 1,
             members: BTreeMap::new(),
-            statics: BTreeMap::new(),
+            static_members: BTreeMap::new(),
             target: BTreeMap::new(),
             topics: BTreeMap::new(),
         }
@@ -139,19 +139,21 @@ impl Group {
         self.members.values().any(|member| member.reads(topic))
     }
 
-    pub fn cost(&self) -> usize {
-        let shares = |shares: &AssignedPartitions| shares.values().map(|p| 64 + p.len() * PARTITION).sum::<usize>();
+    pub fn memory_size(&self) -> usize {
+        let assignment_memory = |assignment: &AssignedPartitions| {
+            assignment.values().map(|p| 64 + p.len() * PARTITION_MEMORY).sum::<usize>()
+        };
         let members = self.members.iter().map(|(id, m)| {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
             let instance = m.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
-            let pattern = m.pattern.as_ref().map_or(0, Pattern::cost);
+            let pattern = m.pattern.as_ref().map_or(0, FullMatchRegex::max_memory);
             let rack = m.rack.as_ref().map_or(0, String::len);
-            let classic = m.classic.as_ref().map_or(0, Classic::cost);
-            let named = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics + classic;
-            MEMBER + named + shares(&m.assigned) + shares(&m.revoking)
+            let classic = m.classic.as_ref().map_or(0, Classic::memory_size);
+            let names = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics + classic;
+            MEMBER_MEMORY + names + assignment_memory(&m.assigned) + assignment_memory(&m.revoking)
         });
         let topics = self.topics.keys().map(|name| name.len() + 96);
-        members.chain(topics).chain(self.target.values().map(shares)).sum()
+        members.chain(topics).chain(self.target.values().map(assignment_memory)).sum()
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
@@ -171,49 +173,50 @@ impl Group {
     pub fn load(&mut self, now: Time, session: Duration) {
         for member in self.members.values_mut() {
             member.deadline = now.saturating_add(member.classic.as_ref().map_or(session, |classic| classic.session));
-            let again = now.saturating_add(member.rebalance);
-            member.revoke_by = member.revoke_by.map(|_| again);
+            let deadline = now.saturating_add(member.rebalance);
+            member.revocation_deadline = member.revocation_deadline.map(|_| deadline);
             if let Some(classic) = &mut member.classic {
-                classic.act_by = classic.act_by.map(|_| again);
+                classic.rebalance_deadline = classic.rebalance_deadline.map(|_| deadline);
             }
         }
     }
 
     /// Handles the heartbeat of a member that joins or stays.
-    pub fn heartbeat(&mut self, topics: &Topics, heartbeat: Heartbeat<'_>) -> Result<Response, Rejection> {
+    pub fn heartbeat(&mut self, topics: &Topics, heartbeat: Heartbeat<'_>) -> Result<Response, GroupError> {
         let request = heartbeat.request;
         let id = heartbeat.member_id;
-        self.enter(&heartbeat)?;
+        self.check_member(&heartbeat)?;
         let member = self.members.entry(id.to_owned()).or_default();
-        let had = member.assigned.clone();
-        let rereads = member.update(&heartbeat);
+        let previous_assignment = member.assigned.clone();
+        let subscription_changed = member.update(&heartbeat);
         if let Some(instance) = &member.instance {
-            self.statics.insert(instance.clone(), id.to_owned());
+            self.static_members.insert(instance.clone(), id.to_owned());
         }
-        self.retarget(topics, rereads);
+        self.update_target(topics, subscription_changed);
         self.reconcile(heartbeat.now, id, request.topic_partitions.as_deref());
         let member = self.members.entry(id.to_owned()).or_default();
         let subscribes = request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
         let is_full = request.rebalance_timeout_ms != -1 && subscribes && request.topic_partitions.is_some();
-        let shares = || Assignment { topic_partitions: member.assigned.iter().map(listed).collect() };
+        let assignment = || Assignment { topic_partitions: member.assigned.iter().map(topic_partitions).collect() };
         Ok(Response {
             member_id: Some(id.to_owned()),
             member_epoch: member.epoch,
             heartbeat_interval_ms: heartbeat.configs.consumer_heartbeat_ms,
-            assignment: (request.member_epoch == JOIN || is_full || member.assigned != had).then(shares),
+            assignment: (request.member_epoch == JOIN || is_full || member.assigned != previous_assignment)
+                .then(assignment),
             ..Response::default()
         })
     }
 
     /// Handles the heartbeat of a member that leaves. A static member may announce that it will return.
-    pub fn leave(&mut self, request: &Request) -> Result<Response, Rejection> {
+    pub fn leave(&mut self, request: &Request) -> Result<Response, GroupError> {
         let id = request.member_id.as_str();
         self.check_instance(id, request.instance_id.as_deref())?;
         let member = self.members.get_mut(id).ok_or_else(|| unknown(id, &request.group_id))?;
         if request.member_epoch == LEAVE_STATIC {
             member.epoch = LEAVE_STATIC;
             member.revoking.clear();
-            member.revoke_by = None;
+            member.revocation_deadline = None;
         } else {
             self.fence(id);
         }
@@ -221,11 +224,11 @@ impl Group {
     }
 
     /// Checks whether a client may commit offsets for the group.
-    pub fn admit_commit(&self, committer: Committer<'_>) -> Result<(), ErrorCode> {
-        if committer.generation < 0 && self.is_empty() {
+    pub fn admit_commit(&self, identity: MemberIdentity<'_>) -> Result<(), ErrorCode> {
+        if identity.generation < 0 && self.is_empty() {
             return Ok(());
         }
-        self.admit(committer.member, committer.generation)
+        self.admit(identity.member_id, identity.generation)
     }
 
     /// Returns whether a member is in this epoch.
@@ -247,8 +250,8 @@ impl Group {
 
     /// Returns the members for ConsumerGroupDescribe.
     pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
-        let list = |shares: &AssignedPartitions| describe::Assignment {
-            topic_partitions: shares
+        let list = |assignment: &AssignedPartitions| describe::Assignment {
+            topic_partitions: assignment
                 .iter()
                 .filter_map(|(topic_id, partitions)| {
                     let topic_name = topics.name_of(*topic_id)?.to_owned();
@@ -274,12 +277,12 @@ impl Group {
     }
 
     /// Checks whether a member may join or stay. A static member that returns replaces its earlier incarnation.
-    fn enter(&mut self, heartbeat: &Heartbeat<'_>) -> Result<(), Rejection> {
+    fn check_member(&mut self, heartbeat: &Heartbeat<'_>) -> Result<(), GroupError> {
         let (id, epoch) = (heartbeat.member_id, heartbeat.request.member_epoch);
         let instance = heartbeat.request.instance_id.as_deref();
         if epoch != JOIN {
             self.check_instance(id, instance)?;
-        } else if let Some(old) = instance.and_then(|instance| self.statics.get(instance)).cloned() {
+        } else if let Some(old) = instance.and_then(|instance| self.static_members.get(instance)).cloned() {
             return self.replace(&old, id);
         }
         match self.members.get(id) {
@@ -290,7 +293,7 @@ impl Group {
     }
 
     /// Replaces a static member. Only one of the classic protocol may be replaced before it has left.
-    fn replace(&mut self, old: &str, id: &str) -> Result<(), Rejection> {
+    fn replace(&mut self, old: &str, id: &str) -> Result<(), GroupError> {
         if let Some(member) = self.members.get(old)
             && member.classic.is_none()
             && member.epoch != LEAVE_STATIC
@@ -309,17 +312,17 @@ impl Group {
     /// Gives a static member that returned under another ID what its earlier incarnation had.
     fn take_over(&mut self, old: &str, id: &str) {
         let Some(mut member) = self.members.remove(old) else { return };
-        self.statics.extend(member.instance.clone().map(|instance| (instance, id.to_owned())));
+        self.static_members.extend(member.instance.clone().map(|instance| (instance, id.to_owned())));
         (member.epoch, member.previous_epoch) = (0, 0);
         self.members.insert(id.to_owned(), member);
-        if let Some(shares) = self.target.remove(old) {
-            self.target.insert(id.to_owned(), shares);
+        if let Some(assignment) = self.target.remove(old) {
+            self.target.insert(id.to_owned(), assignment);
         }
     }
 
-    fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), Rejection> {
+    fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), GroupError> {
         let Some(instance) = instance else { return Ok(()) };
-        match self.statics.get(instance) {
+        match self.static_members.get(instance) {
             None => Err((ErrorCode::UNKNOWN_MEMBER_ID, format!("Instance id {instance} is unknown."))),
             Some(holder) if holder != id => {
                 let why = format!("Static member {id} with instance id {instance} was fenced by member {holder}.");
@@ -332,31 +335,31 @@ impl Group {
     /// Removes a member. The others learn about it with their next heartbeats.
     fn fence(&mut self, id: &str) {
         if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
-            self.statics.remove(&instance);
+            self.static_members.remove(&instance);
         }
         self.target.remove(id);
         self.epoch = self.epoch.saturating_add(1);
     }
 
     /// Returns the topics that the members read and that exist.
-    fn look(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
+    fn subscribed_topics(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
         let names = self.members.values().flat_map(|member| member.topics.iter().map(String::as_str));
         let mut names: BTreeSet<_> = names.collect();
         for pattern in self.members.values().filter_map(|member| member.pattern.as_ref()) {
             names.extend(topics.names().filter(|name| pattern.matches(name)));
         }
-        let found = names.into_iter().filter_map(|name| {
+        let existing = names.into_iter().filter_map(|name| {
             let topic = topics.get(name)?;
             Some((name.to_owned(), (topic.id, i32::try_from(topic.partitions.len()).ok()?)))
         });
-        found.collect()
+        existing.collect()
     }
 
     /// Begins an epoch if members read other topics than before, or if topics changed.
-    fn retarget(&mut self, topics: &Topics, rereads: bool) {
-        let seen = self.look(topics);
-        if rereads || seen != self.topics {
-            self.topics = seen;
+    fn update_target(&mut self, topics: &Topics, subscription_changed: bool) {
+        let subscribed = self.subscribed_topics(topics);
+        if subscription_changed || subscribed != self.topics {
+            self.topics = subscribed;
             self.epoch = self.epoch.saturating_add(1);
         }
         if self.epoch > self.assignment_epoch {
@@ -366,13 +369,16 @@ impl Group {
 
     /// Computes the target assignment of this epoch.
     fn assign(&mut self) {
-        let mut readers = BTreeMap::new();
+        let mut members = BTreeMap::new();
         for (id, member) in &self.members {
             let topics = self.topics.iter().filter(|(name, _)| member.reads(name)).map(|(_, (topic, _))| *topic);
-            let had = self.target.remove(id).unwrap_or_default();
-            readers.insert(id.clone(), Reader { instance: member.instance.clone(), topics: topics.collect(), had });
+            let previous = self.target.remove(id).unwrap_or_default();
+            members.insert(
+                id.clone(),
+                MemberSubscription { instance: member.instance.clone(), topics: topics.collect(), previous },
+            );
         }
-        self.target = self.assignor().assign(readers, &self.topics.values().copied().collect());
+        self.target = self.assignor().assign(members, &self.topics.values().copied().collect());
         self.assignment_epoch = self.epoch;
     }
 
@@ -394,15 +400,15 @@ impl Group {
         let Some(member) = self.members.get_mut(id) else {
             return;
         };
-        let owns = |shares: &AssignedPartitions| match owned {
+        let owns = |assignment: &AssignedPartitions| match owned {
             None => true,
             Some(owned) => owned.iter().any(|topic| {
-                let shares = shares.get(&topic.topic_id);
-                shares.is_some_and(|shares| topic.partitions.iter().any(|p| shares.contains(p)))
+                let assigned = assignment.get(&topic.topic_id);
+                assigned.is_some_and(|assigned| topic.partitions.iter().any(|p| assigned.contains(p)))
             }),
         };
         let mut reached = member.epoch;
-        if member.stage == Stage::Unrevoked {
+        if member.state == MemberState::Unrevoked {
             if owns(&member.revoking) {
                 return;
             }
@@ -412,24 +418,24 @@ impl Group {
         let revoking = without(&member.assigned, &kept);
         if !revoking.is_empty() && owns(&revoking) {
             (member.assigned, member.revoking) = (kept, revoking);
-            member.move_to(reached, Stage::Unrevoked);
-            member.revoke_by = Some(now.saturating_add(member.rebalance));
+            member.move_to(reached, MemberState::Unrevoked);
+            member.revocation_deadline = Some(now.saturating_add(member.rebalance));
             return;
         }
-        let mut wanted = without(target, &kept);
-        let count = |shares: &AssignedPartitions| shares.values().map(BTreeSet::len).sum::<usize>();
-        let missing = count(&wanted);
-        for (topic, partitions) in &mut wanted {
+        let mut added = without(target, &kept);
+        let count = |assignment: &AssignedPartitions| assignment.values().map(BTreeSet::len).sum::<usize>();
+        let missing = count(&added);
+        for (topic, partitions) in &mut added {
             partitions.retain(|partition| !held.contains(&(*topic, *partition)));
         }
-        let stage = if count(&wanted) < missing { Stage::Unreleased } else { Stage::Stable };
+        let state = if count(&added) < missing { MemberState::Unreleased } else { MemberState::Stable };
         member.assigned = kept;
-        for (topic, partitions) in wanted.into_iter().filter(|(_, partitions)| !partitions.is_empty()) {
+        for (topic, partitions) in added.into_iter().filter(|(_, partitions)| !partitions.is_empty()) {
             member.assigned.entry(topic).or_default().extend(partitions);
         }
         member.revoking = AssignedPartitions::new();
-        member.revoke_by = None;
-        member.move_to(epoch, stage);
+        member.revocation_deadline = None;
+        member.move_to(epoch, state);
     }
 }
 
@@ -439,12 +445,12 @@ impl Member {
     }
 
     fn next_timeout(&self) -> Time {
-        let act_by = self.classic.as_ref().and_then(|classic| classic.act_by);
-        [self.revoke_by, act_by].into_iter().flatten().fold(self.deadline, Time::min)
+        let rebalance_deadline = self.classic.as_ref().and_then(|classic| classic.rebalance_deadline);
+        [self.revocation_deadline, rebalance_deadline].into_iter().flatten().fold(self.deadline, Time::min)
     }
 
     fn is_settled(&self, epoch: i32) -> bool {
-        self.stage == Stage::Stable && self.epoch == epoch
+        self.state == MemberState::Stable && self.epoch == epoch
     }
 
     /// Applies the metadata of a heartbeat. Returns whether the member reads other topics than before.
@@ -454,64 +460,64 @@ impl Member {
         self.classic = None;
         self.client_id = heartbeat.client_id.to_owned();
         self.assignor = heartbeat.assignor.or(self.assignor);
-        for (mine, said) in [(&mut self.instance, &request.instance_id), (&mut self.rack, &request.rack_id)] {
-            if said.is_some() {
-                mine.clone_from(said);
+        for (current, received) in [(&mut self.instance, &request.instance_id), (&mut self.rack, &request.rack_id)] {
+            if received.is_some() {
+                current.clone_from(received);
             }
         }
         if let Ok(ms) = u64::try_from(request.rebalance_timeout_ms) {
             self.rebalance = Duration::from_millis(ms);
         }
-        let mut rereads = false;
+        let mut subscription_changed = false;
         if let Some(names) = &request.subscribed_topic_names {
             let names = names.iter().cloned().collect();
-            rereads = self.topics != names;
+            subscription_changed = self.topics != names;
             self.topics = names;
         }
         if request.subscribed_topic_regex.is_some() {
-            rereads |= self.pattern != heartbeat.pattern;
+            subscription_changed |= self.pattern != heartbeat.pattern;
             self.pattern.clone_from(&heartbeat.pattern);
         }
-        rereads
+        subscription_changed
     }
 
-    fn check_epoch(&self, said: i32, owned: Option<&[TopicPartitions]>) -> Result<(), Rejection> {
+    fn check_epoch(&self, received_epoch: i32, owned: Option<&[TopicPartitions]>) -> Result<(), GroupError> {
         let has = |topic: &TopicPartitions| {
-            let shares = self.assigned.get(&topic.topic_id);
-            topic.partitions.iter().all(|p| shares.is_some_and(|shares| shares.contains(p)))
+            let assigned = self.assigned.get(&topic.topic_id);
+            topic.partitions.iter().all(|p| assigned.is_some_and(|assigned| assigned.contains(p)))
         };
         // The response that raised the member's epoch may have been lost.
-        let repeats = said == self.previous_epoch && owned.is_some_and(|owned| owned.iter().all(has));
-        if said == self.epoch || said == JOIN || said < self.epoch && repeats {
+        let repeats = received_epoch == self.previous_epoch && owned.is_some_and(|owned| owned.iter().all(has));
+        if received_epoch == self.epoch || received_epoch == JOIN || received_epoch < self.epoch && repeats {
             return Ok(());
         }
-        let than = if said > self.epoch { "greater" } else { "smaller" };
+        let comparison = if received_epoch > self.epoch { "greater" } else { "smaller" };
         let why = format!(
-            "The consumer group member has a {than} member epoch ({said}) than the one known by the group coordinator \
+            "The consumer group member has a {comparison} member epoch ({received_epoch}) than the one known by the group coordinator \
              ({}). The member must abandon all its partitions and rejoin.",
             self.epoch
         );
         Err((ErrorCode::FENCED_MEMBER_EPOCH, why))
     }
 
-    fn move_to(&mut self, epoch: i32, stage: Stage) {
+    fn move_to(&mut self, epoch: i32, state: MemberState) {
         if epoch != self.epoch {
             self.previous_epoch = self.epoch;
         }
-        (self.epoch, self.stage) = (epoch, stage);
+        (self.epoch, self.state) = (epoch, state);
     }
 }
 
-fn unknown(id: &str, group: &str) -> Rejection {
+fn unknown(id: &str, group: &str) -> GroupError {
     (ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {id} is not a member of group {group}."))
 }
 
-fn listed((topic_id, partitions): (&Uuid, &BTreeSet<i32>)) -> TopicPartitions {
+fn topic_partitions((topic_id, partitions): (&Uuid, &BTreeSet<i32>)) -> TopicPartitions {
     TopicPartitions { topic_id: *topic_id, partitions: partitions.iter().copied().collect() }
 }
 
-fn pairs(shares: &AssignedPartitions) -> impl Iterator<Item = (Uuid, i32)> {
-    shares.iter().flat_map(|(topic, partitions)| partitions.iter().map(|p| (*topic, *p)))
+fn pairs(assignment: &AssignedPartitions) -> impl Iterator<Item = (Uuid, i32)> {
+    assignment.iter().flat_map(|(topic, partitions)| partitions.iter().map(|p| (*topic, *p)))
 }
 
 fn overlap(a: &AssignedPartitions, b: &AssignedPartitions) -> AssignedPartitions {
@@ -523,8 +529,8 @@ fn without(a: &AssignedPartitions, b: &AssignedPartitions) -> AssignedPartitions
 }
 
 /// Returns the partitions that pass the filter, without empty topics.
-fn filtered(shares: &AssignedPartitions, pass: impl Fn(&Uuid, &i32) -> bool) -> AssignedPartitions {
-    let topics = shares.iter().map(|(topic, partitions)| {
+fn filtered(assignment: &AssignedPartitions, pass: impl Fn(&Uuid, &i32) -> bool) -> AssignedPartitions {
+    let topics = assignment.iter().map(|(topic, partitions)| {
         let partitions: BTreeSet<_> = partitions.iter().copied().filter(|p| pass(topic, p)).collect();
         (*topic, partitions)
     });

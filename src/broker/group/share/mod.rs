@@ -14,7 +14,7 @@ mod partition;
 pub(in crate::broker) use partition::{Acknowledged, Progress, Want};
 
 use super::assignor::AssignedPartitions;
-use super::client::{CLIENT_HOST, Rejection};
+use super::client::{CLIENT_HOST, GroupError};
 use super::{Configs, ShareStart};
 use crate::api::ErrorCode;
 use crate::api::share_fetch::AcquiredRecords;
@@ -35,8 +35,8 @@ use std::time::Duration;
 const MAX_SESSIONS: usize = 2000;
 
 /// Approximate memory of a member or session without its metadata, and of one of its partitions.
-const MEMBER: usize = 256;
-const PARTITION: usize = 48;
+const MEMBER_MEMORY: usize = 256;
+const PARTITION_MEMORY: usize = 48;
 
 /// Epochs of the requests that open and close a session.
 pub(in crate::broker) const OPEN: i32 = 0;
@@ -111,21 +111,26 @@ impl Group {
         self.members.values().any(|member| member.topics.contains(topic))
     }
 
-    pub fn cost(&self) -> usize {
+    pub fn memory_size(&self) -> usize {
         let members = self.members.iter().map(|(id, m)| {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
-            MEMBER + 2 * id.len() + m.client_id.len() + m.rack.as_ref().map_or(0, String::len) + topics
+            MEMBER_MEMORY + 2 * id.len() + m.client_id.len() + m.rack.as_ref().map_or(0, String::len) + topics
         });
         // Counted twice: once as the target, and once as the member knows it.
-        let targets = self.target.values().map(|shares| shares.values().map(|p| 128 + 2 * p.len() * PARTITION).sum());
-        let sessions =
-            self.sessions.iter().map(|(key, s)| MEMBER + key.member_id.len() + s.partitions.len() * PARTITION);
+        let targets = self
+            .target
+            .values()
+            .map(|assignment| assignment.values().map(|p| 128 + 2 * p.len() * PARTITION_MEMORY).sum());
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(key, s)| MEMBER_MEMORY + key.member_id.len() + s.partitions.len() * PARTITION_MEMORY);
         let topics = self.topics.keys().map(|name| name.len() + 96);
         members
             .chain(targets)
             .chain(sessions)
             .chain(topics)
-            .chain(self.partitions.values().map(SharePartition::cost))
+            .chain(self.partitions.values().map(SharePartition::memory_size))
             .sum()
     }
 
@@ -136,8 +141,9 @@ impl Group {
 
     /// Ends member sessions and acquisition locks that have timed out.
     pub fn handle_timeout(&mut self, now: Time) {
-        let gone: Vec<_> = self.members.iter().filter(|(_, m)| m.deadline <= now).map(|(id, _)| id.clone()).collect();
-        gone.iter().for_each(|id| self.fence(id));
+        let expired: Vec<_> =
+            self.members.iter().filter(|(_, m)| m.deadline <= now).map(|(id, _)| id.clone()).collect();
+        expired.iter().for_each(|id| self.fence(id));
         for (id, partition) in &mut self.partitions {
             if partition.next_lock.is_some_and(|at| at <= now) && partition.release(|_, until| until <= now) {
                 self.freed.insert(*id);
@@ -151,12 +157,12 @@ impl Group {
     }
 
     /// Handles the heartbeat of a member that joins, stays or leaves.
-    pub fn heartbeat(&mut self, topics: &Topics, heartbeat: Heartbeat<'_>) -> Result<Response, Rejection> {
+    pub fn heartbeat(&mut self, topics: &Topics, heartbeat: Heartbeat<'_>) -> Result<Response, GroupError> {
         let Heartbeat { now, configs, client_id, request } = heartbeat;
         let (id, epoch) = (request.member_id.as_str(), request.member_epoch);
-        let known = self.members.get(id);
+        let existing = self.members.get(id);
         if epoch != JOIN {
-            let member = known.ok_or_else(|| {
+            let member = existing.ok_or_else(|| {
                 let why = format!("Member {id} is not a member of group {}.", request.group_id);
                 (ErrorCode::UNKNOWN_MEMBER_ID, why)
             })?;
@@ -165,9 +171,9 @@ impl Group {
                 return Ok(Response { member_id: Some(id.to_owned()), member_epoch: LEAVE, ..Response::default() });
             }
             if epoch != member.epoch && epoch != member.previous_epoch {
-                let than = if epoch > member.epoch { "greater" } else { "smaller" };
+                let comparison = if epoch > member.epoch { "greater" } else { "smaller" };
                 let why = format!(
-                    "The share group member has a {than} member epoch ({epoch}) than the one known by the group \
+                    "The share group member has a {comparison} member epoch ({epoch}) than the one known by the group \
                      coordinator ({}). The member must abandon all its partitions and rejoin.",
                     member.epoch
                 );
@@ -181,14 +187,14 @@ impl Group {
             member.rack.clone_from(&request.rack_id);
         }
         let names = request.subscribed_topic_names.as_ref().map(|names| names.iter().cloned().collect());
-        let rereads = names.is_some_and(|names| {
+        let subscription_changed = names.is_some_and(|names| {
             let differs = member.topics != names;
             member.topics = names;
             differs
         });
-        let seen = self.look(topics);
-        if rereads || seen != self.topics {
-            self.topics = seen;
+        let subscribed = self.subscribed_topics(topics);
+        if subscription_changed || subscribed != self.topics {
+            self.topics = subscribed;
             self.epoch = self.epoch.saturating_add(1);
         }
         if self.epoch > self.assignment_epoch {
@@ -217,13 +223,13 @@ impl Group {
 
     /// Returns the members for ShareGroupDescribe.
     pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
-        let list = |shares: &AssignedPartitions| {
-            let named = |(topic_id, partitions): (&Uuid, &BTreeSet<i32>)| {
+        let list = |assignment: &AssignedPartitions| {
+            let topic_partitions = |(topic_id, partitions): (&Uuid, &BTreeSet<i32>)| {
                 let topic_name = topics.name_of(*topic_id)?.to_owned();
                 let partitions = partitions.iter().copied().collect();
                 Some(describe::TopicPartitions { topic_id: *topic_id, topic_name, partitions })
             };
-            describe::Assignment { topic_partitions: shares.iter().filter_map(named).collect() }
+            describe::Assignment { topic_partitions: assignment.iter().filter_map(topic_partitions).collect() }
         };
         let member = |(id, member): (&String, &Member)| describe::Member {
             member_id: id.clone(),
@@ -307,31 +313,31 @@ impl Group {
         want: &Want<'_>,
     ) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
         let partition = match self.partitions.entry(id) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
                 let start = match want.configs.share_start {
                     ShareStart::Latest => log.end_offset(),
                     ShareStart::Earliest => log.start_offset(),
                     ShareStart::NotOlderThan(age) => {
                         let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-                        let found = log.first_since(want.wall_ms.saturating_sub(age).max(0))?;
-                        found.map_or(log.end_offset(), |record| record.offset)
+                        let first = log.first_since(want.wall_ms.saturating_sub(age).max(0))?;
+                        first.map_or(log.end_offset(), |record| record.offset)
                     }
                 };
-                new.insert(SharePartition::new(start, want.leader_epoch))
+                entry.insert(SharePartition::new(start, want.leader_epoch))
             }
         };
         partition.acquire(log, want)
     }
 
     /// Returns the partitions of the group: those that members read, and those that it has started.
-    pub fn known(&self) -> BTreeMap<Uuid, BTreeSet<i32>> {
-        let mut known: BTreeMap<_, BTreeSet<_>> =
+    pub fn partitions(&self) -> BTreeMap<Uuid, BTreeSet<i32>> {
+        let mut partitions: BTreeMap<_, BTreeSet<_>> =
             self.topics.values().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
         for id in self.partitions.keys() {
-            known.entry(id.topic_id).or_default().insert(id.partition);
+            partitions.entry(id.topic_id).or_default().insert(id.partition);
         }
-        known
+        partitions
     }
 
     /// Returns the group's position in a partition, if it has started it.
@@ -350,17 +356,17 @@ impl Group {
         locked_until: Time,
         session: &ShareSessionKey,
         id: TopicIdPartition,
-        all: &[Acknowledged],
+        acknowledged: &[Acknowledged],
     ) -> Result<(), ErrorCode> {
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::INVALID_RECORD_STATE)?;
-        partition.acknowledge(locked_until, session, all)?;
+        partition.acknowledge(locked_until, session, acknowledged)?;
         self.freed.insert(id);
         Ok(())
     }
 
     /// Removes the positions in a topic that no member reads. Returns false if there were none.
     pub fn forget_offsets(&mut self, topic: Uuid) -> bool {
-        let is_known = self.known().contains_key(&topic);
+        let is_known = self.partitions().contains_key(&topic);
         self.forget_topic(topic);
         self.topics.retain(|_, (id, _)| *id != topic);
         is_known
@@ -379,13 +385,13 @@ impl Group {
         self.epoch = self.epoch.saturating_add(1);
     }
 
-    fn look(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
+    fn subscribed_topics(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
         let names: BTreeSet<_> = self.members.values().flat_map(|member| &member.topics).collect();
-        let found = names.into_iter().filter_map(|name| {
+        let existing = names.into_iter().filter_map(|name| {
             let topic = topics.get(name)?;
             Some((name.clone(), (topic.id, i32::try_from(topic.partitions.len()).ok()?)))
         });
-        found.collect()
+        existing.collect()
     }
 
     /// Assigns every partition to a member. With more members than partitions, several members get the same partition.
@@ -399,8 +405,8 @@ impl Group {
             let rounds = usize::try_from(*count).unwrap_or(0).max(if *count > 0 { readers.len() } else { 0 });
             let pairs = readers.iter().cycle().skip(turn % readers.len().max(1)).zip((0..*count).cycle());
             for (id, partition) in pairs.take(rounds) {
-                if let Some(shares) = self.target.get_mut(*id) {
-                    shares.entry(*topic).or_default().insert(partition);
+                if let Some(assignment) = self.target.get_mut(*id) {
+                    assignment.entry(*topic).or_default().insert(partition);
                 }
             }
             turn += rounds;

@@ -21,7 +21,7 @@ use crate::record::{Header, batches};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-const RECORD: usize = 128;
+const RECORD_MEMORY: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RecordState {
@@ -86,8 +86,8 @@ impl SharePartition {
         Self { start, end: start, records: BTreeMap::new(), leader_epoch, max_deliveries: i16::MAX, next_lock: None }
     }
 
-    pub fn cost(&self) -> usize {
-        RECORD + self.records.len() * RECORD
+    pub fn memory_size(&self) -> usize {
+        RECORD_MEMORY + self.records.len() * RECORD_MEMORY
     }
 
     pub fn progress(&self) -> Progress {
@@ -109,10 +109,10 @@ impl SharePartition {
             let Some(from) = self.next_available(want).filter(|from| *from < until && want.max_records > 0) else {
                 return Ok((Bytes::new(), Vec::new()));
             };
-            let found = self.acquire_from(from, log, want)?;
+            let acquired = self.acquire_from(from, log, want)?;
             // Records of aborted transactions are skipped.
-            if !found.1.is_empty() || self.next_available(want).is_none_or(|next| next <= from) {
-                return Ok(found);
+            if !acquired.1.is_empty() || self.next_available(want).is_none_or(|next| next <= from) {
+                return Ok(acquired);
             }
         }
     }
@@ -142,7 +142,7 @@ impl SharePartition {
                 if want.mode == RECORD_LIMIT && count >= want.max_records {
                     break;
                 }
-                let Some(deliveries) = self.take(offset, want) else { continue };
+                let Some(deliveries) = self.acquire_record(offset, want) else { continue };
                 count += 1;
                 match acquired.last_mut().filter(|a| a.last_offset + 1 == offset && a.delivery_count == deliveries) {
                     Some(run) => run.last_offset = offset,
@@ -173,7 +173,7 @@ impl SharePartition {
         if all.iter().any(|a| a.last >= self.end) {
             return Err(ErrorCode::INVALID_RECORD_STATE);
         }
-        let each = |a: &Acknowledged| -> Vec<(i64, i8)> {
+        let offset_types = |a: &Acknowledged| -> Vec<(i64, i8)> {
             let single = match a.types.as_slice() {
                 [one] => Some(*one),
                 _ => None,
@@ -184,7 +184,7 @@ impl SharePartition {
                 None => (a.first..=a.last).zip(types).filter(|(offset, _)| *offset >= self.start).collect(),
             }
         };
-        let changes: Vec<(i64, i8)> = all.iter().flat_map(each).collect();
+        let changes: Vec<(i64, i8)> = all.iter().flat_map(offset_types).collect();
         let is_mine = |offset: &i64| match self.records.get(offset).map(|record| &record.state) {
             Some(RecordState::Acquired { by: holder, .. }) => holder == by,
             _ => false,
@@ -220,13 +220,13 @@ impl SharePartition {
     }
 
     fn next_available(&self, want: &Want<'_>) -> Option<i64> {
-        let again =
+        let released =
             self.records.iter().find(|(_, record)| record.state == RecordState::Available).map(|(offset, _)| *offset);
-        again.or((self.records.len() < want.configs.share_max_locks).then_some(self.end.max(self.start)))
+        released.or((self.records.len() < want.configs.share_max_locks).then_some(self.end.max(self.start)))
     }
 
     /// Acquires a record if it is available. Returns its number of deliveries.
-    fn take(&mut self, offset: i64, want: &Want<'_>) -> Option<i16> {
+    fn acquire_record(&mut self, offset: i64, want: &Want<'_>) -> Option<i16> {
         if offset < self.start {
             return None;
         }
@@ -293,8 +293,8 @@ impl Acknowledged {
 
     fn is_valid(&self, renews: bool) -> bool {
         let count = self.last.checked_sub(self.first).and_then(|n| usize::try_from(n).ok());
-        let known = |kind: &i8| matches!(*kind, GAP | ACCEPT | RELEASE | REJECT) || renews && *kind == RENEW;
-        let fits = |n: usize| self.types.len() == 1 || self.types.len() == n.saturating_add(1);
-        count.is_some_and(fits) && self.types.iter().all(known)
+        let is_known = |kind: &i8| matches!(*kind, GAP | ACCEPT | RELEASE | REJECT) || renews && *kind == RENEW;
+        let matches_count = |n: usize| self.types.len() == 1 || self.types.len() == n.saturating_add(1);
+        count.is_some_and(matches_count) && self.types.iter().all(is_known)
     }
 }

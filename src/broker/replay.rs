@@ -8,7 +8,7 @@ use super::configs::Configs;
 use super::fault::Action;
 use super::state::State;
 use crate::api::api_versions;
-use crate::record::batches;
+use crate::record;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -32,17 +32,20 @@ impl State {
         for (name, partitions) in &recording.topics {
             let checked = self.topics.check_name(name).and_then(|()| self.topics.check_partitions(*partitions));
             checked.map_err(|(_, why)| format!("the recorded topic {name:?} cannot be created: {why}"))?;
-            let (id, replicas) = (self.new_uuid(), self.spread(*partitions, 1));
+            let (id, replicas) = (self.new_uuid(), self.assign_replicas(*partitions, 1));
             self.topics.create(name, id, replicas, Configs::of(self.topic_defaults.clone()));
-            self.note_topic(name);
+            self.journal_topic(name);
         }
         for ((topic, partition), data) in &recording.records {
-            let mut all: Vec<_> = data.iter().flat_map(|data| batches(data.clone()).filter_map(Result::ok)).collect();
-            // A client that went back has the same batches twice.
-            all.sort_by_key(|batch| batch.header.base_offset);
-            all.dedup_by_key(|batch| batch.header.base_offset);
-            if let Some(first) = all.first().map(|batch| batch.header.base_offset) {
-                all.iter().for_each(|batch| self.keep_batch(clock, topic, *partition, batch.data.clone()));
+            let mut batches: Vec<_> =
+                data.iter().flat_map(|data| record::batches(data.clone()).filter_map(Result::ok)).collect();
+            // A client that sought back fetched the same batches twice.
+            batches.sort_by_key(|batch| batch.header.base_offset);
+            batches.dedup_by_key(|batch| batch.header.base_offset);
+            if let Some(first) = batches.first().map(|batch| batch.header.base_offset) {
+                batches
+                    .iter()
+                    .for_each(|batch| self.append_recorded_batch(clock, topic, *partition, batch.data.clone()));
                 self.delete_before(topic, *partition, first);
             }
         }

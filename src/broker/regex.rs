@@ -7,12 +7,12 @@ const MAX_SIZE: usize = 256 << 10;
 
 /// A pattern that must match a whole text, as in Kafka's brokers.
 #[derive(Debug, Clone)]
-pub(super) struct Pattern {
+pub(super) struct FullMatchRegex {
     text: String,
     regex: Regex,
 }
 
-impl Pattern {
+impl FullMatchRegex {
     /// Parses a pattern. The error is a message.
     pub fn parse(text: &str) -> Result<Self, String> {
         let build = |text: &str| RegexBuilder::new(text).size_limit(MAX_SIZE).build().map_err(|e| e.to_string());
@@ -30,13 +30,13 @@ impl Pattern {
         self.regex.is_match(text)
     }
 
-    /// Returns the approximate maximum memory of the pattern.
-    pub fn cost(&self) -> usize {
+    /// Returns the approximate maximum memory of the compiled pattern, in bytes.
+    pub fn max_memory(&self) -> usize {
         self.text.len() + MAX_SIZE
     }
 }
 
-impl PartialEq for Pattern {
+impl PartialEq for FullMatchRegex {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
@@ -64,16 +64,17 @@ mod tests {
             ("", "", true),
             ("", "a", false),
         ] {
-            assert_eq!(Pattern::parse(pattern).unwrap().matches(text), expected, "{pattern} {text}");
+            assert_eq!(FullMatchRegex::parse(pattern).unwrap().matches(text), expected, "{pattern} {text}");
         }
         for pattern in
             ["[", "*", "(a", "a)|(b", "a{2,1}", "\\", r"(a)\1", "(?=a)", r"\p{L}", r"\Qa\E", "(((a{500}){500}){500})"]
         {
-            assert!(Pattern::parse(pattern).is_err(), "{pattern}");
+            assert!(FullMatchRegex::parse(pattern).is_err(), "{pattern}");
         }
-        assert!(Pattern::parse(&"(".repeat(100_000)).is_err());
+        assert!(FullMatchRegex::parse(&"(".repeat(100_000)).is_err());
         assert!(
-            Pattern::parse(&(0..100).map(|n| format!("topic-with-a-name-{n}")).collect::<Vec<_>>().join("|")).is_ok()
+            FullMatchRegex::parse(&(0..100).map(|n| format!("topic-with-a-name-{n}")).collect::<Vec<_>>().join("|"))
+                .is_ok()
         );
     }
 }

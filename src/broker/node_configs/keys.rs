@@ -5,7 +5,7 @@ use crate::api::describe_configs::{BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASS
 
 /// A node configuration.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ConfigKey {
     pub name: &'static str,
     pub value_type: i8,
     pub default: Option<&'static str>,
@@ -13,17 +13,17 @@ pub(super) struct Known {
     pub is_dynamic: bool,
 }
 
-const fn fixed(name: &'static str, value_type: i8, default: Option<&'static str>) -> Known {
-    Known { name, value_type, default, is_dynamic: false }
+const fn fixed(name: &'static str, value_type: i8, default: Option<&'static str>) -> ConfigKey {
+    ConfigKey { name, value_type, default, is_dynamic: false }
 }
 
-const fn dynamic(name: &'static str, value_type: i8, default: Option<&'static str>) -> Known {
-    Known { name, value_type, default, is_dynamic: true }
+const fn dynamic(name: &'static str, value_type: i8, default: Option<&'static str>) -> ConfigKey {
+    ConfigKey { name, value_type, default, is_dynamic: true }
 }
 
 /// Sorted by name.
 #[rustfmt::skip]
-pub(super) static KNOWN: &[Known] = &[
+pub(super) static CONFIG_KEYS: &[ConfigKey] = &[
     fixed("add.partitions.to.txn.retry.backoff.max.ms", INT, Some("100")),
     fixed("add.partitions.to.txn.retry.backoff.ms", INT, Some("20")),
     fixed("advertised.listeners", LIST, None),
