@@ -319,7 +319,7 @@ impl Client<Machine> {
 
     /// Notes that the application has handled a partition's records below an offset, which limits auto commit.
     pub fn note_handled(&self, topic: &str, partition: i32, next_offset: i64) {
-        self.state().role.finished_with(topic, partition, next_offset);
+        self.state().role.mark_processed(topic, partition, next_offset);
     }
 
     /// Moves the position of a partition to an offset.

@@ -29,7 +29,7 @@ pub trait Call: Send {
         true
     }
     /// Returns how long the broker may hold back the response on purpose.
-    fn held(&self) -> Duration {
+    fn max_broker_wait(&self) -> Duration {
         Duration::ZERO
     }
 }

@@ -313,7 +313,7 @@ impl Network {
             return;
         };
         let connection = *connection;
-        let longest = now + self.config.request_timeout + call.held();
+        let longest = now + self.config.request_timeout + call.max_broker_wait();
         let deadline = match deadline {
             Deadline::ToSend(_) => longest,
             Deadline::ToAnswer(time) => time.min(longest),

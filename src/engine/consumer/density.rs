@@ -1,8 +1,8 @@
 //! Estimates how many bytes a read still needs up to its end offset, so that its fetches do not return much more.
 //!
 //! A broker returns records up to the requested size, even beyond the end offset. A reader of a short range, such as a
-//! task of Spark, would receive many times the bytes that it reads. `fetched.rs` measures responses, and `fetch.rs`
-//! limits requests.
+//! task of Spark, would receive many times the bytes that it reads. `fetch_response.rs` measures responses, and
+//! `fetch.rs` limits requests.
 
 use crate::engine::TopicPartition;
 use std::collections::BTreeMap;

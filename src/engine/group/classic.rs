@@ -260,7 +260,7 @@ impl ClassicMember {
     }
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
-        let timeout = self.config.request_timeout + call.held();
+        let timeout = self.config.request_timeout + call.max_broker_wait();
         self.coordinator.send(now, now + timeout, target, call, step);
     }
 

@@ -2,11 +2,11 @@
 //!
 //! If the assignment changes, the member first revokes the partitions that it lost, then adds the new ones, then
 //! reports the partitions that it owns. The coordinator assigns a lost partition to another member only after that
-//! report. [`super::heartbeat`] has the code that all heartbeat protocols share.
+//! report. [`super::heartbeat_member`] has the code that all heartbeat protocols share.
 
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};
-use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use super::heartbeat_member::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Time, TopicPartition};

@@ -3,7 +3,7 @@
 //! * `classic`: a member, the group leader, assigns the partitions (Kafka 0.9, KIP-345, KIP-429).
 //! * `consumer`: the coordinator assigns the partitions (KIP-848).
 //! * `share`: the coordinator assigns the partitions, and several members may read the same partition (KIP-932).
-//! * `heartbeat` has the common code of `consumer` and `share`, and `coordinator_client` that of all three.
+//! * `heartbeat_member` has the common code of `consumer` and `share`, and `coordinator_client` that of all three.
 //! * [`assignor`]: the assignors of classic groups.
 //!
 //! A membership reports assignments to the consumer as [`Change`]s, one at a time. The consumer takes a change, handles
@@ -17,7 +17,7 @@ mod config;
 mod consumer;
 mod coordinator_client;
 mod events;
-mod heartbeat;
+mod heartbeat_member;
 mod held;
 mod share;
 mod strategy;

@@ -1,10 +1,10 @@
 //! A member of a share group (KIP-932): the coordinator assigns partitions that other members may read as well.
 //!
 //! No member therefore waits for another member, and a member does not report that it lost a partition.
-//! [`super::heartbeat`] has the code that all heartbeat protocols share.
+//! [`super::heartbeat_member`] has the code that all heartbeat protocols share.
 
 use super::coordinator_client::CoordinatorClient;
-use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use super::heartbeat_member::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{LEAVE, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Error, Time};

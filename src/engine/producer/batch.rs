@@ -1,7 +1,7 @@
 //! Batches of one partition, and the order in which they are sent.
 //!
 //! A batch is open while records are appended, then queued, then in flight. A failed batch returns to the queue, in the
-//! order of sequence numbers. `accumulate.rs` fills batches, and `send.rs` takes them from the queue.
+//! order of sequence numbers. `accumulator.rs` fills batches, and `send.rs` takes them from the queue.
 
 use crate::compress::{Codec, DEFAULT_LIMIT};
 use crate::engine::{Error, ErrorKind, Time};

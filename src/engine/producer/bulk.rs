@@ -3,7 +3,7 @@
 //! The partitions of all records are computed first, because the CPU can then overlap the hashes of several keys. After
 //! that the records are appended in order, so that the CPU's prefetcher can follow.
 
-use super::accumulate::{PartitionedRecord, TopicIndex};
+use super::accumulator::{PartitionedRecord, TopicIndex};
 use super::partitioner::Chosen;
 use super::{NewRecord, Producer};
 use crate::engine::{Error, Time};

@@ -5,7 +5,7 @@
 //! → closed when it is full, when `linger` ends or when the broker is idle → `Packet` → in flight → an [`Event`].
 //!
 //! ```text
-//! accumulate    records into batches             partitioner    chooses the partition
+//! accumulator   records into batches             partitioner    chooses the partition
 //! bulk          many records of one call         backpressure   how far bulk appends run ahead
 //! send          batches into requests            producer_id    producer ID and epoch without transactions
 //! completion    responses, retries, timeouts     transaction    transactions
@@ -15,7 +15,7 @@
 //! With `linger` 0 the producer sends a single record at once. While two requests to the same broker are in flight,
 //! further records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
 
-mod accumulate;
+mod accumulator;
 mod backpressure;
 mod batch;
 mod bulk;
@@ -30,7 +30,7 @@ mod send;
 mod timed_out;
 mod transaction;
 
-pub use accumulate::{NewRecord, TopicIndex};
+pub use accumulator::{NewRecord, TopicIndex};
 pub use batch::Delivery;
 pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
@@ -41,7 +41,7 @@ use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, 
 use crate::api::ErrorCode;
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
-use accumulate::{Topic, TopicState};
+use accumulator::{Topic, TopicState};
 use backpressure::Backpressure;
 use batch::{Batch, Partition};
 use measured::Measured;
