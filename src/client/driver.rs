@@ -218,7 +218,7 @@ impl<R: ClientRole> Driver<R> {
             state.handle_timeout(&shared.unlocked, now);
         }
         let demand = state.role.next_demand();
-        let packets: Vec<R::Packet> = std::iter::from_fn(|| state.poll_send(now)).collect();
+        let requests: Vec<R::Request> = std::iter::from_fn(|| state.poll_send(now)).collect();
         done.extend(std::iter::from_fn(|| R::poll_done(state, &shared.unlocked)));
         shared.after_change(state);
         drop(guard);
@@ -233,11 +233,11 @@ impl<R: ClientRole> Driver<R> {
         if let Some(demand) = demand {
             self.network.demand(now, demand);
         }
-        if !packets.is_empty() {
+        if !requests.is_empty() {
             self.active = now;
         }
-        for packet in packets {
-            self.network.submit(now, self.in_flight.begin(R::pack(packet).map(Origin::Role)));
+        for request in requests {
+            self.network.submit(now, self.in_flight.begin(R::build_request(request).map(Origin::Role)));
         }
         self.push_telemetry(shared, now);
         self.act(shared);

@@ -478,8 +478,8 @@ impl Appender<'_> {
 
     #[inline]
     fn set_time(&self, record: &mut NewRecord<'_>) {
-        record.is_timed = record.timestamp != NOW;
-        if !record.is_timed {
+        record.has_explicit_timestamp = record.timestamp != NOW;
+        if !record.has_explicit_timestamp {
             record.timestamp = self.wall;
         }
     }

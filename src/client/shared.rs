@@ -55,7 +55,7 @@ pub trait ClientRole: Role + Sized + 'static {
     /// Runs before [`Role::handle_response`].
     fn before_response(_state: &mut State<Self>, _answer: &Self::Prepared) {}
     /// Runs for each request that leaves.
-    fn on_request(_state: &mut State<Self>, _packet: &Self::Packet) {}
+    fn on_request(_state: &mut State<Self>, _request: &Self::Request) {}
     /// Runs after a call changed the state machine.
     fn on_call(_unlocked: &Self::Unlocked) {}
     /// Copies state into `unlocked` after any change.
@@ -93,10 +93,10 @@ impl<R: ClientRole> State<R> {
     }
 
     /// Returns the next request to send.
-    pub fn poll_send(&mut self, now: Time) -> Option<R::Packet> {
-        let packet = self.role.poll_send(now)?;
-        R::on_request(self, &packet);
-        Some(packet)
+    pub fn poll_send(&mut self, now: Time) -> Option<R::Request> {
+        let request = self.role.poll_send(now)?;
+        R::on_request(self, &request);
+        Some(request)
     }
 }
 

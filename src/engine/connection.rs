@@ -327,10 +327,10 @@ impl<T> Connection<T> {
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
         let tried = || format!("{} on {}", call.feature(), self.address);
-        if let (Some(release), Some(since)) = (self.release, call.since())
-            && release < since
+        if let (Some(release), Some(min_release)) = (self.release, call.min_release())
+            && release < min_release
         {
-            let hint = format!("this requires Kafka {since}, the broker is Kafka {release}");
+            let hint = format!("this requires Kafka {min_release}, the broker is Kafka {release}");
             return Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint));
         }
         let theirs = self.versions.get(&api.key).copied();

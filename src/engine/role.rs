@@ -97,13 +97,13 @@ pub struct MetadataDemand {
 pub trait Role: Send {
     /// Identifies a request.
     type Token: Send;
-    /// A request before the work that needs no access to the role: compression and checksums.
-    type Packet: Send;
+    /// A request before compression and checksums, which need no access to the role.
+    type Request: Send;
     /// A response after the work that needs no access to the role: decoding, checksums and decompression.
     type Prepared: Send;
 
-    /// Turns a packet into a request, outside of all locks.
-    fn pack(packet: Self::Packet) -> Outgoing<Self::Token>;
+    /// Compresses records and computes checksums, outside of all locks.
+    fn build_request(request: Self::Request) -> Outgoing<Self::Token>;
     /// Prepares a response, outside of all locks.
     fn prepare(response: ClientResponse<Self::Token>) -> Self::Prepared;
     /// Takes in a response.
@@ -113,7 +113,7 @@ pub trait Role: Send {
     /// Notes that no broker can be reached, and why.
     fn handle_unreachable(&mut self, now: Time, error: &Error);
     /// Returns the next request to send.
-    fn poll_send(&mut self, now: Time) -> Option<Self::Packet>;
+    fn poll_send(&mut self, now: Time) -> Option<Self::Request>;
     /// Returns what the role has to know of the cluster, once.
     fn poll_demand(&mut self) -> Option<MetadataDemand>;
     /// Returns all topics whose metadata the role needs.

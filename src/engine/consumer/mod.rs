@@ -419,11 +419,11 @@ impl<T: Send> Consumer<T> {
 
 impl<T: Send> Role for Consumer<T> {
     type Token = ConsumerToken;
-    type Packet = Outgoing<ConsumerToken>;
+    type Request = Outgoing<ConsumerToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<ConsumerToken>) -> Outgoing<ConsumerToken> {
-        packet
+    fn build_request(request: Outgoing<ConsumerToken>) -> Outgoing<ConsumerToken> {
+        request
     }
 
     fn prepare(answer: ClientResponse<ConsumerToken>) -> Prepared {

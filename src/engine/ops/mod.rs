@@ -33,7 +33,7 @@ pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
 /// How many times in a row brokers must deny a topic before that is an error. A single denial may be the
 /// only response within [`UNKNOWN_TOPIC_GRACE`] if a connection stopped responding, and the broker may have just restarted.
-pub const UNKNOWN_TOPIC_DENIALS: u32 = 3;
+pub const MIN_UNKNOWN_TOPIC_RESPONSES: u32 = 3;
 
 const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
@@ -55,7 +55,7 @@ struct Running<T> {
     /// How many responses were malformed.
     malformed: u32,
     /// How many attempts in a row failed because a topic does not exist.
-    denials: u32,
+    unknown_topic_count: u32,
     /// Whether the last attempt failed.
     failed: bool,
     error: Option<Error>,
@@ -129,7 +129,7 @@ impl<T> Ops<T> {
             next_step: Some(now),
             outstanding: Vec::new(),
             malformed: 0,
-            denials: 0,
+            unknown_topic_count: 0,
             failed: false,
             error: None,
         };
@@ -232,8 +232,9 @@ impl<T> Ops<T> {
         running.failed = result.is_err();
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-            running.denials = if unknown { running.denials + 1 } else { 0 };
-            let can_retry = running.denials < UNKNOWN_TOPIC_DENIALS || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            running.unknown_topic_count = if unknown { running.unknown_topic_count + 1 } else { 0 };
+            let can_retry = running.unknown_topic_count < MIN_UNKNOWN_TOPIC_RESPONSES
+                || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
             if !(error.is_retriable() && can_retry) {
                 return self.finish(id, Err(error));
             }
@@ -271,11 +272,11 @@ impl<T> Ops<T> {
 
 impl<T: Send> Role for Ops<T> {
     type Token = OpToken;
-    type Packet = Outgoing<OpToken>;
+    type Request = Outgoing<OpToken>;
     type Prepared = ClientResponse<OpToken>;
 
-    fn pack(packet: Outgoing<OpToken>) -> Outgoing<OpToken> {
-        packet
+    fn build_request(request: Outgoing<OpToken>) -> Outgoing<OpToken> {
+        request
     }
 
     fn prepare(response: ClientResponse<OpToken>) -> ClientResponse<OpToken> {

@@ -517,11 +517,11 @@ impl<T: Send> ShareConsumer<T> {
 
 impl<T: Send> Role for ShareConsumer<T> {
     type Token = ShareToken;
-    type Packet = Outgoing<ShareToken>;
+    type Request = Outgoing<ShareToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
-        packet
+    fn build_request(request: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
+        request
     }
 
     fn prepare(answer: ClientResponse<ShareToken>) -> Prepared {

@@ -306,8 +306,8 @@ impl Transactions {
         matches!(self.state, State::Open | State::Failed(_))
     }
 
-    /// Returns whether failed batches may be retried.
-    pub fn is_wanted(&self) -> bool {
+    /// Returns whether batches may be sent and retried.
+    pub fn may_send_batches(&self) -> bool {
         matches!(self.state, State::Open | State::Committing)
     }
 
@@ -318,11 +318,11 @@ impl Transactions {
 
     /// Returns whether batches may be sent to a partition.
     pub fn may_send(&self, slot: Slot) -> bool {
-        self.is_wanted() && (self.version2 || self.added.contains(&slot))
+        self.may_send_batches() && (self.version2 || self.added.contains(&slot))
     }
 
     /// Notes that a batch is sent.
-    pub fn sent(&mut self) {
+    pub fn mark_sent(&mut self) {
         self.begun = true;
     }
 
@@ -576,7 +576,7 @@ mod tests {
             transactions.handle_response(Time(0), asked.token, Ok(Reply { version: 0, body: body.into() }));
         }
         transactions.begin(version).unwrap();
-        transactions.sent();
+        transactions.mark_sent();
         transactions.batch_failed(&Error::new(ErrorKind::Timeout, "too late"));
         transactions.end(Time(0), false).unwrap();
         transactions
