@@ -442,7 +442,7 @@ impl<T: Send> Consumer<T> {
         if let Some(error) = self.group.as_mut().and_then(|g| g.take_error()) {
             self.ended = Some(error);
         }
-        let complaint = self.group.as_mut().and_then(|g| g.take_complaint());
-        self.error = complaint.or_else(|| self.error.take());
+        let nonfatal_error = self.group.as_mut().and_then(|g| g.take_nonfatal_error());
+        self.error = nonfatal_error.or_else(|| self.error.take());
     }
 }

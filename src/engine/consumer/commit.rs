@@ -265,9 +265,9 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Returns the processed offsets that are not committed. This includes offset 0: without a commit, the next member would
-    /// apply `auto.offset.reset`, and `latest` would skip the records that arrived meanwhile. Skips deleted topics: one could
-    /// be recreated before the commit arrives, and the offset would apply to the new topic.
+    /// Returns the processed offsets that are not committed. This includes offset 0: without a commit, the next member
+    /// would apply `auto.offset.reset`, and `latest` would skip the records that arrived meanwhile. Skips deleted
+    /// topics: one could be recreated before the commit arrives, and the offset would apply to the new topic.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
         let is_deleted = |topic: &str| {
             let metadata = self.cluster.topics.get(topic);

@@ -284,9 +284,9 @@ fn decode_partition(
     fetched
 }
 
-/// Returns whether a batch that should start at `expected_offset` has an implausible offset or epoch. No checksum covers
-/// these fields. A damaged offset would make the consumer skip records, or put its position out of range. Batches above
-/// the high watermark are rare but valid: the broker looks the watermark up before it reads the log.
+/// Returns whether a batch that should start at `expected_offset` has an implausible offset or epoch. No checksum
+/// covers these fields. A damaged offset would make the consumer skip records, or put its position out of range.
+/// Batches above the high watermark are rare but valid: the broker looks the watermark up before it reads the log.
 fn is_implausible(batch: &Batch, expected_offset: i64, fetched: &FetchedPartition) -> bool {
     let Header { base_offset, partition_leader_epoch, .. } = batch.header;
     let (last_offset, epoch) = (batch.header.last_offset(), fetched.requested.leader_epoch);

@@ -334,7 +334,7 @@ impl<T: Send> Consumer<T> {
             || self.commit_error.is_some()
             || self.ended.is_some()
             || self.outage.is_due()
-            || self.group.as_ref().is_some_and(Group::has_trouble)
+            || self.group.as_ref().is_some_and(Group::has_join_error)
             || self.has_change()
             || self.partitions.values().any(Partition::is_ready)
     }
@@ -350,7 +350,7 @@ impl<T: Send> Consumer<T> {
         let out = self.take_records(max_records, max_bytes);
         if out.is_empty() && !self.has_change() {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
-            let error = error.or_else(|| self.group.as_mut().and_then(Group::take_trouble));
+            let error = error.or_else(|| self.group.as_mut().and_then(Group::take_join_error));
             let error = error.or_else(|| self.outage.take());
             let error = error.or_else(|| self.ended.clone());
             return error.map_or(Ok(out), Err);
@@ -543,7 +543,7 @@ impl<T: Send> Role for Consumer<T> {
         }
         self.watch_rebalance(now);
         // A member that cannot join reports that itself.
-        let is_joining = self.group.as_ref().is_some_and(Group::is_in_trouble);
+        let is_joining = self.group.as_ref().is_some_and(Group::fails_to_join);
         self.outage.handle_timeout(now, !is_joining && !self.reads_nothing(), "reading from the brokers");
         self.handle_done(now);
     }

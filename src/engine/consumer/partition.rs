@@ -57,7 +57,8 @@ pub enum PositionState {
     Lost,
 }
 
-/// How to treat batches with an implausible offset or epoch. They are fetched again, and accepted if they are unchanged.
+/// How to treat batches with an implausible offset or epoch. They are fetched again, and accepted if they are
+/// unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImplausibleBatches {
     /// Fetch the next implausible batch again.

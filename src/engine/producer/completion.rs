@@ -249,8 +249,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Retries a batch after an error, or fails it. `needs_fewer_features` means that another batch of the request needed
-    /// a feature that this batch does not need.
+    /// Retries a batch after an error, or fails it. `needs_fewer_features` means that another batch of the request
+    /// needed a feature that this batch does not need.
     fn retry(
         &mut self,
         now: Time,

@@ -2,7 +2,8 @@
 //! exactly one result for each record.
 //!
 //! The path of a record: `append` → the partition's open batch (or a queue of the topic while its metadata is missing)
-//! → closed when it is full, when `linger` ends or when the broker is idle → [`ProducerRequest`] → in flight → an [`Event`].
+//! → closed when it is full, when `linger` ends or when the broker is idle → [`ProducerRequest`] → in flight → an
+//! [`Event`].
 //!
 //! ```text
 //! accumulator   records into batches             partitioner    chooses the partition

@@ -244,7 +244,7 @@ impl<T: Send> ShareConsumer<T> {
     /// Returns whether [`ShareConsumer::poll_records`] has records or an error.
     pub fn is_ready(&self) -> bool {
         let has_error = self.error.is_some() || self.ended.is_some() || self.outage.is_due();
-        has_error || self.member.has_trouble() || !self.buffer.is_empty()
+        has_error || self.member.has_join_error() || !self.buffer.is_empty()
     }
 
     /// Returns the number of delivered records without an acknowledgement.
@@ -278,7 +278,7 @@ impl<T: Send> ShareConsumer<T> {
         self.note_delivered(now, &out);
         self.poll_needs_records = out.is_empty();
         if out.is_empty() {
-            let error = self.error.take().or_else(|| self.member.take_trouble()).or_else(|| self.outage.take());
+            let error = self.error.take().or_else(|| self.member.take_join_error()).or_else(|| self.outage.take());
             return error.or_else(|| self.ended.clone()).map_or(Ok(out), Err);
         }
         self.flush();
@@ -554,7 +554,7 @@ impl<T: Send> Role for ShareConsumer<T> {
                 if let Some(error) = self.member.take_error() {
                     self.ended = Some(error);
                 }
-                self.error = self.member.take_complaint().or_else(|| self.error.take());
+                self.error = self.member.take_nonfatal_error().or_else(|| self.error.take());
             }
         }
     }
@@ -598,7 +598,7 @@ impl<T: Send> Role for ShareConsumer<T> {
 
     fn handle_timeout(&mut self, now: Time) {
         // A member that cannot join reports that itself.
-        let is_wanted = !self.member.subscription().is_empty() && !self.member.is_in_trouble();
+        let is_wanted = !self.member.subscription().is_empty() && !self.member.fails_to_join();
         self.outage.handle_timeout(now, is_wanted, "reading from the brokers");
     }
 }
