@@ -241,7 +241,7 @@ impl<R: ClientRole> Driver<R> {
         }
         self.push_telemetry(shared, now);
         self.act(shared);
-        self.network.has_news()
+        self.network.has_output()
     }
 
     /// Returns the responses for the state machine, and passes the others to the telemetry.

@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     /// Keeps only these topics, and marks those that are missing as unknown. For the response of a broker that was
-    /// asked about all topics, see `AskMetadata`.
+    /// asked about all topics, see `MetadataCall`.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
@@ -211,20 +211,20 @@ pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Du
 
 /// A metadata request in the form that brokers of every release understand.
 #[derive(Clone, Debug)]
-pub struct AskMetadata(pub metadata::Request);
+pub struct MetadataCall(pub metadata::Request);
 
-impl AskMetadata {
+impl MetadataCall {
     /// The first version that can ask about a topic without creating it.
-    pub const MAY_LEAVE: i16 = 4;
+    pub const MIN_VERSION_WITHOUT_CREATION: i16 = 4;
 }
 
-impl Call for AskMetadata {
+impl Call for MetadataCall {
     fn api(&self) -> &'static Info {
         &metadata::API
     }
 
     fn put(&self, w: &mut Writer) {
-        let may_create = self.0.allow_auto_topic_creation || w.version >= Self::MAY_LEAVE;
+        let may_create = self.0.allow_auto_topic_creation || w.version >= Self::MIN_VERSION_WITHOUT_CREATION;
         if may_create && (w.version > 0 || self.0.topics.is_some()) {
             return Wire::put(&self.0, w);
         }

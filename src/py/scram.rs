@@ -1,7 +1,7 @@
 //! [`ScramClient`]: the messages of a SCRAM login, for tools and tests that have their own connection to a broker.
 
 use super::error::exception;
-use crate::client::scram::{Client, Expected, Mechanism};
+use crate::client::scram::{self, Mechanism, ServerVerifier};
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
@@ -24,8 +24,8 @@ use std::sync::Mutex;
 ///     client.verify(server_final)     # raises unless the broker knows the password
 #[pyclass(frozen, module = "klamm.protocol")]
 pub(super) struct ScramClient {
-    client: Client,
-    expected: Mutex<Option<Expected>>,
+    client: scram::ScramClient,
+    expected: Mutex<Option<ServerVerifier>>,
 }
 
 #[pymethods]
@@ -49,7 +49,7 @@ impl ScramClient {
             Some(nonce) => nonce,
             None => py.import("secrets")?.call_method1("token_urlsafe", (24,))?.extract()?,
         };
-        let client = Client::new(mechanism, username, password, &nonce, &extensions.unwrap_or_default());
+        let client = scram::ScramClient::new(mechanism, username, password, &nonce, &extensions.unwrap_or_default());
         Ok(Self { client: client?, expected: Mutex::new(None) })
     }
 
@@ -70,7 +70,7 @@ impl ScramClient {
     ///     AuthenticationError: The broker's message is invalid.
     #[pyo3(name = "final")]
     fn answer(&self, py: Python<'_>, server_first: &str) -> PyResult<String> {
-        let answer = py.detach(|| self.client.answer(server_first));
+        let answer = py.detach(|| self.client.client_final(server_first));
         let (message, expected) = answer?;
         *self.expected() = Some(expected);
         Ok(message)
@@ -92,12 +92,12 @@ impl ScramClient {
     }
 
     fn __repr__(&self) -> String {
-        format!("Scram{:?}", self.client)
+        format!("{:?}", self.client)
     }
 }
 
 impl ScramClient {
-    fn expected(&self) -> std::sync::MutexGuard<'_, Option<Expected>> {
+    fn expected(&self) -> std::sync::MutexGuard<'_, Option<ServerVerifier>> {
         self.expected.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -515,14 +515,14 @@ impl<T: Send> Role for Consumer<T> {
         MetadataDemand::merge([self.demand.take(), self.ops.poll_demand(), groups])
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let mut wanted = self.ops.wanted_topics();
-        wanted.extend(self.partitions.values().map(|p| p.topic.clone()));
-        if let Wanted::Topics(topics) = &self.wanted {
-            wanted.extend(topics.iter().cloned());
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
+        let mut topics = self.ops.needed_topics();
+        topics.extend(self.partitions.values().map(|p| p.topic.clone()));
+        if let Wanted::Topics(subscribed) = &self.wanted {
+            topics.extend(subscribed.iter().cloned());
         }
-        self.group.iter().for_each(|group| wanted.extend(group.wanted_topics()));
-        wanted
+        self.group.iter().for_each(|group| topics.extend(group.needed_topics()));
+        topics
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -264,7 +264,7 @@ impl Group {
     }
 
     /// Returns the topics of the member's partitions and, if it leads the group, all topics of the group.
-    pub fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+    pub fn needed_topics(&self) -> BTreeSet<Arc<str>> {
         let claimed = self.changes().claimed().into_iter().map(|p| p.topic);
         match &self.membership {
             Membership::Classic(m) => claimed.chain(m.group_topics().cloned()).collect(),

@@ -599,9 +599,9 @@ impl<D: Send> Role for Producer<D> {
         MetadataDemand::merge([self.demand.take(), self.ops.poll_demand()])
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let wanted = self.topics.iter().filter(|t| t.state != TopicState::Forgotten);
-        wanted.map(|t| t.name.clone()).chain(self.ops.wanted_topics()).collect()
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
+        let needed = self.topics.iter().filter(|t| t.state != TopicState::Forgotten);
+        needed.map(|t| t.name.clone()).chain(self.ops.needed_topics()).collect()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

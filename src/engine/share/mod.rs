@@ -585,7 +585,7 @@ impl<T: Send> Role for ShareConsumer<T> {
         MetadataDemand::merge([self.demand.take(), self.member.poll_demand()])
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
         self.member.subscription().clone()
     }
 
