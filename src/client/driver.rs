@@ -111,11 +111,11 @@ impl<R: ClientRole> Driver<R> {
         if self.is_active(now) { next.min(now + MAX_ACTIVE_SLEEP) } else { next }
     }
 
-    /// Returns for how long the I/O thread may leave its work to callers: the work is little, and no step of it takes
-    /// long, as a login may.
-    pub fn may_stand_by(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
+    /// Returns for how long the I/O thread may pause and leave its work to callers: there is little work, and no step
+    /// of the work takes long. A login may take long.
+    pub fn max_io_pause(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
         let is_settled = self.is_active(shared.now()) && self.network.is_settled();
-        is_settled.then(|| R::stand_by(&shared.state(), &shared.unlocked, has_visited)).flatten()
+        is_settled.then(|| R::max_io_pause(&shared.state(), &shared.unlocked, has_visited)).flatten()
     }
 
     /// Returns whether the client sent something a short while ago.

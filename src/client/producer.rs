@@ -165,7 +165,7 @@ impl ClientRole for Machine {
         state.role.has_room() && !state.role.is_paused()
     }
 
-    fn stand_by(state: &State<Self>, _unlocked: &Unlocked, _has_visited: bool) -> Option<Duration> {
+    fn max_io_pause(state: &State<Self>, _unlocked: &Unlocked, _has_visited: bool) -> Option<Duration> {
         (state.role.outstanding() <= 1).then_some(MAX_ACTIVE_SLEEP)
     }
 

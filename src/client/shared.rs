@@ -60,9 +60,9 @@ pub trait ClientRole: Role + Sized + 'static {
     fn on_call(_unlocked: &Self::Unlocked) {}
     /// Copies state into `unlocked` after any change.
     fn publish(_state: &State<Self>, _unlocked: &Self::Unlocked) {}
-    /// Returns for how long the I/O thread may leave its work to callers because little is in flight. `has_visited` is
-    /// whether an event loop or an inline poller came since the I/O thread looked last.
-    fn stand_by(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
+    /// Returns for how long the I/O thread may pause and leave its work to callers, because little is in flight.
+    /// `has_visited` is whether an event loop or an inline poller polled since the I/O thread last checked.
+    fn max_io_pause(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
         None
     }
     /// Returns whether callers wait for so little that an event loop may poll for it.
@@ -266,7 +266,7 @@ impl<R: ClientRole> Shared<R> {
 
     /// Makes the caller that polls inline look whether its wait is over.
     pub fn wake_inline_poller(&self) {
-        if let (true, Some(poller)) = (self.inline.is_taken(), self.poller.get()) {
+        if let (true, Some(poller)) = (self.inline.is_active(), self.poller.get()) {
             poller.wake().insist();
         }
     }
