@@ -454,12 +454,12 @@ impl<R: ClientRole> Core<R> {
             if is_done() || self.shared.is_closed() {
                 return;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            let result = poller.wait_first(left, &mut events);
+            let remaining = end.saturating_duration_since(Instant::now());
+            let result = poller.wait_first(remaining, &mut events);
             // The work below may call back into Python. No thread may have to wait for that.
             drop(polling);
             match result {
-                Ok(false) if events.is_empty() && left.is_zero() => return,
+                Ok(false) if events.is_empty() && remaining.is_zero() => return,
                 Ok(false) => {}
                 // The wake-up may have been for the I/O thread, whose work is done below.
                 Ok(true) => poller.arm(),

@@ -164,8 +164,9 @@ impl<R: ClientRole> Driver<R> {
                     self.close(connection);
                 }
             }
-            let left = end.saturating_duration_since(Instant::now());
-            if self.sockets.is_empty() || left.is_zero() || self.poller.wait(Some(left), &mut events).is_err() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if self.sockets.is_empty() || remaining.is_zero() || self.poller.wait(Some(remaining), &mut events).is_err()
+            {
                 break;
             }
             events.clear();
@@ -300,8 +301,8 @@ impl<R: ClientRole> Driver<R> {
                 }
             }
             self.act(shared);
-            let left = end.saturating_duration_since(Instant::now());
-            if self.poller.wait(Some(left), &mut events).is_err() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if self.poller.wait(Some(remaining), &mut events).is_err() {
                 return;
             }
         }

@@ -410,7 +410,7 @@ impl Client<Machine> {
     /// Waits for the results of all records, for `timeout` at most, and closes the client. Records without a result by then
     /// fail.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let mut left = 0;
+        let mut unfinished = 0;
         if let Some(abort) = self.abort_transaction() {
             abort.wait(timeout);
         }
@@ -418,13 +418,13 @@ impl Client<Machine> {
             && let Ok(flush) = self.flush()
             && !flush.wait(timeout)
         {
-            left = self.outstanding();
+            unfinished = self.outstanding();
         }
         self.end();
-        if left == 0 {
+        if unfinished == 0 {
             return Ok(());
         }
-        let message = format!("{left} records had no result when the producer was closed after {timeout:?}");
+        let message = format!("{unfinished} records had no result when the producer was closed after {timeout:?}");
         Err(Error::new(ErrorKind::Timeout, message).with_hint("close later, or wait for deliveries first"))
     }
 }

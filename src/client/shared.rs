@@ -277,11 +277,11 @@ impl<R: ClientRole> Shared<R> {
         let mut state = self.state();
         let mut is_ready = ready(&state);
         while !is_ready && !self.is_closed() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
             is_ready = ready(&state);
         }
         drop(state);

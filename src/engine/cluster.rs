@@ -36,8 +36,9 @@ pub struct Partition {
     pub older: u32,
 }
 
-/// How often in a row brokers may name an older leader's epoch than the known one before it counts. A broker that lags catches up
-/// within a few requests. A topic that was recreated, in a cluster without topic IDs, begins at epoch 0 for good.
+/// How often in a row brokers may name an older leader epoch than the known epoch before the older epoch counts. A
+/// broker that lags catches up within a few requests. A topic that was recreated, in a cluster without topic IDs,
+/// begins at epoch 0 for good.
 const MAX_OLDER: u32 = 5;
 
 impl Partition {
@@ -169,13 +170,13 @@ impl Cluster {
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
-            let found = all.remove_entry(name);
-            let (name, topic) = found.unwrap_or_else(|| (name.into(), Topic::unknown()));
+            let entry = all.remove_entry(name);
+            let (name, topic) = entry.unwrap_or_else(|| (name.into(), Topic::unknown()));
             self.topics.insert(name, topic);
         }
     }
 
-    /// Marks those of these topics as unknown that a response about all topics does not have.
+    /// Marks the given topics as unknown that a response about all topics does not contain.
     pub fn add_unknown<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
             if !self.topics.contains_key(name) {

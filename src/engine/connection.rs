@@ -512,14 +512,14 @@ impl<T> Connection<T> {
         let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
         let unanswered = unanswered.map(|token| (token, error.clone()));
         let largest = self.in_flight.iter().map(|f| f.size).max();
-        let asked = self.in_flight.drain(..).filter_map(|f| match f.owner {
+        let in_flight = self.in_flight.drain(..).filter_map(|f| match f.owner {
             Owner::Caller(token) if error.kind() == ErrorKind::Oversized && Some(f.size) != largest => {
                 Some((token, error.clone().as_kind(ErrorKind::Network)))
             }
             Owner::Caller(token) => Some((token, error.clone())),
             Owner::Connection | Owner::ConnectionBare => None,
         });
-        self.responses.extend(unanswered.chain(asked).map(|(token, error)| (token, Err(error))));
+        self.responses.extend(unanswered.chain(in_flight).map(|(token, error)| (token, Err(error))));
     }
 
     /// Returns the requests, responses and logins since the last call.

@@ -168,11 +168,11 @@ impl<T: Send> Consumer<T> {
         let room = room.min(free.div_ceil(sources.len().max(1)));
 
         let of_broker = self.partitions.iter().filter(|(_, p)| self.source(p, now) == Some(node));
-        let (wanted, others): (Vec<_>, Vec<_>) = of_broker.partition(|(_, p)| p.wants_more(now, max_buffered));
+        let (fetchable_now, others): (Vec<_>, Vec<_>) = of_broker.partition(|(_, p)| p.wants_more(now, max_buffered));
         // A partition that waits longer than the broker would needs no shorter wait.
         let max_wait = self.config.max_wait;
         let held_back = others.iter().any(|(_, p)| p.is_fetchable() && p.retry_at < now + max_wait);
-        let mut slots: Vec<(Time, usize)> = wanted.iter().map(|(slot, p)| (p.last_records_at, **slot)).collect();
+        let mut slots: Vec<(Time, usize)> = fetchable_now.iter().map(|(slot, p)| (p.last_records_at, **slot)).collect();
         slots.sort_unstable();
         let is_single = slots.len() > 1 && self.nodes.get(&node).is_some_and(|n| n.single_until > now);
         if is_single {

@@ -379,8 +379,8 @@ mod tests {
         }
         for expected in [ErrorKind::Network, ErrorKind::Network, ErrorKind::Decode] {
             // The member looks up the coordinator after each malformed response.
-            let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
-            coordinator.handle_find_coordinator(Time(0), Reply { version: 0, body: found.into() }).unwrap();
+            let response = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            coordinator.handle_find_coordinator(Time(0), Reply { version: 0, body: response.into() }).unwrap();
             assert_eq!(kind(&mut coordinator, broken()), Some(expected));
         }
     }

@@ -336,8 +336,8 @@ mod tests {
     fn join(group: &mut Group, now: Time) -> Outgoing<GroupToken> {
         let mut outgoing = group.poll_send(now).unwrap();
         if outgoing.token.step == Step::Find {
-            let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
-            let result = Ok(Reply { version: 0, body: found.into() });
+            let response = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            let result = Ok(Reply { version: 0, body: response.into() });
             group.handle_response(now, ClientResponse { token: outgoing.token, node: 0, result });
             outgoing = group.poll_send(now).unwrap();
         }

@@ -174,8 +174,8 @@ impl HeartbeatProtocol for ShareProtocol {
         if !self.may_lack_names {
             return Vec::new();
         }
-        let known: BTreeSet<Uuid> = cluster.topics.values().map(|t| t.id).collect();
-        let unknown: Vec<Uuid> = self.assigned.keys().filter(|id| !known.contains(id)).copied().collect();
+        let ids_with_names: BTreeSet<Uuid> = cluster.topics.values().map(|t| t.id).collect();
+        let unknown: Vec<Uuid> = self.assigned.keys().filter(|id| !ids_with_names.contains(id)).copied().collect();
         self.may_lack_names = !unknown.is_empty();
         unknown
     }

@@ -46,8 +46,8 @@ impl<T: Send> ShareConsumer<T> {
     pub(super) fn report_missing(&mut self, now: Time) {
         let (missing_topic_reported_at, timeout) = (self.missing_topic_reported_at, self.config.member.api_timeout);
         let is_missing = |topic: &&Arc<str>| {
-            let known = self.topic_errors.get(topic);
-            known.is_some_and(|(since, code)| {
+            let topic_error = self.topic_errors.get(topic);
+            topic_error.is_some_and(|(since, code)| {
                 code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
                     && now.since(since.max(missing_topic_reported_at)) >= timeout
             })

@@ -401,13 +401,13 @@ impl Transactions {
         if ends && !self.begun {
             self.finish();
         }
-        let wanted = match self.state {
+        let needs_request = match self.state {
             State::Initializing => true,
             State::Open | State::Committing => !is_idle || ends,
             State::Aborting(_) => ends,
             _ => false,
         };
-        if !wanted {
+        if !needs_request {
             return None;
         }
         self.in_flight = true;
@@ -569,11 +569,11 @@ mod tests {
         };
         let mut transactions = Transactions::new(settings, Backoff::new(second, second, 1));
         transactions.init(Time(0)).unwrap();
-        let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
-        let given = api::encode(0, &init_producer_id::Response { producer_id: 5, ..Default::default() }).unwrap();
-        for body in [found, given] {
-            let asked = transactions.poll_send(Time(0), true, InFlight::Nothing, |_| None).unwrap();
-            transactions.handle_response(Time(0), asked.token, Ok(Reply { version: 0, body: body.into() }));
+        let coordinator_found = api::encode(0, &find_coordinator::Response::default()).unwrap();
+        let producer_id = api::encode(0, &init_producer_id::Response { producer_id: 5, ..Default::default() }).unwrap();
+        for body in [coordinator_found, producer_id] {
+            let outgoing = transactions.poll_send(Time(0), true, InFlight::Nothing, |_| None).unwrap();
+            transactions.handle_response(Time(0), outgoing.token, Ok(Reply { version: 0, body: body.into() }));
         }
         transactions.begin(version).unwrap();
         transactions.mark_sent();
@@ -585,8 +585,8 @@ mod tests {
     #[test]
     fn an_abort_waits_for_expired_batches_only_where_the_leader_would_accept_them_later() {
         let ends = |version, in_flight| {
-            let asked = aborting(version).poll_send(Time(0), true, in_flight, |_| None);
-            asked.is_some_and(|asked| asked.token == Step::End)
+            let outgoing = aborting(version).poll_send(Time(0), true, in_flight, |_| None);
+            outgoing.is_some_and(|outgoing| outgoing.token == Step::End)
         };
         let all = [InFlight::Nothing, InFlight::Expired, InFlight::Unreported];
         assert_eq!(all.map(|in_flight| ends(1, in_flight)), [true, false, false]);
