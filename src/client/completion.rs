@@ -67,11 +67,11 @@ impl<T> Pending<T> {
         let mut slot = self.0.lock();
         slot.waiting += 1;
         while slot.result.is_none() {
-            let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
+            let remaining = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
+            if remaining.is_zero() {
                 break;
             }
-            slot = self.0.done.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
+            slot = self.0.done.wait_timeout(slot, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
         slot.waiting -= 1;
         slot.result.is_some()

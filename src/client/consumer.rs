@@ -138,9 +138,9 @@ impl ClientRole for Machine {
         unlocked.change.store(state.role.has_change(), Relaxed);
     }
 
-    /// Leaves reading to the application if only fetches are in flight. The group must not wait for an application that is
-    /// away, and neither must a call.
-    fn stand_by(state: &State<Self>, unlocked: &Unlocked, has_visited: bool) -> Option<Duration> {
+    /// Leaves reading to the application if only fetches are in flight. Neither the group nor a call may wait for an
+    /// application that does not poll.
+    fn max_io_pause(state: &State<Self>, unlocked: &Unlocked, has_visited: bool) -> Option<Duration> {
         let is_only_fetching = state.local.others == 0 && !unlocked.asked.load(Relaxed);
         (has_visited && state.local.is_small_fetch && is_only_fetching).then_some(READER_MAY_BE_AWAY)
     }
@@ -319,7 +319,7 @@ impl Client<Machine> {
 
     /// Notes that the application has handled a partition's records below an offset, which limits auto commit.
     pub fn note_handled(&self, topic: &str, partition: i32, next_offset: i64) {
-        self.state().role.finished_with(topic, partition, next_offset);
+        self.state().role.mark_processed(topic, partition, next_offset);
     }
 
     /// Moves the position of a partition to an offset.
@@ -530,21 +530,21 @@ mod tests {
     use crate::client::Value;
 
     #[test]
-    fn the_io_thread_stands_by_for_an_application_that_polls_for_few_records_and_nothing_else() {
+    fn the_io_thread_pauses_for_an_application_that_polls_for_few_records_and_nothing_else() {
         let servers = ("bootstrap.servers".to_owned(), Value::String("127.0.0.1:1".to_owned()));
         let config = Config::parse(ClientType::Consumer, [servers]).unwrap();
         let consumer = Consumer::new(&config).unwrap();
-        let may_stand_by = |visited| Machine::stand_by(&consumer.state(), consumer.unlocked(), visited).is_some();
-        assert!(!may_stand_by(true));
+        let may_pause = |visited| Machine::max_io_pause(&consumer.state(), consumer.unlocked(), visited).is_some();
+        assert!(!may_pause(true));
         consumer.state().local.is_small_fetch = true;
-        assert!(may_stand_by(true));
-        assert!(!may_stand_by(false));
+        assert!(may_pause(true));
+        assert!(!may_pause(false));
         consumer.state().local.others = 1;
-        assert!(!may_stand_by(true));
+        assert!(!may_pause(true));
         consumer.state().local.others = 0;
         consumer.pause(&[]).unwrap();
-        assert!(!may_stand_by(true));
+        assert!(!may_pause(true));
         consumer.wait_for_records(Duration::from_millis(1));
-        assert!(may_stand_by(true));
+        assert!(may_pause(true));
     }
 }

@@ -449,17 +449,17 @@ impl<R: ClientRole> Core<R> {
         let Some(poller) = self.shared.poller() else { return };
         let mut events = Vec::new();
         loop {
-            let Some(polling) = self.shared.inline.take() else { return };
+            let Some(polling) = self.shared.inline.try_begin() else { return };
             // A thread that makes `is_done` true from here on wakes this thread. An earlier change is seen here.
             if is_done() || self.shared.is_closed() {
                 return;
             }
-            let left = end.saturating_duration_since(Instant::now());
-            let result = poller.wait_first(left, &mut events);
+            let remaining = end.saturating_duration_since(Instant::now());
+            let result = poller.wait_first(remaining, &mut events);
             // The work below may call back into Python. No thread may have to wait for that.
             drop(polling);
             match result {
-                Ok(false) if events.is_empty() && left.is_zero() => return,
+                Ok(false) if events.is_empty() && remaining.is_zero() => return,
                 Ok(false) => {}
                 // The wake-up may have been for the I/O thread, whose work is done below.
                 Ok(true) => poller.arm(),
@@ -489,7 +489,7 @@ impl<R: ClientRole> Core<R> {
     fn work_for_event_loop(&self) -> bool {
         let external = &self.shared.external;
         external.note_visit();
-        let Some(poller) = self.shared.poller().filter(|_| external.is_standing_by()) else {
+        let Some(poller) = self.shared.poller().filter(|_| external.is_io_paused()) else {
             return false;
         };
         // The thread that takes events from the poller has to handle them, so the driver is locked first.
@@ -504,7 +504,7 @@ impl<R: ClientRole> Core<R> {
         if self.work(guard, &mut events) {
             self.shared.wake_inline_poller();
         }
-        let is_too_much = |driver: &Driver<R>| driver.may_stand_by(&self.shared, true).is_none();
+        let is_too_much = |driver: &Driver<R>| driver.max_io_pause(&self.shared, true).is_none();
         if self.driver.try_lock().is_ok_and(|driver| driver.as_ref().is_some_and(is_too_much)) {
             external.recall_io_thread();
         }
@@ -553,7 +553,7 @@ fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
         while driver.turn(shared, &mut done) {}
         let until = driver.sleeps_until(shared);
         core.sleeps_until.store(until.0, SeqCst);
-        let stand_by = shared.external.take_visit().and_then(|visited| driver.may_stand_by(shared, visited));
+        let max_pause = shared.external.take_visit().and_then(|visited| driver.max_io_pause(shared, visited));
         drop(guard);
         let has_results = !done.is_empty();
         shared.dispatch(done.drain(..));
@@ -561,14 +561,14 @@ fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
             shared.wake_inline_poller();
         }
         let mut timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
-        match stand_by {
+        match max_pause {
             Some(longest) => {
-                shared.external.stand_by(timeout.map_or(longest, |t| t.min(longest)));
+                shared.external.pause_io_thread(timeout.map_or(longest, |t| t.min(longest)));
                 // What happened meanwhile comes before any deadline.
                 timeout = Some(Duration::ZERO);
             }
-            None if shared.inline.is_taken() => {
-                shared.inline.stand_aside(timeout);
+            None if shared.inline.is_active() => {
+                shared.inline.pause_io_thread(timeout);
                 continue;
             }
             None => {}

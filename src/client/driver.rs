@@ -111,11 +111,11 @@ impl<R: ClientRole> Driver<R> {
         if self.is_active(now) { next.min(now + MAX_ACTIVE_SLEEP) } else { next }
     }
 
-    /// Returns for how long the I/O thread may leave its work to callers: the work is little, and no step of it takes
-    /// long, as a login may.
-    pub fn may_stand_by(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
+    /// Returns for how long the I/O thread may pause and leave its work to callers: there is little work, and no step
+    /// of the work takes long. A login may take long.
+    pub fn max_io_pause(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
         let is_settled = self.is_active(shared.now()) && self.network.is_settled();
-        is_settled.then(|| R::stand_by(&shared.state(), &shared.unlocked, has_visited)).flatten()
+        is_settled.then(|| R::max_io_pause(&shared.state(), &shared.unlocked, has_visited)).flatten()
     }
 
     /// Returns whether the client sent something a short while ago.
@@ -164,8 +164,9 @@ impl<R: ClientRole> Driver<R> {
                     self.close(connection);
                 }
             }
-            let left = end.saturating_duration_since(Instant::now());
-            if self.sockets.is_empty() || left.is_zero() || self.poller.wait(Some(left), &mut events).is_err() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if self.sockets.is_empty() || remaining.is_zero() || self.poller.wait(Some(remaining), &mut events).is_err()
+            {
                 break;
             }
             events.clear();
@@ -218,7 +219,7 @@ impl<R: ClientRole> Driver<R> {
             state.handle_timeout(&shared.unlocked, now);
         }
         let demand = state.role.next_demand();
-        let packets: Vec<R::Packet> = std::iter::from_fn(|| state.poll_send(now)).collect();
+        let requests: Vec<R::Request> = std::iter::from_fn(|| state.poll_send(now)).collect();
         done.extend(std::iter::from_fn(|| R::poll_done(state, &shared.unlocked)));
         shared.after_change(state);
         drop(guard);
@@ -233,15 +234,15 @@ impl<R: ClientRole> Driver<R> {
         if let Some(demand) = demand {
             self.network.demand(now, demand);
         }
-        if !packets.is_empty() {
+        if !requests.is_empty() {
             self.active = now;
         }
-        for packet in packets {
-            self.network.submit(now, self.in_flight.begin(R::pack(packet).map(Origin::Role)));
+        for request in requests {
+            self.network.submit(now, self.in_flight.begin(R::build_request(request).map(Origin::Role)));
         }
         self.push_telemetry(shared, now);
         self.act(shared);
-        self.network.has_news()
+        self.network.has_output()
     }
 
     /// Returns the responses for the state machine, and passes the others to the telemetry.
@@ -300,8 +301,8 @@ impl<R: ClientRole> Driver<R> {
                 }
             }
             self.act(shared);
-            let left = end.saturating_duration_since(Instant::now());
-            if self.poller.wait(Some(left), &mut events).is_err() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if self.poller.wait(Some(remaining), &mut events).is_err() {
                 return;
             }
         }

@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The event loops and readers that poll for a client, and whether the I/O thread stands by for them.
+/// The event loops and readers that poll for a client, and whether the I/O thread pauses for them.
 #[derive(Default)]
 pub(super) struct ExternalPollers {
     count: AtomicUsize,
-    /// Whether one of them polled since the I/O thread looked last.
+    /// Whether one of them polled since the I/O thread last checked.
     has_visited: AtomicBool,
     /// Whether one of them is a reader that polls inline.
     has_reader: AtomicBool,
-    is_standing_by: AtomicBool,
+    is_io_paused: AtomicBool,
     /// Whether the I/O thread was recalled since it last looked for work.
     is_recalled: Mutex<bool>,
     recalled: Condvar,
@@ -55,9 +55,9 @@ impl ExternalPollers {
         self.any().then(|| self.has_visited.swap(false, SeqCst))
     }
 
-    /// Returns whether the I/O thread stands by.
-    pub fn is_standing_by(&self) -> bool {
-        self.is_standing_by.load(SeqCst)
+    /// Returns whether the I/O thread pauses.
+    pub fn is_io_paused(&self) -> bool {
+        self.is_io_paused.load(SeqCst)
     }
 
     fn set_recalled(&self, is_recalled: bool) {
@@ -67,19 +67,19 @@ impl ExternalPollers {
         }
     }
 
-    /// Prepares the next [`ExternalPollers::stand_by`]. The I/O thread calls it before it looks for work: a recall from
-    /// then on ends the wait.
+    /// Prepares the next [`ExternalPollers::pause_io_thread`]. The I/O thread calls this before it looks for work: a
+    /// recall from then on ends the pause.
     pub fn arm(&self) {
         self.set_recalled(false);
     }
 
-    /// Ends the wait of an I/O thread that stands by.
+    /// Ends the pause of the I/O thread.
     pub fn recall_io_thread(&self) {
         self.set_recalled(true);
     }
 
-    /// Removes an event loop and recalls the I/O thread. `has_thread` is false in the child of a fork, where locks may be held
-    /// for ever.
+    /// Removes an event loop and recalls the I/O thread. `has_thread` is false in the child of a fork, where locks may
+    /// be held for ever.
     pub fn leave(&self, has_thread: bool) {
         let is_recalled = has_thread.then(|| self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner));
         self.count.fetch_sub(1, SeqCst);
@@ -89,19 +89,19 @@ impl ExternalPollers {
         }
     }
 
-    /// Blocks the I/O thread while it leaves the sockets to external pollers.
-    pub fn stand_by(&self, timeout: Duration) {
+    /// Pauses the I/O thread, which leaves the sockets to external pollers.
+    pub fn pause_io_thread(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
         let mut is_recalled = self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_standing_by.store(true, SeqCst);
+        self.is_io_paused.store(true, SeqCst);
         while !*is_recalled {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            is_recalled = self.recalled.wait_timeout(is_recalled, left).unwrap_or_else(PoisonError::into_inner).0;
+            is_recalled = self.recalled.wait_timeout(is_recalled, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
-        self.is_standing_by.store(false, SeqCst);
+        self.is_io_paused.store(false, SeqCst);
     }
 }
 

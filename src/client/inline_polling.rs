@@ -2,7 +2,7 @@
 //!
 //! The caller and the I/O thread may poll the same sockets at the same time. The kernel wakes the thread that started
 //! to wait last, so the caller reads the response itself. The I/O thread keeps waiting in the poller, and polls alone
-//! after the caller has stopped polling. If the I/O thread wakes up for another reason in the meantime, it pauses until
+//! after the caller has stopped polling. If the I/O thread wakes up for another reason before that, it pauses until
 //! the caller has stopped polling.
 //!
 //! Consumers also poll inline if their records arrive one by one. A fetch response may arrive in pieces, and the second
@@ -12,39 +12,39 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whether a caller polls inline, and whether the I/O thread stands aside for it.
+/// Whether a caller polls inline, and whether the I/O thread pauses meanwhile.
 #[derive(Default)]
 pub(super) struct InlinePolling {
-    is_taken: AtomicBool,
-    is_aside: Mutex<bool>,
-    left: Condvar,
+    is_active: AtomicBool,
+    is_paused: Mutex<bool>,
+    ended: Condvar,
 }
 
 impl InlinePolling {
     /// Returns whether a caller polls inline now.
-    pub fn is_taken(&self) -> bool {
-        self.is_taken.load(SeqCst)
+    pub fn is_active(&self) -> bool {
+        self.is_active.load(SeqCst)
     }
 
-    /// Makes this thread the one that polls inline, unless another thread does.
-    pub fn take(&self) -> Option<InlinePoller<'_>> {
-        let was_taken = self.is_taken.swap(true, SeqCst);
-        (!was_taken).then_some(InlinePoller(self))
+    /// Makes this thread poll inline, unless another thread polls inline.
+    pub fn try_begin(&self) -> Option<InlinePoller<'_>> {
+        let was_active = self.is_active.swap(true, SeqCst);
+        (!was_active).then_some(InlinePoller(self))
     }
 
-    /// Blocks the I/O thread while a caller polls inline. `None` waits as long as that takes.
-    pub fn stand_aside(&self, timeout: Option<Duration>) {
+    /// Pauses the I/O thread while a caller polls inline, for `timeout` at most.
+    pub fn pause_io_thread(&self, timeout: Option<Duration>) {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-        let mut is_aside = self.is_aside.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_aside = true;
-        while self.is_taken() {
-            let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
+        let mut is_paused = self.is_paused.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_paused = true;
+        while self.is_active() {
+            let remaining = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
+            if remaining.is_zero() {
                 break;
             }
-            is_aside = self.left.wait_timeout(is_aside, left).unwrap_or_else(PoisonError::into_inner).0;
+            is_paused = self.ended.wait_timeout(is_paused, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
-        *is_aside = false;
+        *is_paused = false;
     }
 }
 
@@ -53,9 +53,9 @@ pub(super) struct InlinePoller<'a>(&'a InlinePolling);
 
 impl Drop for InlinePoller<'_> {
     fn drop(&mut self) {
-        self.0.is_taken.store(false, SeqCst);
-        if *self.0.is_aside.lock().unwrap_or_else(PoisonError::into_inner) {
-            self.0.left.notify_all();
+        self.0.is_active.store(false, SeqCst);
+        if *self.0.is_paused.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.0.ended.notify_all();
         }
     }
 }

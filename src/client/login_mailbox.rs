@@ -79,11 +79,12 @@ impl LoginMailbox {
         let deadline = Instant::now().checked_add(timeout);
         let mut mail = self.mail();
         while !mail.is_closed && !done(&mail) {
-            let left = deadline.map_or(Duration::from_secs(1 << 30), |d| d.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
+            let remaining =
+                deadline.map_or(Duration::from_secs(1 << 30), |d| d.saturating_duration_since(Instant::now()));
+            if remaining.is_zero() {
                 break;
             }
-            mail = self.0.changed.wait_timeout(mail, left).unwrap_or_else(PoisonError::into_inner).0;
+            mail = self.0.changed.wait_timeout(mail, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
         mail
     }

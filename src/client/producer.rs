@@ -165,7 +165,7 @@ impl ClientRole for Machine {
         state.role.has_room() && !state.role.is_paused()
     }
 
-    fn stand_by(state: &State<Self>, _unlocked: &Unlocked, _has_visited: bool) -> Option<Duration> {
+    fn max_io_pause(state: &State<Self>, _unlocked: &Unlocked, _has_visited: bool) -> Option<Duration> {
         (state.role.outstanding() <= 1).then_some(MAX_ACTIVE_SLEEP)
     }
 
@@ -410,7 +410,7 @@ impl Client<Machine> {
     /// Waits for the results of all records, for `timeout` at most, and closes the client. Records without a result by then
     /// fail.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let mut left = 0;
+        let mut unfinished = 0;
         if let Some(abort) = self.abort_transaction() {
             abort.wait(timeout);
         }
@@ -418,13 +418,13 @@ impl Client<Machine> {
             && let Ok(flush) = self.flush()
             && !flush.wait(timeout)
         {
-            left = self.outstanding();
+            unfinished = self.outstanding();
         }
         self.end();
-        if left == 0 {
+        if unfinished == 0 {
             return Ok(());
         }
-        let message = format!("{left} records had no result when the producer was closed after {timeout:?}");
+        let message = format!("{unfinished} records had no result when the producer was closed after {timeout:?}");
         Err(Error::new(ErrorKind::Timeout, message).with_hint("close later, or wait for deliveries first"))
     }
 }
@@ -478,8 +478,8 @@ impl Appender<'_> {
 
     #[inline]
     fn set_time(&self, record: &mut NewRecord<'_>) {
-        record.is_timed = record.timestamp != NOW;
-        if !record.is_timed {
+        record.has_explicit_timestamp = record.timestamp != NOW;
+        if !record.has_explicit_timestamp {
             record.timestamp = self.wall;
         }
     }

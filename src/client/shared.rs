@@ -56,14 +56,14 @@ pub trait ClientRole: Role + Sized + 'static {
     /// Runs before [`Role::handle_response`].
     fn before_response(_state: &mut State<Self>, _answer: &Self::Prepared) {}
     /// Runs for each request that leaves.
-    fn on_request(_state: &mut State<Self>, _packet: &Self::Packet) {}
+    fn on_request(_state: &mut State<Self>, _request: &Self::Request) {}
     /// Runs after a call changed the state machine.
     fn on_call(_unlocked: &Self::Unlocked) {}
     /// Copies state into `unlocked` after any change.
     fn publish(_state: &State<Self>, _unlocked: &Self::Unlocked) {}
-    /// Returns for how long the I/O thread may leave its work to callers because little is in flight. `has_visited` is
-    /// whether an event loop or an inline poller came since the I/O thread looked last.
-    fn stand_by(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
+    /// Returns for how long the I/O thread may pause and leave its work to callers, because little is in flight.
+    /// `has_visited` is whether an event loop or an inline poller polled since the I/O thread last checked.
+    fn max_io_pause(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
         None
     }
     /// Returns whether callers wait for so little that an event loop may poll for it.
@@ -94,10 +94,10 @@ impl<R: ClientRole> State<R> {
     }
 
     /// Returns the next request to send.
-    pub fn poll_send(&mut self, now: Time) -> Option<R::Packet> {
-        let packet = self.role.poll_send(now)?;
-        R::on_request(self, &packet);
-        Some(packet)
+    pub fn poll_send(&mut self, now: Time) -> Option<R::Request> {
+        let request = self.role.poll_send(now)?;
+        R::on_request(self, &request);
+        Some(request)
     }
 }
 
@@ -267,7 +267,7 @@ impl<R: ClientRole> Shared<R> {
 
     /// Makes the caller that polls inline look whether its wait is over.
     pub fn wake_inline_poller(&self) {
-        if let (true, Some(poller)) = (self.inline.is_taken(), self.poller.get()) {
+        if let (true, Some(poller)) = (self.inline.is_active(), self.poller.get()) {
             poller.wake().insist();
         }
     }
@@ -278,11 +278,11 @@ impl<R: ClientRole> Shared<R> {
         let mut state = self.state();
         let mut is_ready = ready(&state);
         while !is_ready && !self.is_closed() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
             is_ready = ready(&state);
         }
         drop(state);

@@ -35,7 +35,8 @@ impl Backoff {
     }
 }
 
-/// Returns the wait after one or more failures in a row; `range` is the shortest and the longest wait.
+/// Returns the wait after one or more failures in a row. `range` is the first and the longest wait before jitter, which
+/// makes the wait up to 20 % shorter or longer.
 pub fn wait_after(failures: u32, range: (Duration, Duration), seed: u64) -> Duration {
     let base = range.0.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(range.1);
     base.mul_f64(0.8 + 0.4 * Random::new(seed).next_f64())

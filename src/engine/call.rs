@@ -17,7 +17,7 @@ pub trait Call: Send {
         self.api().min
     }
     /// Returns the first release that has the feature, if the versions of the API do not show it.
-    fn since(&self) -> Option<Release> {
+    fn min_release(&self) -> Option<Release> {
         None
     }
     /// Returns the name of the feature, for the error of a broker that lacks it.
@@ -29,7 +29,7 @@ pub trait Call: Send {
         true
     }
     /// Returns how long the broker may hold back the response on purpose.
-    fn held(&self) -> Duration {
+    fn max_broker_wait(&self) -> Duration {
         Duration::ZERO
     }
 }

@@ -36,8 +36,9 @@ pub struct Partition {
     pub older: u32,
 }
 
-/// How often in a row brokers may name an older leader's epoch than the known one before it counts. A broker that lags catches up
-/// within a few requests. A topic that was recreated, in a cluster without topic IDs, begins at epoch 0 for good.
+/// How often in a row brokers may name an older leader epoch than the known epoch before the older epoch counts. A
+/// broker that lags catches up within a few requests. A topic that was recreated, in a cluster without topic IDs,
+/// begins at epoch 0 for good.
 const MAX_OLDER: u32 = 5;
 
 impl Partition {
@@ -165,17 +166,17 @@ impl Cluster {
     }
 
     /// Keeps only these topics, and marks those that are missing as unknown. For the response of a broker that was
-    /// asked about all topics, see `AskMetadata`.
+    /// asked about all topics, see `MetadataCall`.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
-            let found = all.remove_entry(name);
-            let (name, topic) = found.unwrap_or_else(|| (name.into(), Topic::unknown()));
+            let entry = all.remove_entry(name);
+            let (name, topic) = entry.unwrap_or_else(|| (name.into(), Topic::unknown()));
             self.topics.insert(name, topic);
         }
     }
 
-    /// Marks those of these topics as unknown that a response about all topics does not have.
+    /// Marks the given topics as unknown that a response about all topics does not contain.
     pub fn add_unknown<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
             if !self.topics.contains_key(name) {
@@ -211,20 +212,20 @@ pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Du
 
 /// A metadata request in the form that brokers of every release understand.
 #[derive(Clone, Debug)]
-pub struct AskMetadata(pub metadata::Request);
+pub struct MetadataCall(pub metadata::Request);
 
-impl AskMetadata {
+impl MetadataCall {
     /// The first version that can ask about a topic without creating it.
-    pub const MAY_LEAVE: i16 = 4;
+    pub const MIN_VERSION_WITHOUT_CREATION: i16 = 4;
 }
 
-impl Call for AskMetadata {
+impl Call for MetadataCall {
     fn api(&self) -> &'static Info {
         &metadata::API
     }
 
     fn put(&self, w: &mut Writer) {
-        let may_create = self.0.allow_auto_topic_creation || w.version >= Self::MAY_LEAVE;
+        let may_create = self.0.allow_auto_topic_creation || w.version >= Self::MIN_VERSION_WITHOUT_CREATION;
         if may_create && (w.version > 0 || self.0.topics.is_some()) {
             return Wire::put(&self.0, w);
         }

@@ -328,10 +328,10 @@ impl<T> Connection<T> {
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
         let tried = || format!("{} on {}", call.feature(), self.address);
-        if let (Some(release), Some(since)) = (self.release, call.since())
-            && release < since
+        if let (Some(release), Some(min_release)) = (self.release, call.min_release())
+            && release < min_release
         {
-            let hint = format!("this requires Kafka {since}, the broker is Kafka {release}");
+            let hint = format!("this requires Kafka {min_release}, the broker is Kafka {release}");
             return Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint));
         }
         let theirs = self.versions.get(&api.key).copied();
@@ -513,14 +513,14 @@ impl<T> Connection<T> {
         let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
         let unanswered = unanswered.map(|token| (token, error.clone()));
         let largest = self.in_flight.iter().map(|f| f.size).max();
-        let asked = self.in_flight.drain(..).filter_map(|f| match f.owner {
+        let in_flight = self.in_flight.drain(..).filter_map(|f| match f.owner {
             Owner::Caller(token) if error.kind() == ErrorKind::Oversized && Some(f.size) != largest => {
                 Some((token, error.clone().as_kind(ErrorKind::Network)))
             }
             Owner::Caller(token) => Some((token, error.clone())),
             Owner::Connection | Owner::ConnectionBare => None,
         });
-        self.responses.extend(unanswered.chain(asked).map(|(token, error)| (token, Err(error))));
+        self.responses.extend(unanswered.chain(in_flight).map(|(token, error)| (token, Err(error))));
     }
 
     /// Returns the requests, responses and logins since the last call.

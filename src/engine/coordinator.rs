@@ -33,7 +33,7 @@ impl Call for Find {
         }
     }
 
-    fn since(&self) -> Option<Release> {
+    fn min_release(&self) -> Option<Release> {
         // Coordinators of offsets are older than groups with members.
         self.is_for_member.then_some(Release::V0_9_0)
     }

@@ -251,7 +251,8 @@ impl Error {
         self.0.node
     }
 
-    /// Returns whether the broker refused the client, or is not one of the client's nodes, so that the next attempt would end the same way.
+    /// Returns whether the broker refused the client, or is not one of the client's nodes. The next attempt would fail
+    /// in the same way.
     pub fn is_refusal(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Authentication | ErrorKind::OtherCluster | ErrorKind::WrongEndpoint)
     }

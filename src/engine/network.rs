@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a peer that refused the client is left alone: a loop of refused calls must not lock the account.
+/// How long the client does not connect to a peer that refused it: a loop of refused calls must not lock the account.
 const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 /// Settings of a network.
@@ -103,18 +103,18 @@ pub struct Network {
     /// How to start connections to addresses that did not report their versions at the first attempt.
     version_probes: HashMap<(String, u16), VersionProbe>,
     /// Addresses that have reported their versions, so their brokers are 0.10 or newer.
-    said_versions: HashSet<(String, u16)>,
+    reported_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,
-    /// The newest epoch of the cluster's features.
-    features: i64,
+    /// The newest epoch of the cluster's finalized features; -1 if unknown.
+    finalized_features_epoch: i64,
     /// The topics whose metadata the role needs.
     topics: BTreeSet<Arc<str>>,
-    /// The topics that the role needs no longer, and since when.
-    let_go: BTreeMap<Arc<str>, Time>,
+    /// The topics that the role no longer needs, and since when.
+    unneeded_topics: BTreeMap<Arc<str>, Time>,
     /// Topic IDs to request once, and when.
-    ids: BTreeSet<Uuid>,
-    ids_at: Time,
+    topic_ids: BTreeSet<Uuid>,
+    topic_ids_due_at: Time,
     all_topics: bool,
     /// Whether each refresh requests all topics.
     watches_all: bool,
@@ -147,14 +147,14 @@ impl Network {
             peers: BTreeMap::new(),
             connections: BTreeMap::new(),
             version_probes: HashMap::new(),
-            said_versions: HashSet::new(),
+            reported_versions: HashSet::new(),
             next_connection: 0,
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
-            features: -1,
+            finalized_features_epoch: -1,
             topics: BTreeSet::new(),
-            let_go: BTreeMap::new(),
-            ids: BTreeSet::new(),
-            ids_at: Time(0),
+            unneeded_topics: BTreeMap::new(),
+            topic_ids: BTreeSet::new(),
+            topic_ids_due_at: Time(0),
             all_topics: false,
             watches_all: false,
             refresh_at: None,
@@ -200,17 +200,17 @@ impl Network {
     }
 
     /// Returns the ready peer with the fewest requests in flight; brokers come before bootstrap addresses.
-    fn nearest(&self) -> Option<PeerId> {
+    fn least_loaded(&self) -> Option<PeerId> {
         let load = |(id, peer): (&PeerId, &Peer)| match &peer.link {
-            Link::Up(_, c) if c.is_ready() && !id.is_apart() => Some((id.node() < 0, c.in_flight(), *id)),
+            Link::Up(_, c) if c.is_ready() && !id.is_dedicated() => Some((id.node() < 0, c.in_flight(), *id)),
             _ => None,
         };
         self.peers.iter().filter_map(load).min().map(|(_, _, id)| id)
     }
 
     /// Connects to some broker, unless a connection exists or is being made.
-    fn reach_any(&mut self, now: Time) {
-        let of_use = |id: &PeerId| !id.is_apart();
+    fn connect_any(&mut self, now: Time) {
+        let of_use = |id: &PeerId| !id.is_dedicated();
         let in_flight = |p: &Peer| matches!(p.link, Link::Connecting(..) | Link::Up(..));
         if self.peers.iter().any(|(id, p)| of_use(id) && in_flight(p)) {
             return;
@@ -247,23 +247,23 @@ impl Network {
 
     /// Takes a request. [`Network::poll_response`] returns its response.
     pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
-        let apart = match self.resolve(outgoing.target) {
+        let dedicated = match self.resolve(outgoing.target) {
             Target::Node(id) => return self.submit_to(now, PeerId::Broker(id), outgoing),
             Target::Fetch(id) => Some(PeerId::Fetch(id)),
             Target::Group(id) => Some(PeerId::Group(id)),
             Target::Controller | Target::Any => None,
         };
-        if let Some(id) = apart {
+        if let Some(id) = dedicated {
             if let (false, Some(b)) = (self.peers.contains_key(&id), self.cluster.brokers.get(&id.node())) {
                 let (host, port) = (b.host.clone(), b.port);
                 self.add_peer(id, host, port);
             }
             self.submit_to(now, id, outgoing);
-        } else if let Some(id) = self.nearest() {
+        } else if let Some(id) = self.least_loaded() {
             self.submit_to(now, id, outgoing);
         } else {
             self.waiting.push_back(outgoing);
-            self.reach_any(now);
+            self.connect_any(now);
         }
     }
 
@@ -314,18 +314,18 @@ impl Network {
             return;
         };
         let connection = *connection;
-        let longest = now + self.config.request_timeout + call.held();
+        let latest = now + self.config.request_timeout + call.max_broker_wait();
         let deadline = match deadline {
-            Deadline::ToSend(_) => longest,
-            Deadline::ToAnswer(time) => time.min(longest),
+            Deadline::ToSend(_) => latest,
+            Deadline::ToAnswer(time) => time.min(latest),
         };
         c.note_use(now);
-        let refused = c.send(&*call, max_version, deadline, token).err();
+        let rejected = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
         }
         self.collect(now, connection);
-        if let Some((token, error)) = refused {
+        if let Some((token, error)) = rejected {
             self.complete(now, id, token, Err(error));
         }
     }
@@ -354,12 +354,12 @@ impl Network {
             Connection::new(now, address, client_id, max_frame, timeout, login_config)
         } else {
             let probe = self.version_probes.get(&key).copied().unwrap_or_default();
-            let probe = if self.said_versions.contains(&key) { VersionProbe::Wait } else { probe };
+            let probe = if self.reported_versions.contains(&key) { VersionProbe::Wait } else { probe };
             let versions_timeout = self.config.versions_timeout;
             Connection::with_version_probe(now, address, client_id, max_frame, timeout, probe, versions_timeout)
         };
         // Another cluster may have taken over the address since the last connection.
-        if let Some(id) = self.cluster.id.as_ref().filter(|_| self.said_versions.contains(&key)) {
+        if let Some(id) = self.cluster.id.as_ref().filter(|_| self.reported_versions.contains(&key)) {
             c.expect_cluster(id);
         }
         let is_ready = c.is_ready();
@@ -435,7 +435,7 @@ impl Network {
             self.actions.push_back(Action::Close(connection));
             let error = self.retriable_if_known(id, error);
             if !self.handle_refused_token(now, id, &error) {
-                self.lose(now, id, &error);
+                self.fail_peer(now, id, &error);
             }
         } else if became_ready {
             self.handle_ready(now, id);
@@ -444,7 +444,7 @@ impl Network {
 
     /// Makes a decoding error retriable if the address spoke Kafka's protocol before: the line damaged the bytes.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
-        let is_known = |p: &Peer| self.said_versions.contains(&(p.host.clone(), p.port));
+        let is_known = |p: &Peer| self.reported_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
             true => error.as_kind(ErrorKind::Network),
             false => error,
@@ -453,7 +453,7 @@ impl Network {
 
     fn handle_ready(&mut self, now: Time, id: PeerId) {
         if let Some(error) = self.wrong_endpoint(id) {
-            return self.hang_up(now, id, &error);
+            return self.disconnect(now, id, &error);
         }
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
@@ -465,12 +465,13 @@ impl Network {
         self.config.endpoints.log_ready(peer, id, self.config.credentials.as_deref());
         if !matches!(self.version_probes.get(&address), Some(VersionProbe::Known(_))) {
             self.version_probes.remove(&address);
-            self.said_versions.insert(address);
+            self.reported_versions.insert(address);
         }
         if let Link::Up(_, c) = &peer.link
-            && let Some((epoch, version)) = c.transaction_version().filter(|(epoch, _)| *epoch > self.features)
+            && let Some((epoch, version)) =
+                c.transaction_version().filter(|(epoch, _)| *epoch > self.finalized_features_epoch)
         {
-            self.features = epoch;
+            self.finalized_features_epoch = epoch;
             if self.cluster.transaction_version != version {
                 self.cluster = Arc::new(Cluster { transaction_version: version, ..(*self.cluster).clone() });
                 self.cluster_changed = true;
@@ -487,7 +488,7 @@ impl Network {
     /// Notes that a connection failed with an error that needs no further explanation.
     pub fn handle_failed(&mut self, now: Time, connection: ConnectionId, error: &Error) {
         if let Some(id) = self.connections.get(&connection).copied() {
-            self.lose(now, id, error);
+            self.fail_peer(now, id, error);
         }
     }
 
@@ -518,11 +519,11 @@ impl Network {
                 })
             }
         };
-        self.lose(now, id, &error);
+        self.fail_peer(now, id, &error);
     }
 
     /// Ends a peer's connection. Requests in flight, and those that wait for the connection, fail.
-    fn lose(&mut self, now: Time, id: PeerId, error: &Error) {
+    fn fail_peer(&mut self, now: Time, id: PeerId, error: &Error) {
         self.note_end(id);
         self.count(now, id);
         if matches!(error.kind(), ErrorKind::Authentication | ErrorKind::NoToken) {
@@ -563,7 +564,7 @@ impl Network {
         // Its partitions may have other leaders now.
         self.demand(now, MetadataDemand { refresh: id.node() >= 0, ..MetadataDemand::default() });
         if !self.waiting.is_empty() || self.metadata_due_at().is_some() {
-            self.reach_any(now);
+            self.connect_any(now);
         }
         self.note_unreachable();
     }
@@ -589,7 +590,7 @@ impl Network {
                     .map_err(|e| if e.broker().is_none() { e.from_broker(address()).of_node(id.node()) } else { e });
                 self.responses.push_back(ClientResponse { token, node: id.node(), result });
             }
-            PeerToken::Metadata { all, ids } => self.take_metadata(now, id, (all, ids), result),
+            PeerToken::Metadata { all, ids } => self.handle_metadata_response(now, id, (all, ids), result),
         }
     }
 
@@ -613,8 +614,8 @@ impl Network {
         self.unreachable.take()
     }
 
-    /// Returns whether one of the last three methods has something.
-    pub fn has_news(&self) -> bool {
+    /// Returns whether there is a response, a new state of the cluster, or an error to poll.
+    pub fn has_output(&self) -> bool {
         !self.responses.is_empty() || self.cluster_changed || self.unreachable.is_some()
     }
 
@@ -649,7 +650,7 @@ impl Network {
                     self.actions.push_back(Action::Close(*connection));
                     let error = Error::new(ErrorKind::Network, "connection was not made in time")
                         .with_hint("check the address, firewalls, and socket.connection.setup.timeout.ms");
-                    self.lose(now, id, &error);
+                    self.fail_peer(now, id, &error);
                 }
                 Link::Up(connection, c) => {
                     let connection = *connection;
@@ -666,7 +667,7 @@ impl Network {
                     } else if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
                         if !self.tries_again(now, id) && !self.reconnects(now, id, false) {
-                            self.lose(now, id, &error);
+                            self.fail_peer(now, id, &error);
                         }
                     }
                 }
@@ -682,7 +683,7 @@ impl Network {
         }
         self.refresh_if_due(now);
         if !self.waiting.is_empty() {
-            self.reach_any(now);
+            self.connect_any(now);
         }
     }
 }

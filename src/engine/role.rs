@@ -80,7 +80,7 @@ pub struct MetadataDemand {
     /// Whether the role no longer needs some topics that it demanded before.
     pub drops_topics: bool,
     /// All topics that the role still needs, if it dropped some. [`Role::next_demand`] adds them.
-    pub wanted: Option<BTreeSet<Arc<str>>>,
+    pub needed: Option<BTreeSet<Arc<str>>>,
     /// Topic IDs whose names are needed, once.
     pub ids: BTreeSet<Uuid>,
     /// Whether all topics are needed, once.
@@ -97,31 +97,31 @@ pub struct MetadataDemand {
 pub trait Role: Send {
     /// Identifies a request.
     type Token: Send;
-    /// A request before the work that needs no access to the role: compression and checksums.
-    type Packet: Send;
+    /// A request before compression and checksums, which need no access to the role.
+    type Request: Send;
     /// A response after the work that needs no access to the role: decoding, checksums and decompression.
     type Prepared: Send;
 
-    /// Turns a packet into a request, outside of all locks.
-    fn pack(packet: Self::Packet) -> Outgoing<Self::Token>;
+    /// Compresses records and computes checksums, outside of all locks.
+    fn build_request(request: Self::Request) -> Outgoing<Self::Token>;
     /// Prepares a response, outside of all locks.
     fn prepare(response: ClientResponse<Self::Token>) -> Self::Prepared;
-    /// Takes in a response.
+    /// Handles a response.
     fn handle_response(&mut self, now: Time, response: Self::Prepared);
-    /// Takes in a new state of the cluster.
+    /// Handles a new state of the cluster.
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
     /// Notes that no broker can be reached, and why.
     fn handle_unreachable(&mut self, now: Time, error: &Error);
     /// Returns the next request to send.
-    fn poll_send(&mut self, now: Time) -> Option<Self::Packet>;
-    /// Returns what the role has to know of the cluster, once.
+    fn poll_send(&mut self, now: Time) -> Option<Self::Request>;
+    /// Returns a new metadata demand of the role, once.
     fn poll_demand(&mut self) -> Option<MetadataDemand>;
     /// Returns all topics whose metadata the role needs.
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>>;
+    fn needed_topics(&self) -> BTreeSet<Arc<str>>;
     /// Returns the complete demand, for the network.
     fn next_demand(&mut self) -> Option<MetadataDemand> {
         let mut demand = self.poll_demand()?;
-        demand.wanted = demand.drops_topics.then(|| self.wanted_topics());
+        demand.needed = demand.drops_topics.then(|| self.needed_topics());
         Some(demand)
     }
     /// Returns when [`Role::handle_timeout`] and [`Role::poll_send`] have to be called again.
@@ -182,7 +182,7 @@ mod tests {
             topics: BTreeSet::from([Arc::from("a"), Arc::from("b")]),
             ids: BTreeSet::from([Uuid([1; 16]), Uuid([2; 16])]),
             drops_topics: true,
-            wanted: None,
+            needed: None,
             all: true,
             watch_all: Some(false),
             refresh: true,

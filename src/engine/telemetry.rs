@@ -282,16 +282,16 @@ impl Telemetry {
             self.instance = response.client_instance_id;
         }
         let by_number = |number: &i8| Compression::ALL.into_iter().find(|c| c.number() == i16::from(*number));
-        let known = response.accepted_compression_types.iter().find_map(by_number);
+        let codec = response.accepted_compression_types.iter().find_map(by_number);
         let interval = Duration::from_millis(u64::try_from(response.push_interval_ms).unwrap_or(0)).max(MIN_INTERVAL);
         if response.requested_metrics.is_empty() {
-            // Brokers want nothing now, and may later.
+            // The broker requests no metrics now, but may do so later.
             self.at = now + interval;
             return;
         }
         let subscription = Subscription {
             id: response.subscription_id,
-            codec: known.unwrap_or_default(),
+            codec: codec.unwrap_or_default(),
             interval,
             max_bytes: usize::try_from(response.telemetry_max_bytes).unwrap_or(0),
             is_delta: response.delta_temporality,

@@ -33,9 +33,9 @@ impl TopicErrors {
                 }
                 code => code.is_retriable(),
             };
-            let known = before.topics.get(name).filter(|old| may_pass && !old.error.is_error());
-            if let Some(known) = known {
-                Arc::make_mut(&mut bridged).topics.insert(name.clone(), known.clone());
+            let previous = before.topics.get(name).filter(|old| may_pass && !old.error.is_error());
+            if let Some(previous) = previous {
+                Arc::make_mut(&mut bridged).topics.insert(name.clone(), previous.clone());
             }
         }
         bridged

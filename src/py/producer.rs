@@ -498,7 +498,14 @@ impl ProducerCore {
         let mut records = Vec::with_capacity(chunk.len());
         for (key, value) in chunk {
             let (key, value) = (key.as_ref().map(|k| k.as_bytes()), value.as_ref().map(|v| v.as_bytes()));
-            records.push(NewRecord { partition, timestamp: NOW, is_timed: false, key, value, headers: &[] });
+            records.push(NewRecord {
+                partition,
+                timestamp: NOW,
+                has_explicit_timestamp: false,
+                key,
+                value,
+                headers: &[],
+            });
         }
         let mut appender = self.client.batch()?;
         let topic = appender.topic(topic)?;
@@ -595,7 +602,7 @@ impl<'a> TopicRun<'a> {
         }
         let Row { partition, key, value, headers, .. } = *row;
         let timestamp = row.timestamp.unwrap_or(NOW);
-        self.records.push(NewRecord { partition, timestamp, is_timed: false, key, value, headers });
+        self.records.push(NewRecord { partition, timestamp, has_explicit_timestamp: false, key, value, headers });
         Ok(())
     }
 
@@ -653,7 +660,7 @@ fn record<'a>(
     headers: &'a [Header<'a>],
 ) -> NewRecord<'a> {
     let (key, value) = (key.as_ref().map(BytesLike::as_bytes), value.as_ref().map(BytesLike::as_bytes));
-    NewRecord { partition, timestamp: timestamp.unwrap_or(NOW), is_timed: false, key, value, headers }
+    NewRecord { partition, timestamp: timestamp.unwrap_or(NOW), has_explicit_timestamp: false, key, value, headers }
 }
 
 /// The key of the callback for problems of the client.

@@ -2,7 +2,7 @@
 //! broker.
 
 use super::error::exception;
-use crate::client::scram::{Client, Expected, Mechanism};
+use crate::client::scram::{self, Mechanism, ServerVerifier};
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
@@ -25,8 +25,8 @@ use std::sync::Mutex;
 ///     client.verify(server_final)     # raises unless the broker knows the password
 #[pyclass(frozen, module = "klamm.protocol")]
 pub(super) struct ScramClient {
-    client: Client,
-    server_verifier: Mutex<Option<Expected>>,
+    client: scram::ScramClient,
+    server_verifier: Mutex<Option<ServerVerifier>>,
 }
 
 #[pymethods]
@@ -50,7 +50,7 @@ impl ScramClient {
             Some(nonce) => nonce,
             None => py.import("secrets")?.call_method1("token_urlsafe", (24,))?.extract()?,
         };
-        let client = Client::new(mechanism, username, password, &nonce, &extensions.unwrap_or_default());
+        let client = scram::ScramClient::new(mechanism, username, password, &nonce, &extensions.unwrap_or_default());
         Ok(Self { client: client?, server_verifier: Mutex::new(None) })
     }
 
@@ -71,7 +71,7 @@ impl ScramClient {
     ///     AuthenticationError: The broker's message is invalid.
     #[pyo3(name = "final")]
     fn client_final(&self, py: Python<'_>, server_first: &str) -> PyResult<String> {
-        let result = py.detach(|| self.client.answer(server_first));
+        let result = py.detach(|| self.client.client_final(server_first));
         let (message, server_verifier) = result?;
         *self.server_verifier() = Some(server_verifier);
         Ok(message)
@@ -93,12 +93,12 @@ impl ScramClient {
     }
 
     fn __repr__(&self) -> String {
-        format!("Scram{:?}", self.client)
+        format!("{:?}", self.client)
     }
 }
 
 impl ScramClient {
-    fn server_verifier(&self) -> std::sync::MutexGuard<'_, Option<Expected>> {
+    fn server_verifier(&self) -> std::sync::MutexGuard<'_, Option<ServerVerifier>> {
         self.server_verifier.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

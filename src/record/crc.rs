@@ -6,20 +6,25 @@
 
 /// Computes the checksum of magic 2.
 pub fn crc32c(data: &[u8]) -> u32 {
-    if data.len() >= LONG && !multiplies_widely() { crc32c::crc32c(data) } else { crc_fast::crc32_iscsi(data) }
+    if data.len() >= HARDWARE_CRC_MIN_BYTES && !prefers_crc_fast() {
+        crc32c::crc32c(data)
+    } else {
+        crc_fast::crc32_iscsi(data)
+    }
 }
 
 /// From this size on, the CPU's CRC-32C instruction is faster than 128-bit multiplication.
-const LONG: usize = 512;
+const HARDWARE_CRC_MIN_BYTES: usize = 512;
 
-/// Returns whether crc-fast can multiply 512 bits at a time, which is faster than everything else.
+/// Returns whether to use crc-fast for data of every size. On x86-64, it is the fastest if the CPU can multiply 512
+/// bits at a time. On other architectures, it is always used.
 #[cfg(target_arch = "x86_64")]
-fn multiplies_widely() -> bool {
+fn prefers_crc_fast() -> bool {
     is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("vpclmulqdq")
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn multiplies_widely() -> bool {
+fn prefers_crc_fast() -> bool {
     true
 }
 
@@ -42,7 +47,8 @@ mod tests {
         };
         // RFC 3720, B.4: 32 bytes of zeros.
         assert_eq!(bitwise(&[0; 32]), 0x8a91_36aa);
-        for length in [0, 1, 31, LONG - 1, LONG, LONG + 1, 4 * LONG + 7, 40_000] {
+        let min = HARDWARE_CRC_MIN_BYTES;
+        for length in [0, 1, 31, min - 1, min, min + 1, 4 * min + 7, 40_000] {
             let data: Vec<u8> = (0..=255).chain((3..=250).rev()).cycle().take(length).collect();
             assert_eq!(crc32c(&data), bitwise(&data), "{length}");
         }

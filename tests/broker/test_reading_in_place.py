@@ -1,4 +1,4 @@
-"""Inline polling: a reader of single records polls the sockets itself while the I/O thread stands by."""
+"""Inline polling: a reader of single records polls the sockets itself while the I/O thread pauses."""
 
 from __future__ import annotations
 

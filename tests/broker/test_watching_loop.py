@@ -1,4 +1,4 @@
-"""External event loop: a loop that awaits single records reads the responses itself while the I/O thread stands by."""
+"""External event loop: a loop that awaits single records reads the responses itself while the I/O thread pauses."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 //! SCRAM: exchanges of the Java client, and brokers that send wrong proofs.
 
 use crate::vectors::{jsonl, text};
-use klamm::engine::sasl::scram::{Client, Mechanism};
+use klamm::engine::sasl::scram::{Mechanism, ScramClient};
 use klamm::engine::{Error, ErrorKind};
 use serde_json::Value as Json;
 
-fn client(line: &Json) -> Client {
+fn client(line: &Json) -> ScramClient {
     let extensions: Vec<(String, String)> = line["extensions"]
         .as_object()
         .unwrap()
@@ -14,7 +14,7 @@ fn client(line: &Json) -> Client {
         .collect();
     let mechanism = Mechanism::from_name(text(line, "mechanism")).unwrap();
     let (name, password) = (text(line, "username"), text(line, "password"));
-    Client::new(mechanism, name, password, text(line, "client_nonce"), &extensions).unwrap()
+    ScramClient::new(mechanism, name, password, text(line, "client_nonce"), &extensions).unwrap()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn every_exchange_of_the_java_client() {
     for line in &lines {
         let client = client(line);
         assert_eq!(client.first(), text(line, "client_first"));
-        let (answer, expected) = client.answer(text(line, "server_first")).unwrap();
+        let (answer, expected) = client.client_final(text(line, "server_first")).unwrap();
         assert_eq!(answer, text(line, "client_final"));
         expected.check(text(line, "server_final")).unwrap();
     }
@@ -40,7 +40,7 @@ fn refusal(result: Result<(), Error>) -> String {
 fn a_broker_that_does_not_know_the_password_is_refused() {
     let lines = jsonl("scram.jsonl");
     let (line, other) = (&lines[0], &lines[1]);
-    let (_, expected) = client(line).answer(text(line, "server_first")).unwrap();
+    let (_, expected) = client(line).client_final(text(line, "server_first")).unwrap();
     assert!(refusal(expected.check(text(other, "server_final"))).contains("signature is wrong"));
     assert!(refusal(expected.check("v=")).contains("signature is wrong"));
     assert!(refusal(expected.check("")).contains("signature is wrong"));
@@ -63,7 +63,7 @@ fn a_challenge_that_makes_no_sense_is_refused() {
         (format!("r={nonce}x,s=AAAA,i=4294967295"), "iterations"),
     ];
     for (challenge, why) in bad {
-        let message = refusal(client(line).answer(&challenge).map(drop));
+        let message = refusal(client(line).client_final(&challenge).map(drop));
         assert!(message.contains(why), "{challenge}: {message}");
     }
 }
@@ -72,7 +72,7 @@ fn a_challenge_that_makes_no_sense_is_refused() {
 fn what_a_message_cannot_carry_is_refused() {
     let new = |nonce, key: &str, value: &str| {
         let extension = [(key.to_owned(), value.to_owned())];
-        Client::new(Mechanism::Sha256, "u", "p", nonce, &extension).map_err(|e| e.kind()).map(drop)
+        ScramClient::new(Mechanism::Sha256, "u", "p", nonce, &extension).map_err(|e| e.kind()).map(drop)
     };
     assert_eq!(new("n", "tokenauth", "true"), Ok(()));
     for (nonce, key, value) in

@@ -259,8 +259,8 @@ impl Config {
         };
         let transactions = self.values.id("transactional.id", "for a producer without transactions")?;
         let transactions = transactions.map(|id| (id.into(), self.values.ms("transaction.timeout.ms")));
-        let asked = self.values.is_set("enable.idempotence") || transactions.is_some();
-        let idempotent = self.values.bool("enable.idempotence") && (asked || acks == -1);
+        let is_requested = self.values.is_set("enable.idempotence") || transactions.is_some();
+        let idempotent = self.values.bool("enable.idempotence") && (is_requested || acks == -1);
         if transactions.is_some() && !idempotent {
             let hint = "set enable.idempotence=true, or leave transactional.id out".to_owned();
             return Err(invalid("transactional.id needs enable.idempotence".to_owned(), hint));
@@ -290,7 +290,7 @@ impl Config {
             retry_backoff: self.retry_backoff(),
             retries: u32::try_from(self.values.int("retries")).unwrap_or(u32::MAX),
             idempotent,
-            idempotence_required: asked && idempotent,
+            idempotence_required: is_requested && idempotent,
             transactions,
             partitioner: Partitioner::from_name(&self.values.text("partitioner")),
             adaptive: self.values.bool("partitioner.adaptive.partitioning.enable"),
@@ -393,8 +393,8 @@ impl Config {
     /// Returns the assignors of a classic group. They are checked even without a group, so that a typing error does not show up
     /// only when a group is added later.
     fn strategies(&self) -> Result<Vec<Strategy>, Error> {
-        let given = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.is_set(key));
-        if let Some((key, why, instead)) = given.filter(|_| self.values.text("group.protocol") == "consumer") {
+        let classic_key = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.is_set(key));
+        if let Some((key, why, instead)) = classic_key.filter(|_| self.values.text("group.protocol") == "consumer") {
             let message = format!("{key} cannot be combined with group.protocol=consumer: {why}");
             return Err(invalid(message, format!("leave it out; {instead}")));
         }
@@ -404,8 +404,8 @@ impl Config {
             _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
         };
         let wrong = |what: String| {
-            let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
-            invalid(format!("{key} {what}"), format!("allowed are {}", known.join(", ")))
+            let names: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
+            invalid(format!("{key} {what}"), format!("allowed are {}", names.join(", ")))
         };
         if names.is_empty() {
             return Err(wrong("names no assignor".to_owned()));

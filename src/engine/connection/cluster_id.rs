@@ -33,11 +33,11 @@ impl<T> Connection<T> {
 
     /// Takes in the response of the broker.
     pub(super) fn handle_cluster_id(&mut self, reply: Reply) -> Result<(), Error> {
-        let found = reply.decode::<metadata::Response>()?.cluster_id;
-        if let (Some(expected), Some(found)) = (&self.cluster, &found)
-            && expected != found
+        let cluster_id = reply.decode::<metadata::Response>()?.cluster_id;
+        if let (Some(expected), Some(cluster_id)) = (&self.cluster, &cluster_id)
+            && expected != cluster_id
         {
-            return Err(Error::other_cluster(found, expected));
+            return Err(Error::other_cluster(cluster_id, expected));
         }
         self.state = ConnectionState::Ready;
         self.was_ready = true;

@@ -4,7 +4,7 @@
 //! This file applies changes of the assignment: it adds and removes partitions. `engine/group` implements the
 //! membership in the group.
 
-use super::partition::{Partition, Position};
+use super::partition::{Partition, PositionState};
 use super::{Assigned, Consumer};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
@@ -74,21 +74,21 @@ impl<T: Send> Consumer<T> {
     /// keeps its position and stays paused, unless an offset is given.
     pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
         self.commit_before_change(now);
-        let goes_on = matches!(self.wanted, Wanted::Assigned);
-        let mut before = std::mem::take(&mut self.partitions);
-        before.retain(|_, p| goes_on && p.state != Position::Lost);
+        let stays_manual = matches!(self.wanted, Wanted::Assigned);
+        let mut previous = std::mem::take(&mut self.partitions);
+        previous.retain(|_, p| stays_manual && p.state != PositionState::Lost);
         let slots = std::mem::take(&mut self.slots);
         self.unsubscribe(now);
         for a in assigned {
             let partition = TopicPartition::new(a.topic.as_str(), a.partition);
             let kept = slots.get(&partition).filter(|_| a.offset.is_none());
-            if let Some((slot, p)) = kept.and_then(|slot| Some((*slot, before.remove(slot)?))) {
+            if let Some((slot, p)) = kept.and_then(|slot| Some((*slot, previous.remove(slot)?))) {
                 self.remove(&partition);
                 self.slots.insert(partition, slot);
                 self.partitions.insert(slot, p);
             }
             match kept.and_then(|slot| self.partitions.get_mut(slot)) {
-                Some(p) => p.end_at(a.end_offset),
+                Some(p) => p.set_end_offset(a.end_offset),
                 None => self.add(now, a),
             }
         }
@@ -161,9 +161,10 @@ impl<T: Send> Consumer<T> {
             Wanted::Topics(topics) => topics.contains(&p.topic),
             Wanted::Pattern(_, regex) => regex.as_ref().is_some_and(|regex| regex.is_match(&p.topic)),
         };
-        let goes = |p: &&Partition| p.state == Position::Lost || !is_wanted(p);
-        let gone: Vec<TopicPartition> = self.partitions.values().filter(goes).map(Partition::topic_partition).collect();
-        gone.iter().for_each(|partition| self.remove(partition));
+        let is_removed = |p: &&Partition| p.state == PositionState::Lost || !is_wanted(p);
+        let removed: Vec<TopicPartition> =
+            self.partitions.values().filter(is_removed).map(Partition::topic_partition).collect();
+        removed.iter().for_each(|partition| self.remove(partition));
     }
 
     /// Returns whether there are no partitions and no topics that may get some.
@@ -222,9 +223,9 @@ impl<T: Send> Consumer<T> {
         self.partitions.remove(&slot);
         self.demand.drops_topics = true;
         let error = Error::new(ErrorKind::Config, format!("{partition} is no longer assigned"));
-        let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
+        let (removed, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;
-        self.done.extend(Vec::into_iter(gone).map(|(completion, ..)| (completion, Err(error.clone()))));
+        self.done.extend(Vec::into_iter(removed).map(|(completion, ..)| (completion, Err(error.clone()))));
     }
 
     /// Notes the partitions of the subscribed topics in the first metadata after the subscription began.
@@ -247,13 +248,13 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Returns where a partition without a committed offset starts.
-    pub(super) fn first_position(&self, now: Time, topic: &str, partition: i32) -> Position {
+    pub(super) fn first_position(&self, now: Time, topic: &str, partition: i32) -> PositionState {
         let id = self.bridged.topics.get(topic).map_or(Uuid::ZERO, |t| t.id);
         match self.reset_position(now) {
-            Position::At(LATEST)
+            PositionState::ByTimestamp(LATEST)
                 if !matches!(self.wanted, Wanted::Assigned) && self.first_known.is_later(topic, id, partition) =>
             {
-                Position::At(EARLIEST)
+                PositionState::ByTimestamp(EARLIEST)
             }
             position => position,
         }
@@ -285,8 +286,8 @@ impl<T: Send> Consumer<T> {
             }
             _ => {
                 for topic in names {
-                    let known = self.bridged.topics.get(&topic).filter(|t| !t.error.is_error());
-                    for partition in 0..known.map_or(0, |t| t.partitions.len()) as i32 {
+                    let metadata = self.bridged.topics.get(&topic).filter(|t| !t.error.is_error());
+                    for partition in 0..metadata.map_or(0, |t| t.partitions.len()) as i32 {
                         if !self.slots.contains_key(&TopicPartition::new(topic.clone(), partition)) {
                             let topic = topic.to_string();
                             self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
@@ -304,14 +305,14 @@ impl<T: Send> Consumer<T> {
         for topic in names {
             let Some((since, code)) = self.topic_errors.get(topic) else { continue };
             let is_awaited = self.is_member && code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-            let since = if is_awaited { since.max(self.missing_at) } else { since };
+            let since = if is_awaited { since.max(self.missing_topic_reported_at) } else { since };
             let timeout = match code {
                 _ if is_awaited => self.config.api_timeout,
                 code if code.is_retriable() => UNKNOWN_TOPIC_GRACE,
                 _ => Duration::ZERO,
             };
             if self.error.is_none() && now.since(since.max(self.subscribed_at)) >= timeout {
-                self.missing_at = if is_awaited { now } else { self.missing_at };
+                self.missing_topic_reported_at = if is_awaited { now } else { self.missing_topic_reported_at };
                 self.error = Some(Error::refused(code, format!("subscribe to {topic:?}")).at(topic, None));
             }
         }
@@ -430,9 +431,9 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Handles the computed assignment.
-    pub fn assigned(&mut self, now: Time, made: Assignments) {
+    pub fn assigned(&mut self, now: Time, assignments: Assignments) {
         if let Some(group) = &mut self.group {
-            group.assigned(now, made);
+            group.assigned(now, assignments);
         }
         self.take_group_error();
     }
@@ -442,7 +443,7 @@ impl<T: Send> Consumer<T> {
         if let Some(error) = self.group.as_mut().and_then(|g| g.take_error()) {
             self.ended = Some(error);
         }
-        let complaint = self.group.as_mut().and_then(|g| g.take_complaint());
-        self.error = complaint.or_else(|| self.error.take());
+        let nonfatal_error = self.group.as_mut().and_then(|g| g.take_nonfatal_error());
+        self.error = nonfatal_error.or_else(|| self.error.take());
     }
 }

@@ -3,7 +3,7 @@
 //! One commit is in flight at a time, and later commits are merged into the next commit. If two commits were in flight,
 //! the broker could receive the retry of an old commit after a newer commit.
 
-use super::partition::{Partition, Position};
+use super::partition::{Partition, PositionState};
 use super::{Consumer, Group, OpPurpose};
 use crate::api::ErrorCode;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
@@ -93,7 +93,7 @@ impl<T: Send> Consumer<T> {
     }
 
     fn queue_commit(&mut self, now: Time, offsets: Vec<CommittedOffset>, deadline: Time, origin: Origin<T>) {
-        let next = self.next_commits.get_or_insert_with(|| PendingCommit {
+        let next = self.queued_commit.get_or_insert_with(|| PendingCommit {
             offsets: BTreeMap::new(),
             epoch: -1,
             deadline,
@@ -114,10 +114,10 @@ impl<T: Send> Consumer<T> {
 
     /// Starts the next commit, if none is in flight.
     pub(super) fn start_commit(&mut self, now: Time) {
-        if self.committing || self.commit_at > now {
+        if self.committing || self.queued_commit_at > now {
             return;
         }
-        let (Some(mut commit), Some(member)) = (self.next_commits.take(), self.group_metadata()) else {
+        let (Some(mut commit), Some(member)) = (self.queued_commit.take(), self.group_metadata()) else {
             return;
         };
         commit.epoch = member.generation;
@@ -130,15 +130,15 @@ impl<T: Send> Consumer<T> {
         let op = Commit::new(member, commit.offsets.values().cloned().collect())
             .with_retention(self.config.offsets_retention)
             .with_coordinator(self.coordinator());
-        let (wanted_at, left) = (commit.wanted_at, commit.deadline.since(now));
-        let op = self.ops.start(now, Box::new(op), left, OpPurpose::Commit(commit));
+        let (wanted_at, timeout) = (commit.wanted_at, commit.deadline.since(now));
+        let op = self.ops.start(now, Box::new(op), timeout, OpPurpose::Commit(commit));
         self.ops.waited_since(op, wanted_at);
     }
 
     /// Returns the last error that delays a commit.
     pub fn why_not_committed(&self, now: Time) -> Option<Error> {
-        let waits = self.next_commits.as_ref().and_then(|next| next.last_error.clone());
-        self.ops.why_of(now, |purpose| matches!(purpose, OpPurpose::Commit(_))).or(waits)
+        let queued_error = self.queued_commit.as_ref().and_then(|next| next.last_error.clone());
+        self.ops.why_of(now, |purpose| matches!(purpose, OpPurpose::Commit(_))).or(queued_error)
     }
 
     /// Returns the group coordinator if the membership knows it, which saves a round trip.
@@ -147,14 +147,14 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Returns when the next commit may start, if one waits.
-    pub(super) fn next_commit_at(&self) -> Option<Time> {
-        (self.next_commits.is_some() && !self.committing).then_some(self.commit_at)
+    pub(super) fn next_queued_commit_at(&self) -> Option<Time> {
+        (self.queued_commit.is_some() && !self.committing).then_some(self.queued_commit_at)
     }
 
     /// Handles the result of a commit.
     pub(super) fn complete_commit(&mut self, now: Time, mut commit: PendingCommit<T>, result: &Result<Output, Error>) {
         self.committing = false;
-        let later = match result.as_ref().err().and_then(Error::code) {
+        let retry_at = match result.as_ref().err().and_then(Error::code) {
             // The member has a newer epoch meanwhile.
             Some(ErrorCode::STALE_MEMBER_EPOCH) => {
                 let epoch = self.group_metadata().map_or(-1, |m| m.generation);
@@ -169,16 +169,16 @@ impl<T: Send> Consumer<T> {
             }
             _ => None,
         };
-        if let Some(at) = later.filter(|at| *at < commit.deadline) {
+        if let Some(at) = retry_at.filter(|at| *at < commit.deadline) {
             // Retry it, together with newer requests.
-            if let Some(next) = self.next_commits.take() {
+            if let Some(next) = self.queued_commit.take() {
                 commit.offsets.extend(next.offsets);
                 commit.origins.extend(next.origins);
                 commit.wait_until(next.deadline, next.wanted_at);
             }
             commit.last_error = result.as_ref().err().cloned();
-            self.next_commits = Some(commit);
-            self.commit_at = at;
+            self.queued_commit = Some(commit);
+            self.queued_commit_at = at;
             return self.start_commit(now);
         }
         if let Err(error) = result
@@ -203,7 +203,7 @@ impl<T: Send> Consumer<T> {
         for origin in commit.origins {
             match origin {
                 Origin::User(completion) => self.done.push_back((completion, result.clone())),
-                Origin::Interval => self.interval_commits = false,
+                Origin::Interval => self.auto_commit_in_flight = false,
                 Origin::Revocation => {
                     if let Some(changing) = &mut self.changing {
                         changing.committing = false;
@@ -226,7 +226,7 @@ impl<T: Send> Consumer<T> {
 
     /// Fails the commits that wait for the one in flight.
     pub(super) fn fail_commits(&mut self, error: &Error) {
-        let waiting = self.next_commits.take().map_or_else(Vec::new, |next| next.origins);
+        let waiting = self.queued_commit.take().map_or_else(Vec::new, |next| next.origins);
         self.done.extend(waiting.into_iter().filter_map(|origin| match origin {
             Origin::User(completion) => Some((completion, Err(error.clone()))),
             Origin::Interval | Origin::Revocation => None,
@@ -235,8 +235,8 @@ impl<T: Send> Consumer<T> {
 
     /// Returns the offset after the last delivered record of each partition with a known position.
     pub fn delivered_offsets(&self) -> Vec<CommittedOffset> {
-        let known = self.partitions.values().filter(|p| p.state == Position::Known);
-        known.map(|p| p.offset_to_commit(p.position)).collect()
+        let positioned = self.partitions.values().filter(|p| p.state == PositionState::Known);
+        positioned.map(|p| p.offset_to_commit(p.position)).collect()
     }
 
     /// Adds the leader epochs to offsets after delivered records, as far as they are still known.
@@ -248,38 +248,38 @@ impl<T: Send> Consumer<T> {
         offsets.into_iter().map(&mut with_epoch).collect()
     }
 
-    /// Notes that the application has finished with a partition's records below an offset.
-    pub fn finished_with(&mut self, topic: &str, partition: i32, next_offset: i64) {
+    /// Notes that the application has processed a partition's records below an offset.
+    pub fn mark_processed(&mut self, topic: &str, partition: i32, next_offset: i64) {
         if let Ok(p) = self.at(topic, partition)
-            && next_offset > p.finished
+            && next_offset > p.processed
             && next_offset <= p.position
         {
-            p.finish(next_offset);
+            p.mark_processed(next_offset);
         }
     }
 
-    /// Notes that the application has finished with all delivered records.
-    pub fn finished_with_all(&mut self) {
-        for p in self.partitions.values_mut().filter(|p| p.state == Position::Known) {
-            p.finish(p.position);
+    /// Notes that the application has processed all delivered records.
+    pub fn mark_all_processed(&mut self) {
+        for p in self.partitions.values_mut().filter(|p| p.state == PositionState::Known) {
+            p.mark_processed(p.position);
         }
     }
 
-    /// Returns the finished offsets that are not committed. This includes offset 0: without a commit, the next member would
-    /// apply `auto.offset.reset`, and `latest` would skip the records that arrived meanwhile. Skips deleted topics: one could
-    /// be recreated before the commit arrives, and the offset would apply to the new topic.
+    /// Returns the processed offsets that are not committed. This includes offset 0: without a commit, the next member
+    /// would apply `auto.offset.reset`, and `latest` would skip the records that arrived meanwhile. Skips deleted
+    /// topics: one could be recreated before the commit arrives, and the offset would apply to the new topic.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
-        let is_gone = |topic: &str| {
-            let known = self.cluster.topics.get(topic);
-            known.is_some_and(|t| t.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+        let is_deleted = |topic: &str| {
+            let metadata = self.cluster.topics.get(topic);
+            metadata.is_some_and(|t| t.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
         };
-        // A member that is out of its group could not commit, and has nothing to lose where it has read nothing.
-        let is_out = self.is_member && self.group_metadata().is_none_or(|member| member.generation < 0);
+        // A member that has left its group could not commit. Where it has read nothing, it has nothing to lose.
+        let has_left_group = self.is_member && self.group_metadata().is_none_or(|member| member.generation < 0);
         let due = |p: &&Partition| {
-            let is_new = p.finished > p.committed && !(is_out && p.finished == p.start);
-            p.state == Position::Known && is_new && !is_gone(&p.topic)
+            let is_new = p.processed > p.committed && !(has_left_group && p.processed == p.start);
+            p.state == PositionState::Known && is_new && !is_deleted(&p.topic)
         };
-        self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.finished)).collect()
+        self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.processed)).collect()
     }
 
     /// Starts an auto-commit when its interval is over.
@@ -287,28 +287,28 @@ impl<T: Send> Consumer<T> {
         let Some(interval) = self.config.auto_commit else {
             return;
         };
-        let due = *self.next_commit.get_or_insert(now + interval);
-        if now < due || self.interval_commits {
+        let due = *self.next_auto_commit_at.get_or_insert(now + interval);
+        if now < due || self.auto_commit_in_flight {
             return;
         }
-        self.next_commit = Some(now + interval);
+        self.next_auto_commit_at = Some(now + interval);
         let offsets = self.uncommitted();
         if !offsets.is_empty() {
-            self.interval_commits = true;
+            self.auto_commit_in_flight = true;
             self.queue_commit(now, offsets, now + self.config.api_timeout, Origin::Interval);
         }
     }
 
-    /// Auto-commits the finished offsets before the assignment changes, without waiting for the result.
+    /// Auto-commits the processed offsets before the assignment changes, without waiting for the result.
     pub(super) fn commit_before_change(&mut self, now: Time) {
         let offsets = if self.config.auto_commit.is_some() { self.uncommitted() } else { Vec::new() };
         if !offsets.is_empty() {
-            self.interval_commits = true;
+            self.auto_commit_in_flight = true;
             self.queue_commit(now, offsets, now + self.config.api_timeout, Origin::Interval);
         }
     }
 
-    /// Auto-commits the finished offsets before a revocation; returns whether there were any.
+    /// Auto-commits the processed offsets before a revocation; returns whether there were any.
     pub(super) fn commit_before_revocation(&mut self, now: Time) -> bool {
         let offsets = if self.config.auto_commit.is_some() { self.uncommitted() } else { Vec::new() };
         if offsets.is_empty() {
@@ -335,8 +335,8 @@ impl Partition {
     /// Returns the leader epoch of the record before an offset; -1 if that was not read.
     fn epoch_of(&self, offset: i64) -> i32 {
         match offset.cmp(&self.position) {
-            _ if self.state != Position::Known => -1,
-            Ordering::Less => self.epoch_before(offset),
+            _ if self.state != PositionState::Known => -1,
+            Ordering::Less => self.epoch_below(offset),
             Ordering::Equal => self.position_epoch,
             Ordering::Greater => -1,
         }

@@ -1,8 +1,8 @@
 //! Estimates how many bytes a read still needs up to its end offset, so that its fetches do not return many more bytes.
 //!
 //! A broker returns records up to the requested size, even above the end offset. A reader of a short range, such as a
-//! Spark task, would receive many times the bytes that it needs. `fetched.rs` measures responses, and `fetch.rs` limits
-//! requests.
+//! Spark task, would receive many times the bytes that it needs. `fetch_response.rs` measures responses, and
+//! `fetch.rs` limits requests.
 
 use crate::engine::TopicPartition;
 use std::collections::BTreeMap;

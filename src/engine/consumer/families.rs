@@ -1,6 +1,6 @@
 //! Groups the consumer's metrics into families: all topics, each topic, each partition, and the group.
 
-use super::partition::Position;
+use super::partition::PositionState;
 use super::{Consumer, Slice};
 use crate::engine::Time;
 use crate::engine::metrics::{Family, Stat};
@@ -38,23 +38,23 @@ impl<T: Send> Consumer<T> {
         }
         for p in self.partitions.values() {
             let mut family = Family::new(FETCHES).tag("topic", &p.topic).tag("partition", p.partition);
-            if p.state == Position::Known && p.readable >= 0 {
-                family.put("records-lag", (p.readable - p.position).max(0).unsigned_abs());
+            if p.state == PositionState::Known && p.readable_end >= 0 {
+                family.put("records-lag", (p.readable_end - p.position).max(0).unsigned_abs());
             }
             family.spread("records-lag", &p.lag, now);
-            if p.state == Position::Known && p.log_start >= 0 {
-                family.put("records-lead", (p.position - p.log_start).max(0).unsigned_abs());
+            if p.state == PositionState::Known && p.log_start_offset >= 0 {
+                family.put("records-lead", (p.position - p.log_start_offset).max(0).unsigned_abs());
             }
             let replica = p.replica.filter(|(_, until)| *until > now).map_or(-1, |(node, _)| node);
             family.put("preferred-read-replica", f64::from(replica));
             families.push(family);
-            if p.state == Position::Known {
+            if p.state == PositionState::Known {
                 let mut family = Family::new(POSITIONS).tag("topic", &p.topic).tag("partition", p.partition);
                 family.put("position", p.position as f64);
-                family.put("finished", p.finished as f64);
+                family.put("finished", p.processed as f64);
                 family.put("committed", p.committed as f64);
-                family.put("log-start", p.log_start as f64);
-                family.put("end", p.readable as f64);
+                family.put("log-start", p.log_start_offset as f64);
+                family.put("end", p.readable_end as f64);
                 family.put("buffered-bytes", p.buffered);
                 families.push(family);
             }

@@ -1,11 +1,11 @@
 //! Builds fetch requests and handles their responses.
 //!
 //! With a fetch session (KIP-227), a request contains only the changes since the previous request. The partitions that
-//! have waited longest come first in a request, because a broker fills a response in the requested order. `fetched.rs`
-//! decodes the responses and reads the records.
+//! have waited longest come first in a request, because a broker fills a response in the requested order.
+//! `fetch_response.rs` decodes the responses and reads the records.
 
-use super::fetched::{Asked, Checks, Fetched, FetchedAll};
-use super::partition::{Doubt, Partition};
+use super::fetch_response::{DecodeOptions, FetchResult, FetchedPartition, RequestedPartition};
+use super::partition::{ImplausibleBatches, Partition};
 use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::call::MAX_MALFORMED;
@@ -19,18 +19,18 @@ use std::time::Duration;
 
 /// How long a fetch waits at the broker while other partitions of the broker have full buffers.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
-/// An empty partition needs room for a quarter of the bytes that a partition may buffer. With less, it would fetch one
-/// batch at a time.
-const MIN_ROOM_PART: usize = 4;
+/// An empty partition needs room for a quarter of the bytes that a partition may buffer. With less room, it would fetch
+/// one batch at a time.
+const MIN_ROOM_DIVISOR: usize = 4;
 /// The largest response is the prefetch limit divided by this number, within the two bounds. A response stays in memory
 /// until its last record is delivered and dropped, and other responses need room meanwhile.
-const RESPONSES: usize = 8;
+const RESPONSE_SIZE_DIVISOR: usize = 8;
 const MIN_RESPONSE: usize = 1 << 20;
 const MAX_RESPONSE: usize = 8 << 20;
 /// The newest Fetch version that identifies topics by name.
-const MAX_NAMED: i16 = 12;
+const MAX_VERSION_WITH_TOPIC_NAMES: i16 = 12;
 /// The hint when records of a read up to an end offset are gone.
-const BOUNDED: &str = "records before the end offset were deleted or never written: read from beginning_offsets() to \
+const END_OFFSET_HINT: &str = "records before the end offset were deleted or never written: read from beginning_offsets() to \
     end_offsets(), seek, or set auto.offset.reset to earliest to read what remains";
 /// How often the requested size may be halved: 1 KiB remains of the default 1 MiB, and a broker returns a whole batch
 /// anyway.
@@ -51,7 +51,7 @@ impl Call for FetchCall {
     fn put(&self, w: &mut Writer) {
         Wire::put(&self.0, w);
     }
-    fn held(&self) -> Duration {
+    fn max_broker_wait(&self) -> Duration {
         Duration::from_millis(self.0.max_wait_ms.unsigned_abs().into())
     }
 }
@@ -67,34 +67,34 @@ struct SessionPartition {
 
 /// Fetch state of a broker.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct BrokerFetchState {
     /// The partitions of the request in flight.
-    asked: Option<Vec<Asked>>,
-    /// The largest expected response to it, bytes.
-    expected: usize,
-    /// When it was sent.
-    pub asked_at: Time,
+    in_flight: Option<Vec<RequestedPartition>>,
+    /// The largest expected response to the request in flight, bytes.
+    max_expected_bytes: usize,
+    /// When the last request was sent.
+    pub sent_at: Time,
     /// How often the requested size was halved after timeouts. On a slow connection, a full response may take longer
     /// than the request timeout, and the consumer would request it again and again.
     halvings: u32,
     /// Malformed responses in a row. Each is treated like a lost response, because the next one may be intact.
     malformed: u32,
-    /// Unknown fetch sessions in a row.
-    forgotten: u32,
+    /// Errors of the fetch session in a row.
+    session_errors: u32,
     /// Until when partitions are fetched one at a time, to find the one whose response is too large.
     single_until: Time,
     /// No fetch is sent before this time, because the broker throttles the client (KIP-219).
-    pub quiet_until: Time,
+    pub throttled_until: Time,
     /// The ID of the fetch session; 0 for none.
-    session: i32,
-    epoch: i32,
+    session_id: i32,
+    session_epoch: i32,
     partitions: BTreeMap<TopicPartition, SessionPartition>,
 }
 
-impl Node {
+impl BrokerFetchState {
     fn end_session(&mut self) {
-        self.session = 0;
-        self.epoch = 0;
+        self.session_id = 0;
+        self.session_epoch = 0;
         self.partitions.clear();
     }
 }
@@ -110,9 +110,9 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Returns the free bytes of the prefetch limit, before and after reserving room for the requests in flight.
-    fn room(&self) -> (usize, usize) {
+    fn free_bytes(&self) -> (usize, usize) {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
-        let expected: usize = self.nodes.values().filter(|n| n.asked.is_some()).map(|n| n.expected).sum();
+        let expected: usize = self.nodes.values().filter(|n| n.in_flight.is_some()).map(|n| n.max_expected_bytes).sum();
         let bound = self.config.prefetch_bytes;
         let free = bound.saturating_sub(buffered.saturating_add(self.leftover.bytes(bound)));
         (free, free.saturating_sub(expected))
@@ -125,19 +125,20 @@ impl<T: Send> Consumer<T> {
 
     /// Returns the next broker to fetch from.
     fn next_source(&self, now: Time) -> Option<i32> {
-        let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none() && n.quiet_until <= now);
+        let is_idle =
+            |node: &i32| self.nodes.get(node).is_none_or(|n| n.in_flight.is_none() && n.throttled_until <= now);
         let wanting = self.partitions.values().filter(|p| p.wants_more(now, self.max_buffered()));
-        wanting.filter_map(|p| self.source(p, now)).find(is_free)
+        wanting.filter_map(|p| self.source(p, now)).find(is_idle)
     }
 
     /// Returns whether a fetch may be sent now.
     pub fn can_fetch(&self, now: Time) -> bool {
-        (self.room().1 > 0 || self.is_starved(now)) && self.next_source(now).is_some()
+        (self.free_bytes().1 > 0 || self.is_starved(now)) && self.next_source(now).is_some()
     }
 
     /// Returns whether paused partitions buffer so much that an empty partition has no room.
     fn is_starved(&self, now: Time) -> bool {
-        self.room().0 < self.max_buffered() / MIN_ROOM_PART
+        self.free_bytes().0 < self.max_buffered() / MIN_ROOM_DIVISOR
             && self.partitions.values().any(Partition::is_droppable)
             && self.partitions.values().any(|p| p.buffered == 0 && p.wants_more(now, 1))
     }
@@ -154,7 +155,7 @@ impl<T: Send> Consumer<T> {
     /// Builds the next fetch request.
     pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<ConsumerToken>> {
         self.make_room(now);
-        let (free, room) = self.room();
+        let (free, room) = self.free_bytes();
         if room == 0 {
             return None;
         }
@@ -166,12 +167,12 @@ impl<T: Send> Consumer<T> {
         let sources: BTreeSet<i32> = fetchable.filter_map(|p| self.source(p, now)).collect();
         let room = room.min(free.div_ceil(sources.len().max(1)));
 
-        let here = self.partitions.iter().filter(|(_, p)| self.source(p, now) == Some(node));
-        let (wanted, others): (Vec<_>, Vec<_>) = here.partition(|(_, p)| p.wants_more(now, max_buffered));
+        let of_broker = self.partitions.iter().filter(|(_, p)| self.source(p, now) == Some(node));
+        let (fetchable_now, others): (Vec<_>, Vec<_>) = of_broker.partition(|(_, p)| p.wants_more(now, max_buffered));
         // A partition that waits longer than the broker would needs no shorter wait.
         let max_wait = self.config.max_wait;
         let held_back = others.iter().any(|(_, p)| p.is_fetchable() && p.retry_at < now + max_wait);
-        let mut slots: Vec<(Time, usize)> = wanted.iter().map(|(slot, p)| (p.served, **slot)).collect();
+        let mut slots: Vec<(Time, usize)> = fetchable_now.iter().map(|(slot, p)| (p.last_records_at, **slot)).collect();
         slots.sort_unstable();
         let is_single = slots.len() > 1 && self.nodes.get(&node).is_some_and(|n| n.single_until > now);
         if is_single {
@@ -179,19 +180,19 @@ impl<T: Send> Consumer<T> {
         }
 
         let halvings = self.nodes.get(&node).map_or(0, |n| n.halvings);
-        let slow = |bytes: i32| (bytes >> halvings).max(1);
-        let mut asked = Vec::with_capacity(slots.len());
-        let mut ids = true;
+        let halved = |bytes: i32| (bytes >> halvings).max(1);
+        let mut requested = Vec::with_capacity(slots.len());
+        let mut all_have_topic_ids = true;
         for (_, slot) in slots {
             let Some(p) = self.partitions.get_mut(&slot) else { continue };
             let id = self.cluster.topics.get(&p.topic).map(|t| t.id).unwrap_or_default();
-            ids &= !id.is_zero();
+            all_have_topic_ids &= !id.is_zero();
             p.fetching = true;
             let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(-1, |(_, epoch)| epoch);
             let (topic, partition, generation, offset) = (p.topic.clone(), p.partition, p.generation, p.fetch_offset);
-            let max_bytes = self.config.max_partition_bytes.saturating_mul(p.growth);
-            let max_bytes = slow(match p.end {
-                _ if p.growth > 1 => max_bytes.min(self.config.max_bytes),
+            let max_bytes = self.config.max_partition_bytes.saturating_mul(p.max_bytes_factor);
+            let max_bytes = halved(match p.end_offset {
+                _ if p.max_bytes_factor > 1 => max_bytes.min(self.config.max_bytes),
                 Some(end) => {
                     let offsets = usize::try_from(end.saturating_sub(offset)).unwrap_or(0);
                     let limit = self.densities.limit(&p.topic_partition(), offsets);
@@ -199,16 +200,27 @@ impl<T: Send> Consumer<T> {
                 }
                 None => max_bytes,
             });
-            let doubts = p.doubt != Doubt::Never && p.doubt != Doubt::At(offset);
-            asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes, doubts });
+            let stops_at_implausible = p.implausible_batches != ImplausibleBatches::Accept
+                && p.implausible_batches != ImplausibleBatches::Refetching(offset);
+            requested.push(RequestedPartition {
+                slot,
+                generation,
+                offset,
+                topic,
+                id,
+                partition,
+                leader_epoch,
+                max_bytes,
+                stops_at_implausible,
+            });
         }
         let expected =
-            asked.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
-        let response = (self.config.prefetch_bytes / RESPONSES).clamp(MIN_RESPONSE, MAX_RESPONSE).min(room);
-        let max_bytes = slow(self.config.max_bytes).min(i32::try_from(response).unwrap_or(i32::MAX));
-        let (topics, forgotten_topics_data, session_id, session_epoch) = self.update_session(node, &asked);
+            requested.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
+        let response = (self.config.prefetch_bytes / RESPONSE_SIZE_DIVISOR).clamp(MIN_RESPONSE, MAX_RESPONSE).min(room);
+        let max_bytes = halved(self.config.max_bytes).min(i32::try_from(response).unwrap_or(i32::MAX));
+        let (topics, forgotten_topics_data, session_id, session_epoch) = self.update_session(node, &requested);
         // The leader would name the follower again that has just failed.
-        let needs_leader = asked.iter().filter_map(|a| self.partitions.get(&a.slot)).any(|p| p.leader_until > now);
+        let needs_leader = requested.iter().filter_map(|a| self.partitions.get(&a.slot)).any(|p| p.leader_until > now);
         let rack_id = if needs_leader { String::new() } else { self.config.rack.clone() };
         let wait = if held_back || is_single { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
         let request = fetch::Request {
@@ -223,22 +235,22 @@ impl<T: Send> Consumer<T> {
             rack_id,
             ..Default::default()
         };
-        let checks = Checks {
-            crcs: self.config.check_crcs,
+        let options = DecodeOptions {
+            check_crcs: self.config.check_crcs,
             read_committed: self.config.read_committed,
-            limit: self.config.decompress_limit,
-            room,
+            max_decompressed_bytes: self.config.decompress_limit,
+            decompression_budget: room,
         };
-        let known = self.nodes.entry(node).or_default();
-        known.asked = Some(asked.clone());
-        known.asked_at = now;
-        known.expected = expected.min(usize::try_from(max_bytes).unwrap_or(0));
+        let broker = self.nodes.entry(node).or_default();
+        broker.in_flight = Some(requested.clone());
+        broker.sent_at = now;
+        broker.max_expected_bytes = expected.min(usize::try_from(max_bytes).unwrap_or(0));
         Some(Outgoing {
             target: Target::Fetch(node),
             call: Box::new(FetchCall(request)),
-            token: ConsumerToken::Fetch(asked, checks, self.leftover.clone()),
+            token: ConsumerToken::Fetch(requested, options, self.leftover.clone()),
             deadline: Deadline::ToAnswer(now + self.config.request_timeout + wait),
-            max_version: if ids { i16::MAX } else { MAX_NAMED },
+            max_version: if all_have_topic_ids { i16::MAX } else { MAX_VERSION_WITH_TOPIC_NAMES },
         })
     }
 
@@ -246,40 +258,41 @@ impl<T: Send> Consumer<T> {
     fn update_session(
         &mut self,
         node: i32,
-        asked: &[Asked],
+        requested: &[RequestedPartition],
     ) -> (Vec<fetch::Topic>, Vec<fetch::ForgottenTopic>, i32, i32) {
-        let node = self.nodes.entry(node).or_default();
+        let broker = self.nodes.entry(node).or_default();
         let mut topics: Vec<fetch::Topic> = Vec::new();
         let mut forgotten: Vec<fetch::ForgottenTopic> = Vec::new();
-        let mut gone = std::mem::take(&mut node.partitions);
-        for a in asked {
-            let wanted =
-                SessionPartition { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id, max_bytes: a.max_bytes };
-            let partition = TopicPartition::new(a.topic.clone(), a.partition);
-            let is_known = gone.get(&partition) == Some(&wanted);
+        let mut previous = std::mem::take(&mut broker.partitions);
+        for r in requested {
+            let current =
+                SessionPartition { offset: r.offset, leader_epoch: r.leader_epoch, id: r.id, max_bytes: r.max_bytes };
+            let key = TopicPartition::new(r.topic.clone(), r.partition);
+            let is_unchanged = previous.get(&key) == Some(&current);
             // A recreated topic has a new ID, so the session must forget the old one.
-            if gone.get(&partition).is_none_or(|old| old.id == wanted.id) {
-                gone.remove(&partition);
+            if previous.get(&key).is_none_or(|old| old.id == current.id) {
+                previous.remove(&key);
             }
-            node.partitions.insert(partition, wanted);
-            if is_known {
+            broker.partitions.insert(key, current);
+            if is_unchanged {
                 continue;
             }
-            let ask = fetch::Partition {
-                partition: a.partition,
-                fetch_offset: a.offset,
-                current_leader_epoch: a.leader_epoch,
-                partition_max_bytes: a.max_bytes,
+            let partition = fetch::Partition {
+                partition: r.partition,
+                fetch_offset: r.offset,
+                current_leader_epoch: r.leader_epoch,
+                partition_max_bytes: r.max_bytes,
                 ..Default::default()
             };
-            match topics.last_mut().filter(|t| *t.topic == *a.topic) {
-                Some(t) => t.partitions.push(ask),
+            match topics.last_mut().filter(|t| *t.topic == *r.topic) {
+                Some(t) => t.partitions.push(partition),
                 None => {
-                    topics.push(fetch::Topic { topic: a.topic.to_string(), topic_id: a.id, partitions: vec![ask] });
+                    let (topic, topic_id) = (r.topic.to_string(), r.id);
+                    topics.push(fetch::Topic { topic, topic_id, partitions: vec![partition] });
                 }
             }
         }
-        for (TopicPartition { topic, partition }, old) in gone {
+        for (TopicPartition { topic, partition }, old) in previous {
             match forgotten.last_mut().filter(|t| t.topic_id == old.id && *t.topic == *topic) {
                 Some(t) => t.partitions.push(partition),
                 None => forgotten.push(fetch::ForgottenTopic {
@@ -289,31 +302,32 @@ impl<T: Send> Consumer<T> {
                 }),
             }
         }
-        (topics, forgotten, node.session, node.epoch)
+        (topics, forgotten, broker.session_id, broker.session_epoch)
     }
 
     /// Handles the response to a fetch.
-    pub(super) fn handle_fetch(&mut self, now: Time, node: i32, result: Result<FetchedAll, Error>) {
-        let known = self.nodes.entry(node).or_default();
-        let asked = known.asked.take().unwrap_or_default();
+    pub(super) fn handle_fetch(&mut self, now: Time, node: i32, result: Result<FetchResult, Error>) {
+        let broker = self.nodes.entry(node).or_default();
+        let requested = broker.in_flight.take().unwrap_or_default();
         match result {
             Ok(all) => {
                 self.measured.note_fetch(now, &all);
-                let FetchedAll { session, throttle, partitions } = all;
-                known.quiet_until = now + throttle;
+                let FetchResult { session_id, throttle, partitions } = all;
+                broker.throttled_until = now + throttle;
                 log_throttle(Component::Consumer, &self.cluster, node, throttle);
-                (known.malformed, known.forgotten) = (0, 0);
+                (broker.malformed, broker.session_errors) = (0, 0);
                 // At this speed, a response of twice the size takes half of the timeout. An empty response proves nothing.
-                let is_quick = now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait;
+                let is_quick = now.since(broker.sent_at) < self.config.request_timeout / 4 + self.config.max_wait;
                 if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
-                    known.halvings = known.halvings.saturating_sub(1);
+                    broker.halvings = broker.halvings.saturating_sub(1);
                 }
-                match session {
-                    0 => known.end_session(),
+                match session_id {
+                    0 => broker.end_session(),
                     id => {
-                        known.session = id;
+                        broker.session_id = id;
                         // The epoch wraps around to 1, because 0 starts a session.
-                        known.epoch = if known.epoch == i32::MAX { 1 } else { known.epoch + 1 };
+                        broker.session_epoch =
+                            if broker.session_epoch == i32::MAX { 1 } else { broker.session_epoch + 1 };
                     }
                 }
                 for fetched in partitions {
@@ -322,13 +336,13 @@ impl<T: Send> Consumer<T> {
                 self.find_positions(now);
             }
             Err(error) => {
-                known.end_session();
+                broker.end_session();
                 if error.kind() == ErrorKind::Timeout {
-                    known.halvings = (known.halvings + 1).min(MAX_HALVINGS);
+                    broker.halvings = (broker.halvings + 1).min(MAX_HALVINGS);
                 }
-                known.malformed = if error.kind() == ErrorKind::Decode { known.malformed + 1 } else { 0 };
-                let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&known.malformed);
-                let session = matches!(
+                broker.malformed = if error.kind() == ErrorKind::Decode { broker.malformed + 1 } else { 0 };
+                let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&broker.malformed);
+                let is_session_error = matches!(
                     error.code(),
                     Some(
                         ErrorCode::FETCH_SESSION_ID_NOT_FOUND
@@ -336,79 +350,90 @@ impl<T: Send> Consumer<T> {
                             | ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
                     )
                 );
-                known.forgotten = if session { known.forgotten.saturating_add(1) } else { 0 };
-                if known.forgotten > 1 {
+                broker.session_errors = if is_session_error { broker.session_errors.saturating_add(1) } else { 0 };
+                if broker.session_errors > 1 {
                     // One such error is normal. Without backoff, a broker that always answers so would get thousands of
                     // requests per second.
-                    known.quiet_until = now + wait_after(known.forgotten - 1, self.config.retry_backoff, now.0);
+                    broker.throttled_until =
+                        now + wait_after(broker.session_errors - 1, self.config.retry_backoff, now.0);
                 }
-                let is_first_session = session && known.forgotten == 1;
+                let is_first_session_error = is_session_error && broker.session_errors == 1;
                 let is_oversized = error.code() == Some(ErrorCode::RECORD_LIST_TOO_LARGE);
                 if is_oversized {
-                    known.single_until = now + 2 * OVERSIZED_PAUSE;
+                    broker.single_until = now + 2 * OVERSIZED_PAUSE;
                 }
-                let is_single = asked.len() == 1;
-                for asked in asked {
-                    let Some(p) = self.partitions.get_mut(&asked.slot) else {
+                let is_single = requested.len() == 1;
+                for requested in requested {
+                    let Some(p) = self.partitions.get_mut(&requested.slot) else {
                         continue;
                     };
                     p.fetching = false;
-                    if is_first_session {
+                    if is_first_session_error {
                         continue;
                     }
-                    let is_followers = p.leave_follower(now, node, self.config.replica_max_age);
-                    if session {
+                    let failed_on_follower = p.leave_follower(now, node, self.config.replica_max_age);
+                    if is_session_error {
                         continue;
                     }
                     let is_temporary = p.fails(now, error.code(), is_retriable, self.config.retry_backoff);
-                    if is_temporary || is_followers || p.generation != asked.generation {
+                    if is_temporary || failed_on_follower || p.generation != requested.generation {
                         continue;
                     }
                     if !is_oversized {
-                        p.set_error(error.clone().at(&asked.topic, asked.partition));
+                        p.set_error(error.clone().at(&requested.topic, requested.partition));
                     } else if is_single {
-                        p.fail_oversized(now, asked.offset, &error);
+                        p.fail_oversized(now, requested.offset, &error);
                     }
                 }
-                self.demand.refresh |= !session;
+                self.demand.refresh |= !is_session_error;
             }
         }
     }
 
-    fn handle_fetched(&mut self, now: Time, node: i32, fetched: Fetched) {
-        let Fetched {
-            asked, code, readable, log_start, replica, chunks, density, mut error, doubtful, cut_off, ..
+    fn handle_fetched(&mut self, now: Time, node: i32, fetched: FetchedPartition) {
+        let FetchedPartition {
+            requested,
+            code,
+            readable_end,
+            log_start_offset,
+            replica,
+            chunks,
+            density,
+            mut error,
+            has_implausible_batch,
+            cut_off,
+            ..
         } = fetched;
         let max_age = self.config.replica_max_age;
         let reset = self.reset_position(now);
-        let Some(p) = self.partitions.get_mut(&asked.slot) else {
+        let Some(p) = self.partitions.get_mut(&requested.slot) else {
             return;
         };
         p.fetching = false;
         // While the position is being validated, records must not be read: they would have epochs that the validation
         // does not cover, so that the log would look truncated.
-        if p.generation != asked.generation || p.checking {
+        if p.generation != requested.generation || p.validating {
             return;
         }
         match code {
             ErrorCode::NONE => {
                 p.failures = 0;
                 p.unknown_since = None;
-                p.topic_id = asked.id;
-                if readable >= 0 {
-                    p.readable = readable;
-                    p.lag.record(now, (readable - p.position).max(0) as f64);
-                    self.measured.note_lag(now, readable - p.position);
+                p.topic_id = requested.id;
+                if readable_end >= 0 {
+                    p.readable_end = readable_end;
+                    p.lag.record(now, (readable_end - p.position).max(0) as f64);
+                    self.measured.note_lag(now, readable_end - p.position);
                 }
-                p.log_start = log_start;
+                p.log_start_offset = log_start_offset;
                 if let Some(replica) = replica {
                     // After metadata.max.age.ms, the consumer asks the leader for a nearer follower again.
                     p.replica = Some((replica, now + self.config.replica_max_age));
                     return;
                 }
                 if !chunks.is_empty() {
-                    p.served = now;
-                    p.growth = 1;
+                    p.last_records_at = now;
+                    p.max_bytes_factor = 1;
                 }
                 if error.is_some() && p.leave_follower(now, node, max_age) {
                     // The leader may have the batch intact.
@@ -417,26 +442,26 @@ impl<T: Send> Consumer<T> {
                     p.follower_failures = 0;
                 }
                 p.oversized = 0;
-                if p.end.is_some() {
+                if p.end_offset.is_some() {
                     self.densities.note(p.topic_partition(), density);
                 }
                 p.buffer(chunks, error);
-                p.doubt = match (doubtful, asked.doubts) {
-                    (true, true) => Doubt::At(p.fetch_offset),
-                    (false, _) if p.doubt != Doubt::Never => Doubt::Any,
-                    _ => Doubt::Never,
+                p.implausible_batches = match (has_implausible_batch, requested.stops_at_implausible) {
+                    (true, true) => ImplausibleBatches::Refetching(p.fetch_offset),
+                    (false, _) if p.implausible_batches != ImplausibleBatches::Accept => ImplausibleBatches::Refetch,
+                    _ => ImplausibleBatches::Accept,
                 };
                 if cut_off {
                     let max = self.config.max_bytes;
-                    if asked.max_bytes >= max {
-                        let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
+                    if requested.max_bytes >= max {
+                        let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, requested.offset);
                         let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what);
                         let hint = format!(
                             "the next message is larger than fetch.max.bytes ({max}); raise fetch.max.bytes, or seek past the message"
                         );
                         p.set_error(error.with_hint(hint).at(&p.topic, p.partition));
                     }
-                    p.growth = p.growth.saturating_mul(2);
+                    p.max_bytes_factor = p.max_bytes_factor.saturating_mul(2);
                 }
             }
             // A follower may lag behind the leader; only the leader knows the range.
@@ -445,16 +470,16 @@ impl<T: Send> Consumer<T> {
             ErrorCode::OFFSET_OUT_OF_RANGE if p.has_buffered() && p.may_reset(reset) => {
                 p.back_off(now, self.config.retry_backoff);
             }
-            ErrorCode::OFFSET_OUT_OF_RANGE if p.may_reset(reset) => p.reset_lost(reset),
+            ErrorCode::OFFSET_OUT_OF_RANGE if p.may_reset(reset) => p.reset_out_of_range(reset),
             code => {
-                let is_followers = p.leave_follower(now, node, max_age);
+                let failed_on_follower = p.leave_follower(now, node, max_age);
                 let is_temporary = p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff);
-                let is_awaited = self.is_member && is_gone(code);
-                if !(is_temporary || is_awaited || is_followers) {
-                    let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
+                let is_awaited = self.is_member && is_unknown_topic(code);
+                if !(is_temporary || is_awaited || failed_on_follower) {
+                    let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, requested.offset);
                     let error = Error::refused(code, what).at(&p.topic, p.partition);
-                    let is_bounded = code == ErrorCode::OFFSET_OUT_OF_RANGE && p.end.is_some();
-                    p.set_error(if is_bounded { error.with_hint(BOUNDED) } else { error });
+                    let is_bounded = code == ErrorCode::OFFSET_OUT_OF_RANGE && p.end_offset.is_some();
+                    p.set_error(if is_bounded { error.with_hint(END_OFFSET_HINT) } else { error });
                 }
                 self.demand.refresh = true;
             }
@@ -493,9 +518,9 @@ impl Partition {
     }
 }
 
-/// Returns whether an error means that the topic does not exist. A group member keeps its partitions of such a topic
+/// Returns whether an error means that the topic does not exist. A group member keeps the partitions of a deleted topic
 /// until the group revokes them, and does not report the error; neither does Java's consumer.
-pub fn is_gone(code: ErrorCode) -> bool {
+pub fn is_unknown_topic(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID)
 }
 
@@ -544,9 +569,9 @@ mod tests {
         consumer
     }
 
-    fn asked(outgoing: Option<Outgoing<ConsumerToken>>) -> Vec<i32> {
+    fn requested_partitions(outgoing: Option<Outgoing<ConsumerToken>>) -> Vec<i32> {
         match outgoing.map(|o| o.token) {
-            Some(ConsumerToken::Fetch(asked, ..)) => asked.iter().map(|a| a.partition).collect(),
+            Some(ConsumerToken::Fetch(requested, ..)) => requested.iter().map(|r| r.partition).collect(),
             _ => Vec::new(),
         }
     }
@@ -554,10 +579,10 @@ mod tests {
     #[test]
     fn the_partition_that_waited_longest_is_requested_first() {
         let mut consumer = three_partitions();
-        for (p, served) in consumer.partitions.values_mut().zip([30, 10, 20]) {
-            p.served = Time(served);
+        for (p, last_records_at) in consumer.partitions.values_mut().zip([30, 10, 20]) {
+            p.last_records_at = Time(last_records_at);
         }
-        assert_eq!(asked(consumer.next_fetch(Time(40))), [1, 2, 0]);
+        assert_eq!(requested_partitions(consumer.next_fetch(Time(40))), [1, 2, 0]);
     }
 
     #[test]
@@ -569,12 +594,12 @@ mod tests {
         drop(kept);
         assert!(consumer.can_fetch(Time(40)));
         assert_eq!(
-            consumer.room().0,
+            consumer.free_bytes().0,
             consumer.config.prefetch_bytes / 2,
             "records that the application keeps leave half"
         );
         drop(delivered);
-        assert_eq!(consumer.room().0, consumer.config.prefetch_bytes);
+        assert_eq!(consumer.free_bytes().0, consumer.config.prefetch_bytes);
         assert!(consumer.next_fetch(Time(40)).is_some());
     }
 
@@ -585,7 +610,7 @@ mod tests {
             (consumer.config.prefetch_bytes, consumer.config.max_bytes) = (prefetch, 50 << 20);
             consumer.config.max_partition_bytes = 50 << 20;
             assert!(consumer.next_fetch(Time(40)).is_some());
-            assert_eq!(consumer.nodes.get(&1).map(|node| node.expected), Some(answer));
+            assert_eq!(consumer.nodes.get(&1).map(|node| node.max_expected_bytes), Some(answer));
         }
     }
 
@@ -593,16 +618,16 @@ mod tests {
     fn a_read_up_to_an_end_offset_requests_about_what_remains() {
         let mut consumer = three_partitions();
         for (p, end) in consumer.partitions.values_mut().zip([None, Some(1_000), Some(1 << 20)]) {
-            p.end = end;
+            p.end_offset = end;
         }
         let requested = |consumer: &mut Consumer<u32>, now| match consumer.next_fetch(now).map(|o| o.token) {
-            Some(ConsumerToken::Fetch(asked, ..)) => asked.iter().map(|a| a.max_bytes).collect::<Vec<_>>(),
+            Some(ConsumerToken::Fetch(requested, ..)) => requested.iter().map(|r| r.max_bytes).collect::<Vec<_>>(),
             _ => Vec::new(),
         };
         assert_eq!(requested(&mut consumer, Time(40)), [1 << 20, 128_000, 1 << 20]);
         // A message larger than that doubles the configured size, because old brokers return a part of it.
         for p in consumer.partitions.values_mut() {
-            (p.fetching, p.growth) = (false, 2);
+            (p.fetching, p.max_bytes_factor) = (false, 2);
         }
         consumer.nodes.clear();
         assert_eq!(requested(&mut consumer, Time(50)), [1 << 20; 3]);
@@ -612,29 +637,31 @@ mod tests {
     fn an_unknown_session_is_replaced_at_once() {
         for code in [ErrorCode::FETCH_SESSION_ID_NOT_FOUND, ErrorCode::INVALID_FETCH_SESSION_EPOCH] {
             let mut consumer = three_partitions();
-            consumer.nodes.insert(1, Node { session: 7, epoch: 3, ..Node::default() });
-            assert_eq!(asked(consumer.next_fetch(Time(40))), [0, 1, 2]);
+            consumer
+                .nodes
+                .insert(1, BrokerFetchState { session_id: 7, session_epoch: 3, ..BrokerFetchState::default() });
+            assert_eq!(requested_partitions(consumer.next_fetch(Time(40))), [0, 1, 2]);
             consumer.handle_fetch(Time(50), 1, Err(Error::refused(code, "fetch")));
-            let node = consumer.nodes.get(&1).map(|n| (n.session, n.epoch, n.partitions.len()));
+            let node = consumer.nodes.get(&1).map(|n| (n.session_id, n.session_epoch, n.partitions.len()));
             assert_eq!(node, Some((0, 0, 0)));
             assert!(!consumer.is_ready() && !consumer.demand.refresh, "it is not reported");
-            assert_eq!(asked(consumer.next_fetch(Time(50))), [0, 1, 2]);
+            assert_eq!(requested_partitions(consumer.next_fetch(Time(50))), [0, 1, 2]);
         }
     }
 
     #[test]
-    fn a_broker_that_never_knows_its_session_is_asked_after_a_backoff() {
+    fn a_broker_that_never_knows_its_session_gets_the_next_fetch_after_a_backoff() {
         let mut consumer = three_partitions();
-        let forgotten = |consumer: &mut Consumer<u32>, now| {
-            assert_eq!(asked(consumer.next_fetch(now)), [0, 1, 2]);
+        let fails = |consumer: &mut Consumer<u32>, now| {
+            assert_eq!(requested_partitions(consumer.next_fetch(now)), [0, 1, 2]);
             let error = Error::refused(ErrorCode::FETCH_SESSION_ID_NOT_FOUND, "fetch");
             consumer.handle_fetch(now, 1, Err(error));
             consumer.next_timeout(now).filter(|_| !consumer.can_fetch(now)).map(|at| at.since(now).as_millis())
         };
         let mut now = Time(0) + Duration::from_secs(1);
-        assert_eq!(forgotten(&mut consumer, now), None, "the first time at once");
+        assert_eq!(fails(&mut consumer, now), None, "the first time at once");
         for (least, most) in [(40, 60), (80, 120), (160, 240)] {
-            let wait = forgotten(&mut consumer, now).unwrap();
+            let wait = fails(&mut consumer, now).unwrap();
             assert!((least..=most).contains(&wait), "{wait} ms");
             now = now + Duration::from_millis(241);
         }

@@ -1,6 +1,6 @@
 //! The measurements of a consumer: lag, rebalances, and the measurements that share consumers also have.
 
-use super::fetched::{Chunk, FetchedAll};
+use super::fetch_response::{Chunk, FetchResult};
 use crate::engine::Time;
 use crate::engine::group::Change;
 use crate::engine::metrics::reading::Reading;
@@ -27,10 +27,10 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    pub fn note_fetch(&mut self, now: Time, all: &FetchedAll) {
+    pub fn note_fetch(&mut self, now: Time, all: &FetchResult) {
         let topics = all.partitions.iter().map(|p| {
             let bytes = p.chunks.iter().map(|chunk| chunk.bytes).sum();
-            (&p.asked.topic, bytes, p.chunks.iter().map(Chunk::count).sum())
+            (&p.requested.topic, bytes, p.chunks.iter().map(Chunk::count).sum())
         });
         self.reading.note_fetch(now, all.throttle, topics);
     }

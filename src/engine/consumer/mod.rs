@@ -1,9 +1,9 @@
 //! The consumer: prefetches records from the partition leaders, within one memory limit, and delivers them in order.
 //!
 //! ```text
-//! assignment   which partitions              start        their first offsets
-//! fetch        requests and sessions         fetched      reads responses       frame   counts their memory
-//! partition    buffer and position           truncation   validates positions   commit  commits offsets
+//! assignment   which partitions              positions       their first offsets
+//! fetch        requests and sessions         fetch_response  reads responses       frame   counts their memory
+//! partition    buffer and position           truncation      validates positions   commit  commits offsets
 //! density      sizes of bounded reads
 //! ```
 //!
@@ -16,11 +16,11 @@ mod commit;
 mod density;
 mod families;
 mod fetch;
-mod fetched;
+mod fetch_response;
 mod frame;
 mod measured;
 mod partition;
-mod start;
+mod positions;
 mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
@@ -32,15 +32,15 @@ use assignment::{Changing, FirstKnown, Wanted};
 use commit::PendingCommit;
 pub use commit::{CommitResult, is_stale_member};
 use density::Densities;
-use fetch::Node;
-pub(super) use fetch::is_gone;
-use fetched::{Asked, Checks, FetchedAll};
+use fetch::BrokerFetchState;
+pub(super) use fetch::is_unknown_topic;
+use fetch_response::{DecodeOptions, FetchResult, RequestedPartition, decode_fetch_response};
 use frame::Leftover;
 use measured::Measured;
 pub use measured::Polls;
 pub use partition::Slice;
 pub(super) use partition::is_temporary;
-use partition::{Partition, Position};
+use partition::{Partition, PositionState};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +115,7 @@ pub struct Assigned {
 /// The purpose of an operation.
 enum OpPurpose<T> {
     User(T),
-    Start(Vec<(usize, u64)>, Position),
+    Start(Vec<(usize, u64)>, PositionState),
     Check(Vec<(usize, u64, i32)>),
     Commit(PendingCommit<T>),
 }
@@ -123,7 +123,7 @@ enum OpPurpose<T> {
 /// Identifies the request of a response.
 pub enum ConsumerToken {
     /// A fetch.
-    Fetch(Vec<Asked>, Checks, Leftover),
+    Fetch(Vec<RequestedPartition>, DecodeOptions, Leftover),
     /// An operation's request.
     Op(OpToken),
     /// A request of the membership.
@@ -133,7 +133,7 @@ pub enum ConsumerToken {
 /// A decoded response.
 pub enum Prepared {
     /// A fetch response.
-    Fetch(i32, Result<FetchedAll, Error>),
+    Fetch(i32, Result<FetchResult, Error>),
     /// A response for an operation.
     Op(ClientResponse<OpToken>),
     /// A response for the membership.
@@ -175,25 +175,25 @@ pub struct Consumer<T> {
     /// The partitions that existed when the subscription began.
     first_known: FirstKnown,
     /// When the application last got an error about a topic that its group waits for.
-    missing_at: Time,
+    missing_topic_reported_at: Time,
     group: Option<Group>,
     /// Whether the group assigns the partitions.
     is_member: bool,
     /// The group's current subscription.
     subscription: Option<Subscription>,
     changing: Option<Changing>,
-    nodes: BTreeMap<i32, Node>,
+    nodes: BTreeMap<i32, BrokerFetchState>,
     leftover: Leftover,
     densities: Densities,
     /// The partition where the next poll starts, so that partitions take turns.
     turn: usize,
-    next_commit: Option<Time>,
-    /// Whether a commit is in flight, and whether an auto-commit is not completed.
+    next_auto_commit_at: Option<Time>,
+    /// Whether a commit is in flight, and whether an auto-commit is not complete.
     committing: bool,
-    interval_commits: bool,
+    auto_commit_in_flight: bool,
     /// The next commit, and its earliest time.
-    next_commits: Option<PendingCommit<T>>,
-    commit_at: Time,
+    queued_commit: Option<PendingCommit<T>>,
+    queued_commit_at: Time,
     /// Since when the consumer is closing.
     closing_since: Option<Time>,
     ops: Ops<OpPurpose<T>>,
@@ -224,7 +224,7 @@ impl<T: Send> Consumer<T> {
             wanted: Wanted::default(),
             subscribed_at: Time(0),
             first_known: FirstKnown::default(),
-            missing_at: Time(0),
+            missing_topic_reported_at: Time(0),
             group: config.group.clone().map(Group::new),
             is_member: false,
             subscription: None,
@@ -233,11 +233,11 @@ impl<T: Send> Consumer<T> {
             leftover: Leftover::default(),
             densities: Densities::default(),
             turn: 0,
-            next_commit: None,
+            next_auto_commit_at: None,
             committing: false,
-            interval_commits: false,
-            next_commits: None,
-            commit_at: Time(0),
+            auto_commit_in_flight: false,
+            queued_commit: None,
+            queued_commit_at: Time(0),
             closing_since: None,
             positions: Vec::new(),
             done: VecDeque::new(),
@@ -282,16 +282,16 @@ impl<T: Send> Consumer<T> {
     /// Moves the position back to the first record that the application did not get.
     pub fn rewind(&mut self, topic: &str, partition: i32, offset: i64) {
         if let Ok(p) = self.at(topic, partition) {
-            let (committed, finished) = (p.committed, p.finished);
+            let (committed, processed) = (p.committed, p.processed);
             p.start_at(offset);
-            (p.committed, p.finished) = (committed, finished.min(offset));
+            (p.committed, p.processed) = (committed, processed.min(offset));
         }
     }
 
     /// Continues at a timestamp; -1 is the end and -2 the start of the log.
     pub fn seek_to(&mut self, now: Time, partitions: &[(String, i32)], timestamp: i64) -> Result<(), Error> {
         for (topic, partition) in partitions {
-            self.at(topic, *partition)?.restart(Position::At(timestamp));
+            self.at(topic, *partition)?.restart(PositionState::ByTimestamp(timestamp));
         }
         self.find_positions(now);
         Ok(())
@@ -312,8 +312,9 @@ impl<T: Send> Consumer<T> {
 
     /// Returns the lag of each assigned partition, if it is known.
     pub fn lag(&self) -> Vec<(TopicPartition, Option<i64>)> {
-        let lag =
-            |p: &Partition| (p.state == Position::Known && p.readable >= 0).then(|| (p.readable - p.position).max(0));
+        let lag = |p: &Partition| {
+            (p.state == PositionState::Known && p.readable_end >= 0).then(|| (p.readable_end - p.position).max(0))
+        };
         self.partitions.values().map(|p| (p.topic_partition(), lag(p))).collect()
     }
 
@@ -324,7 +325,7 @@ impl<T: Send> Consumer<T> {
 
     /// Returns whether all partitions have an end offset, and all records before it were delivered.
     pub fn is_finished(&self) -> bool {
-        !self.is_member && !self.partitions.is_empty() && self.partitions.values().all(Partition::is_finished)
+        !self.is_member && !self.partitions.is_empty() && self.partitions.values().all(Partition::reached_end)
     }
 
     /// Returns whether [`Consumer::poll_records`] has records or an error, or the application must take a change first.
@@ -333,7 +334,7 @@ impl<T: Send> Consumer<T> {
             || self.commit_error.is_some()
             || self.ended.is_some()
             || self.outage.is_due()
-            || self.group.as_ref().is_some_and(Group::has_trouble)
+            || self.group.as_ref().is_some_and(Group::has_join_error)
             || self.has_change()
             || self.partitions.values().any(Partition::is_ready)
     }
@@ -349,7 +350,7 @@ impl<T: Send> Consumer<T> {
         let out = self.take_records(max_records, max_bytes);
         if out.is_empty() && !self.has_change() {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
-            let error = error.or_else(|| self.group.as_mut().and_then(Group::take_trouble));
+            let error = error.or_else(|| self.group.as_mut().and_then(Group::take_join_error));
             let error = error.or_else(|| self.outage.take());
             let error = error.or_else(|| self.ended.clone());
             return error.map_or(Ok(out), Err);
@@ -391,9 +392,9 @@ impl<T: Send> Consumer<T> {
                 });
                 retries.map(|p| p.retry_at).filter(is_later).min()
             }
-            Timer::Throttle => self.nodes.values().map(|n| n.quiet_until).filter(is_later).min(),
-            Timer::AutoCommit => self.next_commit.filter(is_later),
-            Timer::Commit => self.next_commit_at(),
+            Timer::Throttle => self.nodes.values().map(|n| n.throttled_until).filter(is_later).min(),
+            Timer::AutoCommit => self.next_auto_commit_at.filter(is_later),
+            Timer::Commit => self.next_queued_commit_at(),
             Timer::Operation => self.ops.next_timeout(now),
             Timer::Group => self.group.as_ref()?.next_timeout(now),
             Timer::Outage => self.outage.next_timeout(),
@@ -418,11 +419,11 @@ impl<T: Send> Consumer<T> {
 
 impl<T: Send> Role for Consumer<T> {
     type Token = ConsumerToken;
-    type Packet = Outgoing<ConsumerToken>;
+    type Request = Outgoing<ConsumerToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<ConsumerToken>) -> Outgoing<ConsumerToken> {
-        packet
+    fn build_request(request: Outgoing<ConsumerToken>) -> Outgoing<ConsumerToken> {
+        request
     }
 
     fn prepare(answer: ClientResponse<ConsumerToken>) -> Prepared {
@@ -430,22 +431,23 @@ impl<T: Send> Role for Consumer<T> {
         match token {
             ConsumerToken::Op(token) => Prepared::Op(ClientResponse { token, node, result }),
             ConsumerToken::Group(token) => Prepared::Group(ClientResponse { token, node, result }),
-            ConsumerToken::Fetch(asked, checks, leftover) => {
-                Prepared::Fetch(node, result.and_then(|reply| fetched::read(asked, checks, leftover, reply)))
-            }
+            ConsumerToken::Fetch(requested, options, leftover) => Prepared::Fetch(
+                node,
+                result.and_then(|reply| decode_fetch_response(requested, options, leftover, reply)),
+            ),
         }
     }
 
     fn handle_response(&mut self, now: Time, answer: Prepared) {
-        let (error, asked_at) = match &answer {
+        let (error, sent_at) = match &answer {
             Prepared::Fetch(node, result) => {
-                (result.as_ref().err(), self.nodes.get(node).map_or(now, |known| known.asked_at))
+                (result.as_ref().err(), self.nodes.get(node).map_or(now, |broker| broker.sent_at))
             }
             Prepared::Op(response) => (response.result.as_ref().err(), now),
             Prepared::Group(response) => (response.result.as_ref().err(), now),
         };
         match error {
-            Some(error) => self.outage.failed(now, asked_at, error),
+            Some(error) => self.outage.failed(now, sent_at, error),
             None => self.outage.ended(),
         }
         match answer {
@@ -513,14 +515,14 @@ impl<T: Send> Role for Consumer<T> {
         MetadataDemand::merge([self.demand.take(), self.ops.poll_demand(), groups])
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let mut wanted = self.ops.wanted_topics();
-        wanted.extend(self.partitions.values().map(|p| p.topic.clone()));
-        if let Wanted::Topics(topics) = &self.wanted {
-            wanted.extend(topics.iter().cloned());
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
+        let mut topics = self.ops.needed_topics();
+        topics.extend(self.partitions.values().map(|p| p.topic.clone()));
+        if let Wanted::Topics(subscribed) = &self.wanted {
+            topics.extend(subscribed.iter().cloned());
         }
-        self.group.iter().for_each(|group| wanted.extend(group.wanted_topics()));
-        wanted
+        self.group.iter().for_each(|group| topics.extend(group.needed_topics()));
+        topics
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
@@ -541,7 +543,7 @@ impl<T: Send> Role for Consumer<T> {
         }
         self.watch_rebalance(now);
         // A member that cannot join reports that itself.
-        let is_joining = self.group.as_ref().is_some_and(Group::is_in_trouble);
+        let is_joining = self.group.as_ref().is_some_and(Group::fails_to_join);
         self.outage.handle_timeout(now, !is_joining && !self.reads_nothing(), "reading from the brokers");
         self.handle_done(now);
     }

@@ -1,18 +1,18 @@
 //! State of one assigned partition: its position, its buffer of fetched batches, and the delivery of records.
 //!
 //! ```text
-//! Committed ──OffsetFetch──► Asking ──committed offset──► Known ──out of range, truncated──► At(reset) or Lost
-//! At(time) ───ListOffsets──► Asking ──offset────────────► Known
-//!                            Asking ──nothing committed─► At(reset) or Lost
-//!                            Asking ──error─────────────► Committed or At again, after a backoff
-//! any state ──seek─────────► Known
+//! Committed ────OffsetFetch──► Requesting ──committed offset──► Known ──out of range, truncated──► ByTimestamp or Lost
+//! ByTimestamp ──ListOffsets──► Requesting ──offset────────────► Known
+//!                              Requesting ──nothing committed─► ByTimestamp or Lost
+//!                              Requesting ──error─────────────► Committed or ByTimestamp, after a backoff
+//! any state ────seek─────────► Known
 //! ```
 //!
-//! `fetch.rs` requests the batches and `fetched.rs` reads them; `start.rs` finds the first position; `commit.rs`
-//! commits offsets.
+//! `fetch.rs` requests the batches and `fetch_response.rs` reads them; `positions.rs` finds the first position;
+//! `commit.rs` commits offsets.
 
-use super::fetched;
-use super::fetched::{Chunk, Contents};
+use super::fetch_response;
+use super::fetch_response::{Chunk, Contents};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::EARLIEST;
 use crate::engine::metrics::Stat;
@@ -44,28 +44,29 @@ pub struct Slice {
 
 /// Whether the position is known, or how to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
+pub enum PositionState {
     /// At the group's committed offset, which must be requested.
     Committed,
     /// At the offset of a timestamp, which must be requested; -1 is the end and -2 the start of the log.
-    At(i64),
+    ByTimestamp(i64),
     /// The request for the offset is in flight.
-    Asking,
+    Requesting,
     /// The position is known.
     Known,
     /// Nowhere until the application seeks: the offset is gone and `auto.offset.reset` is `none`.
     Lost,
 }
 
-/// How to treat batches with an implausible offset or epoch: they are fetched again, and accepted if nothing changed.
+/// How to treat batches with an implausible offset or epoch. They are fetched again, and accepted if they are
+/// unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// Fetch any of them again.
-    Any,
+pub enum ImplausibleBatches {
+    /// Fetch the next implausible batch again.
+    Refetch,
     /// The batch at this offset is being fetched again.
-    At(i64),
+    Refetching(i64),
     /// Accept them: this broker has such batches.
-    Never,
+    Accept,
 }
 
 /// An assigned partition.
@@ -73,7 +74,7 @@ pub enum Doubt {
 pub struct Partition {
     pub topic: Arc<str>,
     pub partition: i32,
-    pub state: Position,
+    pub state: PositionState,
     pub generation: u64,
     /// The topic ID of the records read; zero before the first response, and if the broker has no topic IDs.
     pub topic_id: Uuid,
@@ -82,8 +83,8 @@ pub struct Partition {
     /// The leader epoch of the batch before it; -1 if that is not known.
     pub fetch_epoch: i32,
     /// The leader epoch under which the position was validated, and whether a validation is in flight.
-    pub checked_epoch: i32,
-    pub checking: bool,
+    pub validated_epoch: i32,
+    pub validating: bool,
     /// The offset of the next record to deliver.
     pub position: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
@@ -92,18 +93,18 @@ pub struct Partition {
     pub start: i64,
     /// The offset after the last delivered record.
     delivered: i64,
-    /// The application has finished with the records below this offset.
-    pub finished: i64,
+    /// The application has processed the records below this offset.
+    pub processed: i64,
     /// The last committed offset; -1 if unknown.
     pub committed: i64,
     /// The offset at which reading ends.
-    pub end: Option<i64>,
-    /// The position that the log no longer has, until a new one is found.
-    pub lost_at: Option<i64>,
+    pub end_offset: Option<i64>,
+    /// The position that is no longer in the log, until a new position is found.
+    pub out_of_range_offset: Option<i64>,
     /// The end of the readable records in the last response; -1 if unknown.
-    pub readable: i64,
+    pub readable_end: i64,
     /// The first offset of the log in the last response; -1 if unknown.
-    pub log_start: i64,
+    pub log_start_offset: i64,
     /// The lags at responses.
     pub lag: Stat,
     pub paused: bool,
@@ -115,9 +116,9 @@ pub struct Partition {
     /// Whether its start offset is requested alone, because its error failed the request it shared with other partitions.
     pub lists_alone: bool,
     /// How to treat batches with an implausible offset or epoch.
-    pub doubt: Doubt,
-    /// Multiplies the requested size, after a message was larger than that.
-    pub growth: i32,
+    pub implausible_batches: ImplausibleBatches,
+    /// Multiplies the requested size. It grows while the next message is larger than the requested size.
+    pub max_bytes_factor: i32,
     pub buffered: usize,
     /// The follower to fetch from, and until when (KIP-392).
     pub replica: Option<(i32, Time)>,
@@ -126,36 +127,36 @@ pub struct Partition {
     pub leader_until: Time,
     /// Responses in a row that were too large to be read.
     pub oversized: u32,
-    /// When a response last had records of it.
-    pub served: Time,
+    /// When a response last contained records of the partition.
+    pub last_records_at: Time,
     queue: VecDeque<Chunk>,
-    /// Leader epochs of delivered records that are not finished, each with its first offset.
+    /// Leader epochs of delivered records that are not processed, each with its first offset.
     epochs: VecDeque<(i64, i32)>,
     error: Option<Error>,
 }
 
 impl Partition {
-    pub fn new(topic: Arc<str>, partition: i32, end: Option<i64>) -> Self {
+    pub fn new(topic: Arc<str>, partition: i32, end_offset: Option<i64>) -> Self {
         Self {
             topic,
             partition,
-            state: Position::Committed,
+            state: PositionState::Committed,
             generation: 0,
             topic_id: Uuid::ZERO,
             fetch_offset: 0,
             fetch_epoch: -1,
-            checked_epoch: -1,
-            checking: false,
+            validated_epoch: -1,
+            validating: false,
             position: 0,
             position_epoch: -1,
             start: 0,
             delivered: 0,
-            finished: 0,
+            processed: 0,
             committed: -1,
-            end,
-            lost_at: None,
-            readable: -1,
-            log_start: -1,
+            end_offset,
+            out_of_range_offset: None,
+            readable_end: -1,
+            log_start_offset: -1,
             lag: Stat::default(),
             paused: false,
             fetching: false,
@@ -163,14 +164,14 @@ impl Partition {
             unknown_since: None,
             failures: 0,
             lists_alone: false,
-            doubt: Doubt::Any,
-            growth: 1,
+            implausible_batches: ImplausibleBatches::Refetch,
+            max_bytes_factor: 1,
             buffered: 0,
             replica: None,
             follower_failures: 0,
             leader_until: Time(0),
             oversized: 0,
-            served: Time(0),
+            last_records_at: Time(0),
             queue: VecDeque::new(),
             epochs: VecDeque::new(),
             error: None,
@@ -178,34 +179,34 @@ impl Partition {
     }
 
     /// Starts over at a position; drops the buffer and the responses in flight.
-    pub fn restart(&mut self, state: Position) {
+    pub fn restart(&mut self, state: PositionState) {
         self.generation += 1;
         self.queue.clear();
         self.epochs.clear();
         self.topic_id = Uuid::ZERO;
         self.buffered = 0;
         self.error = None;
-        self.lost_at = None;
+        self.out_of_range_offset = None;
         self.state = state;
         self.fetch_epoch = -1;
-        self.checked_epoch = -1;
-        self.checking = false;
-        self.growth = 1;
+        self.validated_epoch = -1;
+        self.validating = false;
+        self.max_bytes_factor = 1;
         self.oversized = 0;
         self.retry_at = Time(0);
     }
 
     /// Returns whether the partition may continue at `auto.offset.reset` when the log no longer has its position. Up to
     /// an end offset, it continues only with the records that remain. Any other reset would skip some of them.
-    pub fn may_reset(&self, to: Position) -> bool {
-        to == Position::At(EARLIEST) || (to != Position::Lost && self.end.is_none())
+    pub fn may_reset(&self, to: PositionState) -> bool {
+        to == PositionState::ByTimestamp(EARLIEST) || (to != PositionState::Lost && self.end_offset.is_none())
     }
 
     /// Starts over at a position, because the log no longer has the current one.
-    pub fn reset_lost(&mut self, to: Position) {
-        let lost = self.position;
+    pub fn reset_out_of_range(&mut self, to: PositionState) {
+        let position = self.position;
         self.restart(to);
-        self.lost_at = Some(lost);
+        self.out_of_range_offset = Some(position);
     }
 
     /// Returns whether batches wait for the application.
@@ -215,45 +216,45 @@ impl Partition {
 
     /// Starts at an offset.
     pub fn start_at(&mut self, offset: i64) {
-        self.restart(Position::Known);
+        self.restart(PositionState::Known);
         self.lists_alone = false;
         self.fetch_offset = offset;
         self.position = offset;
         self.position_epoch = -1;
         self.start = offset;
         self.delivered = offset;
-        self.finished = offset;
+        self.processed = offset;
         // The next commit may be lower than the last one.
         self.committed = -1;
     }
 
-    /// Notes that the application has finished with the records below an offset. After the last delivered record, this
+    /// Notes that the application has processed the records below an offset. After the last delivered record, this
     /// includes offsets without records.
-    pub fn finish(&mut self, next_offset: i64) {
-        self.finished = if next_offset >= self.delivered { self.position } else { next_offset };
+    pub fn mark_processed(&mut self, next_offset: i64) {
+        self.processed = if next_offset >= self.delivered { self.position } else { next_offset };
         self.forget_epochs();
     }
 
     /// Returns the leader epoch of the last delivered record below an offset; -1 if unknown.
-    pub fn epoch_before(&self, offset: i64) -> i32 {
+    pub fn epoch_below(&self, offset: i64) -> i32 {
         self.epochs.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
     }
 
-    /// Forgets epochs that end below the last finished record: no commit needs them.
+    /// Forgets epochs that end below the last processed record: no commit needs them.
     fn forget_epochs(&mut self) {
-        while self.epochs.get(1).is_some_and(|(first, _)| *first < self.finished) {
+        while self.epochs.get(1).is_some_and(|(first, _)| *first < self.processed) {
             self.epochs.pop_front();
         }
     }
 
     /// Returns whether all records up to the end offset were delivered.
-    pub fn is_finished(&self) -> bool {
-        self.state == Position::Known && self.end.is_some_and(|end| self.position >= end)
+    pub fn reached_end(&self) -> bool {
+        self.state == PositionState::Known && self.end_offset.is_some_and(|end| self.position >= end)
     }
 
     /// Returns whether there are records or an error to deliver.
     pub fn is_ready(&self) -> bool {
-        !self.paused && !self.is_finished() && (!self.queue.is_empty() || self.error.is_some())
+        !self.paused && !self.reached_end() && (!self.queue.is_empty() || self.error.is_some())
     }
 
     /// Returns whether more records may be fetched now.
@@ -263,33 +264,33 @@ impl Partition {
 
     /// Returns whether the start offset must be requested.
     pub fn wants_position(&self) -> bool {
-        matches!(self.state, Position::Committed | Position::At(_))
+        matches!(self.state, PositionState::Committed | PositionState::ByTimestamp(_))
     }
 
     /// Returns whether the partition is fetched at all.
     pub fn is_fetchable(&self) -> bool {
-        let before_end = self.end.is_none_or(|end| self.fetch_offset < end);
-        self.state == Position::Known && !self.checking && !self.paused && self.error.is_none() && before_end
+        let before_end = self.end_offset.is_none_or(|end| self.fetch_offset < end);
+        self.state == PositionState::Known && !self.validating && !self.paused && self.error.is_none() && before_end
     }
 
     /// Returns whether the partition should be fetched but no fetch is in flight, so that it may not exist. Stays true
     /// while the application has not taken the error.
     pub fn may_be_missing(&self) -> bool {
-        self.state == Position::Known && !self.fetching && !self.paused && !self.is_finished()
+        self.state == PositionState::Known && !self.fetching && !self.paused && !self.reached_end()
     }
 
     /// Adds fetched batches to the buffer.
     pub fn buffer(&mut self, chunks: Vec<Chunk>, error: Option<Error>) {
         for chunk in chunks {
-            if self.end.is_some_and(|end| self.fetch_offset >= end) {
+            if self.end_offset.is_some_and(|end| self.fetch_offset >= end) {
                 break;
             }
             self.fetch_offset = chunk.next_offset;
             self.fetch_epoch = chunk.leader_epoch;
             self.buffered += chunk.bytes;
             // Without buffered batches before it, a batch without records only moves the position.
-            if matches!(chunk.contents, Contents::Nothing) && self.queue.is_empty() {
-                self.pass(chunk.next_offset);
+            if matches!(chunk.contents, Contents::NoRecords) && self.queue.is_empty() {
+                self.advance_position(chunk.next_offset);
                 self.position_epoch = chunk.leader_epoch;
                 self.buffered -= chunk.bytes;
             } else {
@@ -302,7 +303,7 @@ impl Partition {
     /// Returns whether the buffer may be dropped to make room: a paused partition fetches it again when it resumes.
     /// While the position is being validated, the buffer stays.
     pub fn is_droppable(&self) -> bool {
-        self.paused && self.buffered > 0 && !self.checking
+        self.paused && self.buffered > 0 && !self.validating
     }
 
     /// Drops the buffer and the responses in flight; the records will be fetched again.
@@ -311,20 +312,20 @@ impl Partition {
         self.queue.clear();
         self.buffered = 0;
         self.error = None;
-        self.checking = false;
+        self.validating = false;
         // The validated epoch also holds for the lower position.
         (self.fetch_offset, self.fetch_epoch) = (self.position, self.position_epoch);
-        if self.doubt != Doubt::Never {
-            self.doubt = Doubt::Any;
+        if self.implausible_batches != ImplausibleBatches::Accept {
+            self.implausible_batches = ImplausibleBatches::Refetch;
         }
     }
 
     /// Moves the position past a batch, but not past the end offset, because commits use the position. If all delivered
-    /// records are finished, the finished offset moves along.
-    fn pass(&mut self, next_offset: i64) {
-        self.position = self.position.max(self.end.map_or(next_offset, |end| next_offset.min(end)));
-        if self.finished >= self.delivered {
-            self.finished = self.finished.max(self.position);
+    /// records are processed, the offset `processed` moves along.
+    fn advance_position(&mut self, next_offset: i64) {
+        self.position = self.position.max(self.end_offset.map_or(next_offset, |end| next_offset.min(end)));
+        if self.processed >= self.delivered {
+            self.processed = self.processed.max(self.position);
         }
     }
 
@@ -353,9 +354,9 @@ impl Partition {
     }
 
     /// Changes the end offset. Drops the buffer, because it has no records above the old end.
-    pub fn end_at(&mut self, end: Option<i64>) {
-        if self.end != end {
-            self.end = end;
+    pub fn set_end_offset(&mut self, end_offset: Option<i64>) {
+        if self.end_offset != end_offset {
+            self.end_offset = end_offset;
             self.drop_buffered();
         }
     }
@@ -373,41 +374,41 @@ impl Partition {
     /// Delivers up to `max_records` records and about `max_bytes` bytes, one slice per batch. Returns both counts.
     pub fn take(&mut self, max_records: usize, max_bytes: usize, out: &mut Vec<Slice>) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
-        while count < max_records && bytes < max_bytes && !self.is_finished() {
+        while count < max_records && bytes < max_bytes && !self.reached_end() {
             let Some(chunk) = self.queue.front_mut() else {
                 break;
             };
             let mut records = Vec::new();
-            let mut broken = None;
-            let mut done = true;
-            if let Contents::Packed(batch, checks) = &chunk.contents {
-                match checks.records(batch) {
+            let mut batch_error = None;
+            let mut is_consumed = true;
+            if let Contents::Compressed(batch, options) = &chunk.contents {
+                match options.records(batch) {
                     Ok(set) => chunk.contents = Contents::Records(set),
-                    Err(e) => broken = Some(e),
+                    Err(e) => batch_error = Some(e),
                 }
             }
             if let Contents::Records(set) = &mut chunk.contents {
                 records.reserve(set.size_hint().1.unwrap_or(0).min(max_records - count));
                 loop {
-                    let before = set.walked();
+                    let walked_before = set.walked();
                     if count == max_records || bytes >= max_bytes {
-                        done = set.left() == 0;
+                        is_consumed = set.left() == 0;
                         break;
                     }
                     match set.next() {
                         None => break,
                         Some(Err(e)) => {
-                            broken = Some(e);
+                            batch_error = Some(e);
                             break;
                         }
                         // Below the position: the requested offset is in the middle of the batch.
                         Some(Ok(r)) if r.offset < self.position => {}
-                        Some(Ok(r)) if self.end.is_some_and(|end| r.offset >= end) => break,
+                        Some(Ok(r)) if self.end_offset.is_some_and(|end| r.offset >= end) => break,
                         Some(Ok(r)) => {
                             self.position = r.offset + 1;
                             self.delivered = self.position;
                             count += 1;
-                            bytes += set.walked() - before;
+                            bytes += set.walked() - walked_before;
                             records.push(r);
                         }
                     }
@@ -429,8 +430,8 @@ impl Partition {
                     delivery_count: 0,
                 });
             }
-            if let Some(e) = broken {
-                let asked = fetched::Asked {
+            if let Some(e) = batch_error {
+                let requested = fetch_response::RequestedPartition {
                     slot: 0,
                     generation: self.generation,
                     offset: self.position,
@@ -439,21 +440,21 @@ impl Partition {
                     partition: self.partition,
                     leader_epoch: -1,
                     max_bytes: 0,
-                    doubts: false,
+                    stops_at_implausible: false,
                 };
                 self.queue.clear();
                 self.buffered = 0;
                 self.fetch_offset = self.position;
-                self.error = Some(fetched::damaged(&asked, &[], &e));
+                self.error = Some(fetch_response::damaged_batch_error(&requested, &[], &e));
                 break;
             }
-            if done && let Some(chunk) = self.queue.pop_front() {
+            if is_consumed && let Some(chunk) = self.queue.pop_front() {
                 self.buffered = self.buffered.saturating_sub(chunk.bytes);
-                self.pass(chunk.next_offset);
+                self.advance_position(chunk.next_offset);
                 self.position_epoch = chunk.leader_epoch;
             }
         }
-        if self.is_finished() {
+        if self.reached_end() {
             self.queue.clear();
             self.buffered = 0;
         }

@@ -7,8 +7,8 @@
 //!   the last read record ends. If this end offset is below the consumer's position, records were lost, and new records
 //!   may have the same offsets.
 
-use super::fetch::is_gone;
-use super::partition::{Partition, Position};
+use super::fetch::is_unknown_topic;
+use super::partition::{Partition, PositionState};
 use super::{Consumer, OpPurpose};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::EARLIEST;
@@ -22,8 +22,8 @@ impl<T: Send> Consumer<T> {
     /// `auto.offset.reset` `none`, the application gets an error instead.
     pub(super) fn check_topics(&mut self, now: Time) {
         let reset = match self.reset_position(now) {
-            Position::Lost => Position::Lost,
-            _ => Position::At(EARLIEST),
+            PositionState::Lost => PositionState::Lost,
+            _ => PositionState::ByTimestamp(EARLIEST),
         };
         for p in self.partitions.values_mut() {
             let id = self.cluster.topics.get(&p.topic).map_or(Uuid::ZERO, |t| t.id);
@@ -39,71 +39,71 @@ impl<T: Send> Consumer<T> {
         let mut slots: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (slot, p) in &mut self.partitions {
             let Some((leader, leader_epoch)) = self.cluster.leader(&p.topic, p.partition) else { continue };
-            if p.state != Position::Known || p.checking || leader_epoch <= p.checked_epoch {
+            if p.state != PositionState::Known || p.validating || leader_epoch <= p.validated_epoch {
                 continue;
             }
             if p.fetch_epoch < 0 || p.fetch_epoch == leader_epoch {
-                p.checked_epoch = leader_epoch;
+                p.validated_epoch = leader_epoch;
                 continue;
             }
             slots.entry(leader).or_default().push(*slot);
         }
-        slots.into_values().for_each(|slots| self.ask_epoch_ends(now, slots));
+        slots.into_values().for_each(|slots| self.request_epoch_ends(now, slots));
     }
 
-    fn ask_epoch_ends(&mut self, now: Time, slots: Vec<usize>) {
-        let (mut asked, mut tagged) = (Vec::new(), Vec::new());
+    fn request_epoch_ends(&mut self, now: Time, slots: Vec<usize>) {
+        let (mut requested, mut tagged) = (Vec::new(), Vec::new());
         for slot in slots {
             let Some(p) = self.partitions.get_mut(&slot) else { continue };
-            let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(p.checked_epoch, |(_, epoch)| epoch);
-            p.checking = true;
-            asked.push((p.topic.clone(), p.partition, p.fetch_epoch));
+            let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(p.validated_epoch, |(_, epoch)| epoch);
+            p.validating = true;
+            requested.push((p.topic.clone(), p.partition, p.fetch_epoch));
             tagged.push((slot, p.generation, leader_epoch));
         }
-        self.ops.start(now, Box::new(EpochEnds::new(asked)), self.config.api_timeout, OpPurpose::Check(tagged));
+        self.ops.start(now, Box::new(EpochEnds::new(requested)), self.config.api_timeout, OpPurpose::Check(tagged));
     }
 
     /// Handles the end offsets of epochs.
     pub(super) fn handle_epoch_ends(&mut self, now: Time, slots: &[(usize, u64, i32)], result: Result<Output, Error>) {
         let reset = self.reset_position(now);
         let result = result.map(|output| if let Output::EpochEnds(ends) = output { ends } else { Vec::new() });
-        let mut again = Vec::new();
+        let mut retried = Vec::new();
         for (i, (slot, generation, leader_epoch)) in slots.iter().enumerate() {
             let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) else { continue };
-            p.checking = false;
+            p.validating = false;
             match &result {
                 Ok(ends) => {
-                    p.checked_epoch = *leader_epoch;
+                    p.validated_epoch = *leader_epoch;
                     if let Some((epoch, end)) = ends.get(i) {
                         p.follow_truncation(reset, *epoch, *end);
                     }
                 }
                 Err(error) => match error.cause().unwrap_or(error).code() {
                     // The next fetch reports that the topic is gone.
-                    Some(code) if slots.len() == 1 && is_gone(code) => {}
+                    Some(code) if slots.len() == 1 && is_unknown_topic(code) => {}
                     // Reading continues without validation if the broker lacks the API or denies it.
                     code if code == Some(ErrorCode::UNSUPPORTED_VERSION)
                         || (slots.len() == 1 && !error.is_retriable()) =>
                     {
-                        p.checked_epoch = *leader_epoch;
+                        p.validated_epoch = *leader_epoch;
                     }
                     // Retry one partition at a time: the error may belong to one of several. Until then, records may be
                     // missing at the position.
-                    _ => again.push(*slot),
+                    _ => retried.push(*slot),
                 },
             }
         }
-        again.into_iter().for_each(|slot| self.ask_epoch_ends(now, vec![slot]));
+        retried.into_iter().for_each(|slot| self.request_epoch_ends(now, vec![slot]));
     }
 }
 
 impl Partition {
     /// Starts over in a recreated topic.
-    fn start_recreated(&mut self, reset: Position) {
+    fn start_recreated(&mut self, reset: PositionState) {
         let position = self.position;
-        self.reset_lost(reset);
-        (self.committed, self.readable) = (-1, -1);
-        if reset == Position::Lost {
+        self.reset_out_of_range(reset);
+        (self.committed, self.readable_end) = (-1, -1);
+        if reset == PositionState::Lost {
             let what = format!("fetch {}-{} at offset {position}: the topic was recreated", self.topic, self.partition);
             let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
             self.set_error(
@@ -113,26 +113,26 @@ impl Partition {
     }
 
     /// Moves the position back to the end of a truncated log.
-    fn follow_truncation(&mut self, reset: Position, epoch: i32, end: i64) {
+    fn follow_truncation(&mut self, reset: PositionState, epoch: i32, end: i64) {
         let is_known = epoch >= 0 && end >= 0;
         if is_known && end >= self.fetch_offset && epoch >= self.fetch_epoch {
             return;
         }
-        let (checked, position) = (self.checked_epoch, self.position);
-        if reset == Position::Lost || !(is_known || self.may_reset(reset)) {
+        let (validated_epoch, position) = (self.validated_epoch, self.position);
+        if reset == PositionState::Lost || !(is_known || self.may_reset(reset)) {
             let how =
                 if is_known { format!("the log was truncated to {end}") } else { "the log was truncated".to_owned() };
             let what = format!("fetch {}-{} at offset {position}: {how}", self.topic, self.partition);
             let hint = "records read before were lost, and new ones may have their offsets; seek to continue";
             let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
-            self.restart(Position::Lost);
+            self.restart(PositionState::Lost);
             self.set_error(error.with_hint(hint));
         } else if is_known {
             self.start_at(end.min(position));
-            (self.fetch_epoch, self.checked_epoch) = (epoch, checked);
+            (self.fetch_epoch, self.validated_epoch) = (epoch, validated_epoch);
         } else {
             // The leader does not know an epoch that old.
-            self.reset_lost(reset);
+            self.reset_out_of_range(reset);
         }
     }
 }

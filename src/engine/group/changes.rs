@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// A change of the assignment, which the consumer has to handle before the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Partitions that other members get after the consumer has handled this. It may still commit their offsets.
+    /// Partitions that other members get after the consumer has handled this change. It may still commit their offsets.
     Revoked(Vec<TopicPartition>),
     /// Partitions that other members may have already.
     Lost(Vec<TopicPartition>),
@@ -32,15 +32,15 @@ impl Changes {
         }
     }
 
-    /// Queues the changes from the owned partitions to the assigned ones: first those to give up. Returns whether there
-    /// are any. Drops changes of an earlier assignment that the consumer has not taken.
+    /// Queues the changes from the owned partitions to the assigned partitions, revocations first. Returns whether the
+    /// member revokes partitions. Drops changes of an earlier assignment that the consumer has not taken.
     pub fn follow(&mut self, target: &BTreeSet<TopicPartition>) -> bool {
         self.queue.truncate(usize::from(self.taken));
         let revoked: Vec<TopicPartition> = self.owned.difference(target).cloned().collect();
-        let is_any = !revoked.is_empty();
+        let revokes_any = !revoked.is_empty();
         self.push(Change::Revoked(revoked));
         self.push(Change::Assigned(target.difference(&self.owned).cloned().collect()));
-        is_any
+        revokes_any
     }
 
     pub fn revoke_all(&mut self) {
@@ -53,7 +53,7 @@ impl Changes {
         let mut partitions = self.owned.clone();
         match self.queue.front() {
             Some(Change::Assigned(more)) => partitions.extend(more.iter().cloned()),
-            Some(Change::Revoked(gone) | Change::Lost(gone)) => partitions.retain(|p| !gone.contains(p)),
+            Some(Change::Revoked(removed) | Change::Lost(removed)) => partitions.retain(|p| !removed.contains(p)),
             None => {}
         }
         self.push(Change::Lost(partitions.into_iter().collect()));
@@ -81,11 +81,11 @@ impl Changes {
         }
     }
 
-    pub fn is_settled(&self) -> bool {
+    pub fn all_handled(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Returns the partitions that no other member may have: those owned, and those about to be assigned.
+    /// Returns the partitions that no other member may have: owned partitions, and partitions about to be assigned.
     pub fn claimed(&self) -> BTreeSet<TopicPartition> {
         let mut claimed = self.owned.clone();
         for change in &self.queue {

@@ -1,9 +1,9 @@
 //! A member of a classic group (`group.protocol=classic`): the members join, and one of them assigns the partitions.
 //!
 //! ```text
-//! Out → Joining → Assigning → Syncing → Stable      the leader of the group
-//!       Joining ────────────→ Syncing → Stable      the other members
-//!         ↑  a member came or left, a topic got partitions, the subscription changed: from any of them
+//! Unjoined → Joining → Assigning → Syncing → Stable      the leader of the group
+//!            Joining ────────────→ Syncing → Stable      the other members
+//!              ↑  a member came or left, a topic got partitions, the subscription changed: from any of them
 //! ```
 //!
 //! Under the eager protocol a member revokes all partitions before it joins. Under the cooperative protocol (KIP-429)
@@ -29,21 +29,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The first heartbeat of a generation is sent after this fraction of the interval; each following wait doubles.
-const FIRST_HEARTBEAT: u32 = 10;
+const FIRST_HEARTBEAT_DIVISOR: u32 = 10;
 
 /// The members to assign partitions to, while the leader waits for metadata of topics that only other members read.
 struct Assigning {
     members: Vec<Joined>,
-    asked: bool,
+    is_computing: bool,
 }
 
 enum ClassicState {
-    Out,
-    Joining { asked: bool },
+    Unjoined,
+    Joining { request_sent: bool },
     Assigning(Assigning),
-    Syncing { asked: bool, assignment: Assignment },
+    Syncing { request_sent: bool, assignment: Assignment },
     Stable,
-    Leaving { asked: bool, deadline: Time },
+    Leaving { request_sent: bool, deadline: Time },
 }
 
 /// A member of a classic group.
@@ -59,20 +59,20 @@ pub(super) struct ClassicMember {
     /// The assignor that the group chose.
     assignor: Option<Strategy>,
     /// The last assignment and its generation, for sticky assignors.
-    last: (Vec<TopicPartition>, i32),
+    last_assignment: (Vec<TopicPartition>, i32),
     /// Why the member should join again.
-    rejoin: Option<String>,
+    rejoin_reason: Option<String>,
     reason: String,
     /// How many partitions each topic had when the leader assigned them.
-    watched: Option<BTreeMap<Arc<str>, usize>>,
+    partition_counts: Option<BTreeMap<Arc<str>, usize>>,
     changes: Changes,
     heartbeat_at: Time,
     /// The wait between heartbeats; it grows to the configured interval.
-    heartbeat_every: Duration,
+    heartbeat_interval: Duration,
     heartbeat_in_flight: bool,
     error: Option<Error>,
     /// An error that does not end the membership.
-    complaint: Option<Error>,
+    nonfatal_error: Option<Error>,
     work: Option<Work>,
 }
 
@@ -81,22 +81,22 @@ impl ClassicMember {
         Self {
             coordinator: config.coordinator_client(),
             config,
-            state: ClassicState::Out,
+            state: ClassicState::Unjoined,
             subscription: BTreeSet::new(),
             member: String::new(),
             generation: -1,
             was_member: false,
             assignor: None,
-            last: (Vec::new(), -1),
-            rejoin: None,
+            last_assignment: (Vec::new(), -1),
+            rejoin_reason: None,
             reason: String::new(),
-            watched: None,
+            partition_counts: None,
             changes: Changes::default(),
             heartbeat_at: Time(0),
-            heartbeat_every: Duration::ZERO,
+            heartbeat_interval: Duration::ZERO,
             heartbeat_in_flight: false,
             error: None,
-            complaint: None,
+            nonfatal_error: None,
             work: None,
         }
     }
@@ -105,23 +105,23 @@ impl ClassicMember {
         let is_same = subscription.topics == self.subscription;
         self.subscription = subscription.topics;
         match self.state {
-            ClassicState::Out | ClassicState::Leaving { .. } => self.start_over(now),
+            ClassicState::Unjoined | ClassicState::Leaving { .. } => self.start_over(now),
             _ if is_same => {}
-            _ => self.rejoin = Some("the subscription changed".to_owned()),
+            _ => self.rejoin_reason = Some("the subscription changed".to_owned()),
         }
     }
 
-    /// Joins again after the member was out.
+    /// Joins again after the member has left.
     pub fn rejoin(&mut self, now: Time) {
-        if matches!(self.state, ClassicState::Out) && self.error.is_none() {
+        if matches!(self.state, ClassicState::Unjoined) && self.error.is_none() {
             self.start_over(now);
         }
     }
 
     fn start_over(&mut self, now: Time) {
-        self.next_round();
+        self.invalidate_in_flight();
         self.coordinator.retry_at = now;
-        self.state = ClassicState::Joining { asked: false };
+        self.state = ClassicState::Joining { request_sent: false };
     }
 
     /// Leaves because the application has not polled in time, so that the other members need not wait for it.
@@ -133,16 +133,16 @@ impl ClassicMember {
     }
 
     pub fn leave(&mut self, now: Time, reason: &str) {
-        self.rejoin = None;
+        self.rejoin_reason = None;
         self.work = None;
-        self.next_round();
-        self.coordinator.forget_trouble();
+        self.invalidate_in_flight();
+        self.coordinator.clear_join_failure();
         let notifies = self.config.instance.is_none() && !self.member.is_empty() && !self.has_left();
         reason.clone_into(&mut self.reason);
         self.state = if notifies {
-            ClassicState::Leaving { asked: false, deadline: now + LEAVE_WITHIN }
+            ClassicState::Leaving { request_sent: false, deadline: now + LEAVE_WITHIN }
         } else {
-            ClassicState::Out
+            ClassicState::Unjoined
         };
         if !notifies {
             self.forget_generation();
@@ -150,7 +150,7 @@ impl ClassicMember {
     }
 
     pub fn has_left(&self) -> bool {
-        matches!(self.state, ClassicState::Out)
+        matches!(self.state, ClassicState::Unjoined)
     }
 
     pub fn epoch_and_id(&self) -> (i32, &str) {
@@ -162,7 +162,7 @@ impl ClassicMember {
     }
 
     pub fn is_joining(&self) -> bool {
-        !matches!(self.state, ClassicState::Out | ClassicState::Stable | ClassicState::Leaving { .. })
+        !matches!(self.state, ClassicState::Unjoined | ClassicState::Stable | ClassicState::Leaving { .. })
     }
 
     pub fn changes(&self) -> &Changes {
@@ -178,30 +178,30 @@ impl ClassicMember {
     }
 
     /// Returns an error that does not end the membership, once.
-    pub fn take_complaint(&mut self) -> Option<Error> {
-        self.complaint.take()
+    pub fn take_nonfatal_error(&mut self) -> Option<Error> {
+        self.nonfatal_error.take()
     }
 
     pub fn poll_work(&mut self) -> Option<Work> {
         self.work.take()
     }
 
-    /// Makes the responses to all requests so far void.
-    fn next_round(&mut self) {
-        self.coordinator.next_round();
+    /// Ignores the responses to all requests so far.
+    fn invalidate_in_flight(&mut self) {
+        self.coordinator.invalidate_in_flight();
         self.heartbeat_in_flight = false;
     }
 
     fn forget_generation(&mut self) {
         self.generation = -1;
-        self.coordinator.demand.drops_topics |= self.watched.take().is_some();
+        self.coordinator.demand.drops_topics |= self.partition_counts.take().is_some();
     }
 
-    /// Ends the membership with an error. The member leaves: otherwise the others, and the next membership of this
-    /// consumer, would wait until its session ends.
+    /// Ends the membership with an error. The member leaves. Otherwise the other members, and the next membership of
+    /// this consumer, would wait until its session times out.
     fn fail(&mut self, now: Time, error: Error) {
         if matches!(self.state, ClassicState::Leaving { .. }) {
-            return self.leave_done();
+            return self.finish_leaving();
         }
         error.log_fatal(Component::Group);
         self.changes.lose_all();
@@ -216,10 +216,10 @@ impl ClassicMember {
     /// meanwhile. If the session ends, the member joins again.
     fn wait_for_permission(&mut self, now: Time, step: Step, error: Error) {
         if matches!(self.state, ClassicState::Leaving { .. }) {
-            return self.leave_done();
+            return self.finish_leaving();
         }
-        self.complaint = Some(error);
-        self.coordinator.try_later(now);
+        self.nonfatal_error = Some(error);
+        self.coordinator.back_off(now);
         if matches!(step, Step::Join | Step::Sync) {
             self.join_again();
         }
@@ -227,9 +227,9 @@ impl ClassicMember {
 
     /// Joins again under the same member ID.
     fn join_again(&mut self) {
-        self.next_round();
+        self.invalidate_in_flight();
         self.work = None;
-        self.state = ClassicState::Joining { asked: false };
+        self.state = ClassicState::Joining { request_sent: false };
     }
 
     /// Joins again because the coordinator has dropped the member or its generation.
@@ -242,9 +242,9 @@ impl ClassicMember {
         self.join_again();
     }
 
-    fn lose_coordinator(&mut self, now: Time) {
+    fn mark_coordinator_unknown(&mut self, now: Time) {
         self.heartbeat_in_flight = false;
-        self.coordinator.lose(now);
+        self.coordinator.mark_unknown(now);
     }
 
     fn assignors(&self) -> &[Strategy] {
@@ -260,7 +260,7 @@ impl ClassicMember {
     }
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
-        let timeout = self.config.request_timeout + call.held();
+        let timeout = self.config.request_timeout + call.max_broker_wait();
         self.coordinator.send(now, now + timeout, target, call, step);
     }
 
@@ -280,32 +280,32 @@ impl ClassicMember {
         if let ClassicState::Leaving { deadline, .. } = self.state
             && self.coordinator.timers.is_due(GroupTimer::Leave, deadline, now)
         {
-            self.leave_done();
+            self.finish_leaving();
         }
         if self.has_left() {
             return;
         }
         let Some(node) = self.coordinator.reach(now) else { return };
-        if matches!(self.state, ClassicState::Stable) && self.changes.is_settled() {
+        if matches!(self.state, ClassicState::Stable) && self.changes.all_handled() {
             self.prepare();
         }
         match &mut self.state {
-            ClassicState::Joining { asked } if !*asked && self.changes.is_settled() => {
-                *asked = true;
+            ClassicState::Joining { request_sent } if !*request_sent && self.changes.all_handled() => {
+                *request_sent = true;
                 if self.coordinator.rebalancing_since.is_none() {
                     self.coordinator.rebalancing_since = Some(now);
                     self.coordinator.log_joining(&self.reason);
                 }
                 self.join(now, node);
             }
-            ClassicState::Syncing { asked, assignment } if !*asked => {
-                *asked = true;
+            ClassicState::Syncing { request_sent, assignment } if !*request_sent => {
+                *request_sent = true;
                 let assignment = std::mem::take(assignment);
                 self.sync(now, node, &assignment);
             }
             ClassicState::Assigning(_) => self.assign(),
-            ClassicState::Leaving { asked, deadline } if !*asked => {
-                *asked = true;
+            ClassicState::Leaving { request_sent, deadline } if !*request_sent => {
+                *request_sent = true;
                 let deadline = *deadline;
                 let member = leave_group::Member {
                     member_id: self.member.clone(),
@@ -326,7 +326,7 @@ impl ClassicMember {
 
     /// Prepares to join again, if there is a reason.
     fn prepare(&mut self) {
-        let Some(reason) = self.rejoin.take() else {
+        let Some(reason) = self.rejoin_reason.take() else {
             return;
         };
         self.reason = reason;
@@ -340,15 +340,15 @@ impl ClassicMember {
         self.join_again();
     }
 
-    /// Returns whether the coordinator expects heartbeats. While it holds back the response to JoinGroup or SyncGroup
-    /// it expects none, and the response to a heartbeat would come after that one.
+    /// Returns whether the coordinator expects heartbeats. It expects none while it holds back the response to
+    /// JoinGroup or SyncGroup. The response to a heartbeat would come after that response.
     fn expects_heartbeats(&self) -> bool {
         matches!(
             self.state,
             ClassicState::Stable
                 | ClassicState::Assigning(_)
-                | ClassicState::Joining { asked: false }
-                | ClassicState::Syncing { asked: false, .. }
+                | ClassicState::Joining { request_sent: false }
+                | ClassicState::Syncing { request_sent: false, .. }
         )
     }
 
@@ -356,7 +356,7 @@ impl ClassicMember {
         let may_send = !self.heartbeat_in_flight && self.generation >= 0 && self.expects_heartbeats();
         if may_send && self.coordinator.timers.is_due(GroupTimer::Heartbeat, self.heartbeat_at, now) {
             self.heartbeat_in_flight = true;
-            self.heartbeat_at = now + self.heartbeat_every;
+            self.heartbeat_at = now + self.heartbeat_interval;
             let request = heartbeat::Request {
                 group_id: self.config.group.clone(),
                 generation_id: self.generation,
@@ -380,15 +380,15 @@ impl ClassicMember {
     }
 
     /// Returns the topics of the group, if this member leads it.
-    pub fn watched(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.watched.iter().flat_map(BTreeMap::keys)
+    pub fn group_topics(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.partition_counts.iter().flat_map(BTreeMap::keys)
     }
 
     /// Joins again if the number of a topic's partitions changed since the assignment.
     fn check_topics(&mut self) {
-        let mut watched = self.watched.iter().flatten();
-        if let Some((topic, _)) = watched.find(|(topic, count)| self.count(topic) != **count) {
-            self.rejoin = Some(format!("the number of partitions of topic {topic} changed"));
+        let mut partition_counts = self.partition_counts.iter().flatten();
+        if let Some((topic, _)) = partition_counts.find(|(topic, count)| self.count(topic) != **count) {
+            self.rejoin_reason = Some(format!("the number of partitions of topic {topic} changed"));
         }
     }
 
@@ -406,18 +406,18 @@ impl ClassicMember {
         }
         if step == Step::Leave {
             let code = |r: leave_group::Response| r.members.first().map_or(r.error_code, |m| m.error_code);
-            match (&mut self.state, self.coordinator.leaves_again(now, response.result, code)) {
-                (ClassicState::Leaving { asked, .. }, true) => *asked = false,
-                _ => self.leave_done(),
+            match (&mut self.state, self.coordinator.must_leave_again(now, response.result, code)) {
+                (ClassicState::Leaving { request_sent, .. }, true) => *request_sent = false,
+                _ => self.finish_leaving(),
             }
             return;
         }
         let has_response = !response.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
         if has_response && matches!(step, Step::Join | Step::Sync) {
-            self.coordinator.waited(now);
+            self.coordinator.exclude_rebalance_wait(now);
         }
         let result = response.result.and_then(|reply| match step {
-            Step::Find => self.coordinator.found(now, reply),
+            Step::Find => self.coordinator.handle_find_coordinator(now, reply),
             Step::Join => self.handle_joined(now, reply),
             Step::Sync => self.handle_synced(now, reply),
             _ => self.handle_heartbeat(now, reply),
@@ -429,15 +429,15 @@ impl ClassicMember {
             self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
         }
         if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) {
-            self.handle_failure(now, step, error);
+            self.handle_request_failure(now, step, error);
         } else {
-            self.refused(now, step, error);
+            self.handle_group_error(now, step, error);
         }
     }
 
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
         if self.wants_to_join() {
-            self.coordinator.failed_to_join(now, now, error);
+            self.coordinator.note_join_failure(now, now, error);
         }
     }
 
@@ -445,7 +445,7 @@ impl ClassicMember {
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.wants_to_join() {
             self.coordinator.report_failure(now, error);
-            self.coordinator.failed_to_join(now, since, error);
+            self.coordinator.note_join_failure(now, since, error);
         }
     }
 
@@ -453,28 +453,28 @@ impl ClassicMember {
         matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. })
     }
 
-    /// Handles a missing response, or an error that says nothing about the membership.
-    fn handle_failure(&mut self, now: Time, step: Step, error: Error) {
+    /// Handles a missing response, or an error that is not about the group.
+    fn handle_request_failure(&mut self, now: Time, step: Step, error: Error) {
         if !error.is_retriable() {
             return self.fail(now, error);
         }
-        self.lose_coordinator(now);
+        self.mark_coordinator_unknown(now);
         match step {
             Step::Join | Step::Sync => self.join_again(),
             Step::Find | Step::Heartbeat | Step::Leave => {}
         }
     }
 
-    fn refused(&mut self, now: Time, step: Step, error: Error) {
+    fn handle_group_error(&mut self, now: Time, step: Step, error: Error) {
         match error.code() {
             Some(code) if coordinator::is_moved(code) => {
-                self.lose_coordinator(now);
+                self.mark_coordinator_unknown(now);
                 if matches!(step, Step::Join | Step::Sync) {
                     self.join_again();
                 }
             }
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => {
-                self.coordinator.try_later(now);
+                self.coordinator.back_off(now);
                 if matches!(step, Step::Join | Step::Sync) {
                     self.join_again();
                 }
@@ -482,16 +482,16 @@ impl ClassicMember {
             Some(ErrorCode::REBALANCE_IN_PROGRESS) => match step {
                 Step::Heartbeat => {
                     if matches!(self.state, ClassicState::Stable) {
-                        self.rejoin.get_or_insert_with(|| "the group rebalances".to_owned());
+                        self.rejoin_reason.get_or_insert_with(|| "the group rebalances".to_owned());
                     }
                 }
                 _ => {
-                    self.coordinator.ask_again(now);
+                    self.coordinator.retry_immediately_once(now);
                     self.join_again();
                 }
             },
             Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) => {
-                self.coordinator.ask_again(now);
+                self.coordinator.retry_immediately_once(now);
                 self.lose_membership(code);
             }
             Some(code) if is_unauthorized(code) => self.wait_for_permission(now, step, error),
@@ -503,7 +503,7 @@ impl ClassicMember {
         let response: join_group::Response = self.coordinator.read(reply)?;
         if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
             if !self.member.is_empty() {
-                self.coordinator.ask_again(now);
+                self.coordinator.retry_immediately_once(now);
             }
             self.member = response.member_id;
             self.join_again();
@@ -513,20 +513,20 @@ impl ClassicMember {
         self.member = response.member_id;
         self.generation = response.generation_id;
         self.was_member = true;
-        self.heartbeat_every = self.config.heartbeat_interval;
-        self.heartbeat_at = now + self.heartbeat_every;
+        self.heartbeat_interval = self.config.heartbeat_interval;
+        self.heartbeat_at = now + self.heartbeat_interval;
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
-        self.coordinator.demand.drops_topics |= self.watched.take().is_some();
+        self.coordinator.demand.drops_topics |= self.partition_counts.take().is_some();
         if self.assignor.is_none() {
             let message =
                 format!("group {:?} chose assignor {name:?}, which this member did not offer", self.config.group);
-            self.complaint = Some(Error::new(ErrorKind::Decode, message));
-            // Members of all assignors have the same form, so the own one can assign.
+            self.nonfatal_error = Some(Error::new(ErrorKind::Decode, message));
+            // All assignors use the same member format, so this member's own assignor can assign.
             self.assignor = self.assignors().first().cloned();
         }
         if response.leader != self.member {
-            self.state = ClassicState::Syncing { asked: false, assignment: Assignment::new() };
+            self.state = ClassicState::Syncing { request_sent: false, assignment: Assignment::new() };
             return Ok(());
         }
         let mut members = Vec::with_capacity(response.members.len());
@@ -537,48 +537,48 @@ impl ClassicMember {
             members.push(Joined { id: member.member_id, instance: member.group_instance_id, subscription });
         }
         let topics: BTreeSet<&str> = members.iter().flat_map(|m| &m.subscription.topics).map(String::as_str).collect();
-        self.watched = Some(topics.iter().map(|t| (Arc::from(*t), self.count(t))).collect());
+        self.partition_counts = Some(topics.iter().map(|t| (Arc::from(*t), self.count(t))).collect());
         self.state = if response.skip_assignment {
-            ClassicState::Syncing { asked: false, assignment: Assignment::new() }
+            ClassicState::Syncing { request_sent: false, assignment: Assignment::new() }
         } else {
-            ClassicState::Assigning(Assigning { members, asked: false })
+            ClassicState::Assigning(Assigning { members, is_computing: false })
         };
         Ok(())
     }
 
     /// Starts the assignment when the leader has metadata of all topics of the group.
     fn assign(&mut self) {
-        let (ClassicState::Assigning(assigning), Some(assignor), Some(watched)) =
-            (&mut self.state, &self.assignor, &mut self.watched)
+        let (ClassicState::Assigning(assigning), Some(assignor), Some(partition_counts)) =
+            (&mut self.state, &self.assignor, &mut self.partition_counts)
         else {
             return;
         };
-        if assigning.asked {
+        if assigning.is_computing {
             return;
         }
         let unknown: Vec<Arc<str>> =
-            watched.keys().filter(|t| !self.coordinator.cluster.topics.contains_key(*t)).cloned().collect();
+            partition_counts.keys().filter(|t| !self.coordinator.cluster.topics.contains_key(*t)).cloned().collect();
         if !unknown.is_empty() {
             self.coordinator.demand.topics.extend(unknown);
             return;
         }
-        assigning.asked = true;
-        for (topic, count) in watched.iter_mut() {
-            let known = self.coordinator.cluster.topics.get(topic).filter(|t| !t.error.is_error());
-            *count = known.map_or(0, |t| t.partitions.len());
+        assigning.is_computing = true;
+        for (topic, count) in partition_counts.iter_mut() {
+            let metadata = self.coordinator.cluster.topics.get(topic).filter(|t| !t.error.is_error());
+            *count = metadata.map_or(0, |t| t.partitions.len());
         }
-        let topics = Topics::of(&self.coordinator.cluster, watched.keys().map(|t| &**t));
+        let topics = Topics::of(&self.coordinator.cluster, partition_counts.keys().map(|t| &**t));
         let members = std::mem::take(&mut assigning.members);
         self.work = Some(Work { round: self.coordinator.round(), assignor: assignor.clone(), topics, members });
     }
 
-    pub fn assigned(&mut self, now: Time, made: Assignments) {
-        if made.round != self.coordinator.round() || !matches!(self.state, ClassicState::Assigning(_)) {
+    pub fn assigned(&mut self, now: Time, assignments: Assignments) {
+        if assignments.round != self.coordinator.round() || !matches!(self.state, ClassicState::Assigning(_)) {
             return;
         }
-        match made.result {
+        match assignments.result {
             Ok(assignment) => {
-                self.state = ClassicState::Syncing { asked: false, assignment };
+                self.state = ClassicState::Syncing { request_sent: false, assignment };
                 self.coordinator.retry_at = now;
             }
             Err(error) => {
@@ -596,7 +596,7 @@ impl ClassicMember {
         let assignment: embedded::Assignment = match response.assignment.is_empty() {
             true => embedded::Assignment::default(),
             false => embedded::decode(response.assignment).unwrap_or_else(|e| {
-                self.complaint = Some(self.malformed("an assignment", &e));
+                self.nonfatal_error = Some(self.malformed("an assignment", &e));
                 embedded::Assignment::default()
             }),
         };
@@ -606,23 +606,23 @@ impl ClassicMember {
         });
         let target: BTreeSet<TopicPartition> = partitions.collect();
         let since = self.coordinator.rebalancing_since.take().unwrap_or(now);
-        let role = if self.watched.is_some() { "leader" } else { "member" };
+        let role = if self.partition_counts.is_some() { "leader" } else { "member" };
         let (generation, count) = (self.generation, target.len());
         self.coordinator.log_joined(now, since, format_args!("{role} in generation {generation}, {count} partitions"));
         self.coordinator.succeeded();
-        self.coordinator.forget_trouble();
+        self.coordinator.clear_join_failure();
         self.coordinator.demand.topics.extend(target.iter().map(|p| p.topic.clone()));
-        self.last = (target.iter().cloned().collect(), self.generation);
+        self.last_assignment = (target.iter().cloned().collect(), self.generation);
         if self.changes.follow(&target) {
-            self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
+            self.rejoin_reason.get_or_insert_with(|| "partitions were given up for other members".to_owned());
         }
         self.state = ClassicState::Stable;
         // The topics may have changed since the leader assigned them.
         self.check_topics();
-        // Members that start together join one after the other. A late one waits until the heartbeats of all others
-        // have told them to join again, so the first heartbeats come early.
-        self.heartbeat_every = self.config.heartbeat_interval / FIRST_HEARTBEAT;
-        self.heartbeat_at = now + self.heartbeat_every;
+        // Members that start together join one after the other. A late member waits until all other members join again,
+        // which they do after their next heartbeat. The first heartbeats therefore come early.
+        self.heartbeat_interval = self.config.heartbeat_interval / FIRST_HEARTBEAT_DIVISOR;
+        self.heartbeat_at = now + self.heartbeat_interval;
         self.coordinator.retry_at = now;
         self.reason.clear();
         Ok(())
@@ -632,16 +632,16 @@ impl ClassicMember {
         let response: heartbeat::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "heartbeat")?;
         self.coordinator.succeeded();
-        self.heartbeat_every = (self.heartbeat_every * 2).min(self.config.heartbeat_interval);
-        self.heartbeat_at = now + self.heartbeat_every;
+        self.heartbeat_interval = (self.heartbeat_interval * 2).min(self.config.heartbeat_interval);
+        self.heartbeat_at = now + self.heartbeat_interval;
         Ok(())
     }
 
-    fn leave_done(&mut self) {
-        self.next_round();
+    fn finish_leaving(&mut self) {
+        self.invalidate_in_flight();
         self.forget_generation();
         self.member.clear();
-        self.state = ClassicState::Out;
+        self.state = ClassicState::Unjoined;
     }
 
     fn check(&self, code: ErrorCode, what: &str) -> Result<(), Error> {
@@ -655,7 +655,7 @@ impl ClassicMember {
     }
 }
 
-/// Returns whether an error code says something about the membership, retriable or not.
+/// Returns whether a retriable error code is about the group or its coordinator.
 fn is_of_group(code: ErrorCode) -> bool {
     coordinator::is_moved(code)
         || matches!(code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::REBALANCE_IN_PROGRESS)

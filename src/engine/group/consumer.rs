@@ -2,11 +2,11 @@
 //!
 //! If the assignment changes, the member first revokes the partitions that it lost, then adds the new partitions, then
 //! reports the partitions that it owns. The coordinator assigns a lost partition to another member only after that
-//! report. [`super::heartbeat`] has the code that all heartbeat protocols share.
+//! report. [`super::heartbeat_member`] has the code that all heartbeat protocols share.
 
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};
-use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use super::heartbeat_member::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Time, TopicPartition};
@@ -23,7 +23,7 @@ pub(super) type ConsumerMember = HeartbeatMember<ConsumerProtocol>;
 
 /// The fields that the coordinator knows of the member. A heartbeat does not repeat them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct AcceptedFields {
     subscription: Option<Subscription>,
     owned: Option<BTreeSet<TopicPartition>>,
 }
@@ -32,13 +32,13 @@ struct Known {
 pub(super) struct ConsumerProtocol {
     config: Arc<GroupConfig>,
     subscription: Subscription,
-    known: Known,
+    accepted_fields: AcceptedFields,
     /// The fields that the coordinator will know when it accepts the heartbeat in flight.
-    sent: Known,
+    sent_fields: AcceptedFields,
     /// The assignment that the member has not followed in full yet.
     target: Option<PartitionsById>,
     changes: Changes,
-    /// Since when another member has had this one's instance ID.
+    /// Since when another member has had this member's instance ID.
     unreleased_since: Option<Time>,
 }
 
@@ -48,8 +48,8 @@ impl ConsumerMember {
         let protocol = ConsumerProtocol {
             config,
             subscription: Subscription::default(),
-            known: Known::default(),
-            sent: Known::default(),
+            accepted_fields: AcceptedFields::default(),
+            sent_fields: AcceptedFields::default(),
             target: None,
             changes: Changes::default(),
             unreleased_since: None,
@@ -122,17 +122,18 @@ impl HeartbeatProtocol for ConsumerProtocol {
         if self.config.instance.is_some() { LEAVE_STATIC } else { LEAVE }
     }
 
-    fn add_news(&mut self, request: &mut Request, cluster: &Cluster) {
-        self.sent = self.known.clone();
-        if self.known.subscription.as_ref() != Some(&self.subscription) {
+    fn add_changed_fields(&mut self, request: &mut Request, cluster: &Cluster) {
+        self.sent_fields = self.accepted_fields.clone();
+        if self.accepted_fields.subscription.as_ref() != Some(&self.subscription) {
             let topics = self.subscription.topics.iter().map(ToString::to_string).collect();
             request.subscribed_topic_names = Some(topics);
-            let before = self.known.subscription.as_ref().and_then(|s| s.pattern.as_ref());
-            // An empty pattern takes back the one before.
-            request.subscribed_topic_regex = self.subscription.pattern.clone().or(before.map(|_| String::new()));
-            self.sent.subscription = Some(self.subscription.clone());
+            let previous_pattern = self.accepted_fields.subscription.as_ref().and_then(|s| s.pattern.as_ref());
+            // An empty pattern removes the previous pattern.
+            request.subscribed_topic_regex =
+                self.subscription.pattern.clone().or(previous_pattern.map(|_| String::new()));
+            self.sent_fields.subscription = Some(self.subscription.clone());
         }
-        let is_first = self.known.owned.is_none();
+        let is_first = self.accepted_fields.owned.is_none();
         if is_first {
             let ms = i32::try_from(self.config.max_poll_interval.as_millis()).unwrap_or(i32::MAX);
             request.rebalance_timeout_ms = ms;
@@ -142,38 +143,39 @@ impl HeartbeatProtocol for ConsumerProtocol {
             }
         }
         let claimed = self.changes.claimed();
-        if is_first || (self.changes.is_settled() && self.known.owned.as_ref() != Some(&claimed)) {
+        if is_first || (self.changes.all_handled() && self.accepted_fields.owned.as_ref() != Some(&claimed)) {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
             for TopicPartition { topic, partition } in &claimed {
-                if let Some(known) = cluster.topics.get(topic) {
-                    topics.entry(known.id).or_default().push(*partition);
+                if let Some(metadata) = cluster.topics.get(topic) {
+                    topics.entry(metadata.id).or_default().push(*partition);
                 }
             }
             let owned = |(topic_id, partitions)| TopicPartitions { topic_id, partitions };
             request.topic_partitions = Some(topics.into_iter().map(owned).collect());
-            self.sent.owned = Some(claimed);
+            self.sent_fields.owned = Some(claimed);
         }
     }
 
-    fn has_news(&self) -> bool {
-        let subscription = self.known.subscription.as_ref().is_some_and(|s| *s != self.subscription);
+    fn has_changed_fields(&self) -> bool {
+        let subscription = self.accepted_fields.subscription.as_ref().is_some_and(|s| *s != self.subscription);
         // Once all changes are handled, the member claims what it owns. So nothing is copied here, at every step.
-        let owned = self.changes.is_settled() && self.known.owned.as_ref().is_some_and(|o| *o != self.changes.owned);
+        let owned =
+            self.changes.all_handled() && self.accepted_fields.owned.as_ref().is_some_and(|o| *o != self.changes.owned);
         subscription || owned
     }
 
     fn accepted(&mut self) {
-        self.known = std::mem::take(&mut self.sent);
+        self.accepted_fields = std::mem::take(&mut self.sent_fields);
         self.unreleased_since = None;
     }
 
     fn forget_accepted(&mut self) {
-        self.known = Known::default();
+        self.accepted_fields = AcceptedFields::default();
     }
 
     /// The application learns which partitions it lost before the member joins again.
     fn may_join(&self) -> bool {
-        self.changes.is_settled()
+        self.changes.all_handled()
     }
 
     fn assign(&mut self, assignment: PartitionsById) {
@@ -184,17 +186,19 @@ impl HeartbeatProtocol for ConsumerProtocol {
         let mut unknown = Vec::new();
         let (Some(target), false) = (&self.target, self.changes.taken) else { return unknown };
         let names: BTreeMap<Uuid, &Arc<str>> = cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
-        let mut wanted = BTreeSet::new();
+        let mut target_partitions = BTreeSet::new();
         for (id, partitions) in target {
             match names.get(id) {
-                Some(name) => wanted.extend(partitions.iter().map(|p| TopicPartition::new((*name).clone(), *p))),
+                Some(name) => {
+                    target_partitions.extend(partitions.iter().map(|p| TopicPartition::new((*name).clone(), *p)))
+                }
                 None => unknown.push(*id),
             }
         }
         if unknown.is_empty() {
             self.target = None;
         }
-        self.changes.follow(&wanted);
+        self.changes.follow(&target_partitions);
         unknown
     }
 

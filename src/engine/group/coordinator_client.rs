@@ -29,7 +29,7 @@ pub(super) enum GroupTimer {
     Heartbeat,
     /// The end of leaving.
     Leave,
-    /// The next question for the names of topics of which only the ID is known.
+    /// The next request for the names of topics that are known only by their IDs.
     TopicNames,
 }
 
@@ -50,11 +50,11 @@ pub(super) enum Step {
 }
 
 /// Why a member that keeps trying to join is not in its group yet.
-struct Trouble {
+struct JoinFailure {
     /// When joining first failed, moved forward by the time spent waiting for other members.
     since: Time,
     last: Error,
-    /// The error that the application has not got yet.
+    /// The error that `poll()` has not raised yet.
     due: Option<Error>,
 }
 
@@ -66,19 +66,19 @@ pub(super) struct CoordinatorClient {
     /// The longest wait before a retry.
     pub longest_wait: Duration,
     node: Option<i32>,
-    finding: bool,
+    lookup_in_flight: bool,
     round: u64,
     backoff: Backoff,
-    /// How many responses in a row made the member join again.
-    repeats: u32,
+    /// How often in a row the member retried with [`CoordinatorClient::retry_immediately_once`].
+    repeated_responses: u32,
     /// How long joining may fail before the application gets an error.
     api_timeout: Duration,
-    trouble: Option<Trouble>,
-    trouble_log: Reminder,
+    join_failure: Option<JoinFailure>,
+    join_failure_log: Reminder,
     /// How many responses in a row were malformed, by API key.
     malformed: BTreeMap<i16, u32>,
     /// When the last request was sent.
-    asked_at: Time,
+    sent_at: Time,
     /// No request is sent before this time.
     pub retry_at: Time,
     pub timers: Timers<GroupTimer>,
@@ -99,18 +99,18 @@ impl CoordinatorClient {
         Self {
             group,
             request_timeout,
-            repeats: 0,
+            repeated_responses: 0,
             api_timeout,
-            trouble: None,
-            trouble_log: Reminder::default(),
+            join_failure: None,
+            join_failure_log: Reminder::default(),
             first_wait: retry_backoff.0,
             longest_wait: retry_backoff.1,
             backoff: Backoff::new(retry_backoff.0, retry_backoff.1, seed),
             node: None,
-            finding: false,
+            lookup_in_flight: false,
             round: 0,
             malformed: BTreeMap::new(),
-            asked_at: Time(0),
+            sent_at: Time(0),
             retry_at: Time(0),
             timers: Timers::default(),
             rebalancing_since: None,
@@ -129,17 +129,17 @@ impl CoordinatorClient {
         self.round
     }
 
-    /// Makes the responses to all requests so far void.
-    pub fn next_round(&mut self) {
+    /// Ignores the responses to all requests so far.
+    pub fn invalidate_in_flight(&mut self) {
         self.round += 1;
-        self.finding = false;
+        self.lookup_in_flight = false;
     }
 
-    /// Notes a response. Returns whether it still counts.
+    /// Notes a response. Returns whether its request is still current.
     pub fn is_current(&mut self, token: GroupToken) -> bool {
-        let counts = token.round == self.round;
-        self.finding &= !(counts && token.step == Step::Find);
-        counts
+        let is_current = token.round == self.round;
+        self.lookup_in_flight &= !(is_current && token.step == Step::Find);
+        is_current
     }
 
     /// Returns the coordinator if a request may be sent to it now. Otherwise searches for it, or arms a timer.
@@ -154,8 +154,8 @@ impl CoordinatorClient {
             self.demand.refresh = true;
             self.retry_at = now + self.first_wait;
             self.timers.set(GroupTimer::Retry, self.retry_at);
-        } else if !self.finding {
-            self.finding = true;
+        } else if !self.lookup_in_flight {
+            self.lookup_in_flight = true;
             let request = coordinator::request_as_member(&self.group);
             self.send(now, now + self.request_timeout, Target::Any, request, Step::Find);
         }
@@ -163,16 +163,16 @@ impl CoordinatorClient {
     }
 
     /// Takes in the response to FindCoordinator.
-    pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let found = coordinator::read(reply, format_args!("group {:?}", self.group));
-        let node = self.check_malformed(&find_coordinator::API, found)?;
+    pub fn handle_find_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let node = coordinator::read(reply, format_args!("group {:?}", self.group));
+        let node = self.check_malformed(&find_coordinator::API, node)?;
         if self.node != Some(node) {
             self.log_found(node);
         }
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.demand.refresh = true;
-            self.try_later(now);
+            self.back_off(now);
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ impl CoordinatorClient {
     }
 
     /// Takes in the response to a request to leave. Returns whether the member has to send it again.
-    pub fn leaves_again<R: api::Message>(
+    pub fn must_leave_again<R: api::Message>(
         &mut self,
         now: Time,
         result: Result<Reply, Error>,
@@ -199,7 +199,7 @@ impl CoordinatorClient {
             Err(error) => error.is_retriable(),
         };
         if is_retriable {
-            self.lose(now);
+            self.mark_unknown(now);
         }
         is_retriable
     }
@@ -221,91 +221,93 @@ impl CoordinatorClient {
     }
 
     /// Waits before the next request.
-    pub fn try_later(&mut self, now: Time) {
+    pub fn back_off(&mut self, now: Time) {
         self.retry_at = now + self.backoff.next_wait();
     }
 
-    /// Sends again after a response that is usual once, as after a change of the group. The first retry is immediate. If
-    /// the same response comes again, the next ones wait: otherwise a broker that never responds differently would get
-    /// thousands of requests a second.
-    pub fn ask_again(&mut self, now: Time) {
-        self.repeats = self.repeats.saturating_add(1);
-        if self.repeats > 1 {
-            self.try_later(now);
+    /// Retries after a response that is usual once, such as after a change of the group. The first retry is immediate,
+    /// and later retries wait. Otherwise a broker that always sends this response would get thousands of requests a
+    /// second.
+    pub fn retry_immediately_once(&mut self, now: Time) {
+        self.repeated_responses = self.repeated_responses.saturating_add(1);
+        if self.repeated_responses > 1 {
+            self.back_off(now);
         }
     }
 
     /// Forgets the coordinator and searches for it after a wait.
-    pub fn lose(&mut self, now: Time) {
+    pub fn mark_unknown(&mut self, now: Time) {
         self.node = None;
         self.demand.refresh = true;
-        self.try_later(now);
+        self.back_off(now);
     }
 
     /// Notes that the coordinator accepted a request.
     pub fn succeeded(&mut self) {
         self.backoff.reset();
-        self.repeats = 0;
+        self.repeated_responses = 0;
     }
 
-    /// Notes that the member could not join since `since`. Java's consumer only logs this. Here `poll()` raises the
+    /// Notes that joining has failed since `since`. Java's consumer only logs this. Here `poll()` raises the
     /// error when joining has failed for as long as other calls try, and again each time that much time passes.
-    pub fn failed_to_join(&mut self, now: Time, since: Time, error: &Error) {
-        let trouble = self.trouble.get_or_insert_with(|| Trouble { since, last: error.clone(), due: None });
-        trouble.last = error.clone();
-        if now.since(trouble.since) < self.api_timeout {
+    pub fn note_join_failure(&mut self, now: Time, since: Time, error: &Error) {
+        let join_failure =
+            self.join_failure.get_or_insert_with(|| JoinFailure { since, last: error.clone(), due: None });
+        join_failure.last = error.clone();
+        if now.since(join_failure.since) < self.api_timeout {
             return;
         }
-        trouble.since = now;
+        join_failure.since = now;
         let time = self.api_timeout.max(Duration::from_secs(now.since(since).as_secs()));
         let what = format_args!("joining group {:?}", self.group);
-        trouble.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
+        join_failure.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }
 
     /// Reports why the member could not join, at once and then less and less often. The network reports by itself that it
     /// reaches no broker, so that error must not come here.
     pub fn report_failure(&mut self, now: Time, error: &Error) {
-        if self.trouble_log.is_due(now) {
+        if self.join_failure_log.is_due(now) {
             error.report(Component::Group);
         }
     }
 
     /// Returns since when the last request has been failing: since it was sent if it timed out, otherwise since now.
     pub fn failing_since(&self, now: Time, error: &Error) -> Time {
-        if error.kind() == ErrorKind::Timeout { self.asked_at } else { now }
+        if error.kind() == ErrorKind::Timeout { self.sent_at } else { now }
     }
 
-    /// Notes a response that the coordinator held back until other members joined. That wait is no failure.
-    pub fn waited(&mut self, now: Time) {
-        let time = now.since(self.asked_at);
-        if let Some(trouble) = &mut self.trouble {
-            trouble.since = trouble.since + time;
+    /// Notes a response that the coordinator held back until other members joined. That wait does not count as a
+    /// failure.
+    pub fn exclude_rebalance_wait(&mut self, now: Time) {
+        let time = now.since(self.sent_at);
+        if let Some(join_failure) = &mut self.join_failure {
+            join_failure.since = join_failure.since + time;
         }
     }
 
     /// Notes that the member has joined, or does not want to join any more.
-    pub fn forget_trouble(&mut self) {
-        self.trouble = None;
-        self.trouble_log.end();
+    pub fn clear_join_failure(&mut self) {
+        self.join_failure = None;
+        self.join_failure_log.end();
     }
 
     /// Returns why the last attempt to join failed.
-    pub fn trouble(&self) -> Option<&Error> {
-        self.trouble.as_ref().map(|t| &t.last)
+    pub fn last_join_error(&self) -> Option<&Error> {
+        self.join_failure.as_ref().map(|t| &t.last)
     }
 
-    /// Returns whether [`CoordinatorClient::take_trouble`] has an error.
-    pub fn has_trouble(&self) -> bool {
-        self.trouble.as_ref().is_some_and(|t| t.due.is_some())
+    /// Returns whether [`CoordinatorClient::take_join_error`] has an error.
+    pub fn has_join_error(&self) -> bool {
+        self.join_failure.as_ref().is_some_and(|t| t.due.is_some())
     }
 
     /// Returns the error that `poll()` should raise because joining keeps failing, once.
-    pub fn take_trouble(&mut self) -> Option<Error> {
-        self.trouble.as_mut().and_then(|t| t.due.take())
+    pub fn take_join_error(&mut self) -> Option<Error> {
+        self.join_failure.as_mut().and_then(|t| t.due.take())
     }
 
     pub fn send(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
-        self.asked_at = now;
+        self.sent_at = now;
         let token = GroupToken { round: self.round, step };
         let deadline = Deadline::ToAnswer(deadline);
         self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
@@ -350,17 +352,17 @@ mod tests {
         let error = Error::refused(crate::api::ErrorCode::COORDINATOR_NOT_AVAILABLE, "find");
         let mut error_at = |second, waited| {
             let now = Time(0) + Duration::from_secs(second);
-            coordinator.asked_at = now;
-            coordinator.waited(now + Duration::from_secs(waited));
-            coordinator.failed_to_join(now, now, &error);
-            coordinator.take_trouble().map(|e| (e.kind(), e.cause().and_then(Error::code)))
+            coordinator.sent_at = now;
+            coordinator.exclude_rebalance_wait(now + Duration::from_secs(waited));
+            coordinator.note_join_failure(now, now, &error);
+            coordinator.take_join_error().map(|e| (e.kind(), e.cause().and_then(Error::code)))
         };
         let expected = Some((ErrorKind::Timeout, error.code()));
         let errors =
             [(1, 0), (60, 0), (61, 0), (120, 0), (121, 0), (421, 300), (480, 0), (481, 0)].map(|(s, w)| error_at(s, w));
         assert_eq!(errors, [None, None, expected, None, expected, None, None, expected]);
-        coordinator.forget_trouble();
-        assert!(coordinator.trouble().is_none() && !coordinator.has_trouble());
+        coordinator.clear_join_failure();
+        assert!(coordinator.last_join_error().is_none() && !coordinator.has_join_error());
     }
 
     #[test]
@@ -376,9 +378,9 @@ mod tests {
             assert_eq!(kind(&mut coordinator, whole()), None);
         }
         for expected in [ErrorKind::Network, ErrorKind::Network, ErrorKind::Decode] {
-            // The member searches for the coordinator after each of them.
-            let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
-            coordinator.found(Time(0), Reply { version: 0, body: found.into() }).unwrap();
+            // The member looks up the coordinator after each malformed response.
+            let response = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            coordinator.handle_find_coordinator(Time(0), Reply { version: 0, body: response.into() }).unwrap();
             assert_eq!(kind(&mut coordinator, broken()), Some(expected));
         }
     }

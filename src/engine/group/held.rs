@@ -23,7 +23,7 @@ impl<R: Request> Call for Held<R> {
     fn put(&self, w: &mut Writer) {
         Wire::put(&self.0, w);
     }
-    fn held(&self) -> Duration {
+    fn max_broker_wait(&self) -> Duration {
         self.1
     }
 }
@@ -45,7 +45,7 @@ impl Call for Join {
     fn min_version(&self) -> i16 {
         if self.0.group_instance_id.is_some() { STATIC_MEMBERS } else { 0 }
     }
-    fn held(&self) -> Duration {
+    fn max_broker_wait(&self) -> Duration {
         self.1
     }
 }

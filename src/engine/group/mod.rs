@@ -3,7 +3,8 @@
 //! * `classic`: a member, the group leader, assigns the partitions (Kafka 0.9, KIP-345, KIP-429).
 //! * `consumer`: the coordinator assigns the partitions (KIP-848).
 //! * `share`: the coordinator assigns the partitions, and several members may read the same partition (KIP-932).
-//! * `heartbeat` has the common code of `consumer` and `share`. `coordinator_client` has the common code of all three.
+//! * `heartbeat_member` has the common code of `consumer` and `share`. `coordinator_client` has the common code of all
+//!   three.
 //! * [`assignor`]: the assignors of classic groups.
 //!
 //! A membership reports assignments to the consumer as [`Change`]s, one at a time. The consumer takes a change, handles
@@ -17,7 +18,7 @@ mod config;
 mod consumer;
 mod coordinator_client;
 mod events;
-mod heartbeat;
+mod heartbeat_member;
 mod held;
 mod share;
 mod strategy;
@@ -47,7 +48,7 @@ pub struct Group {
     config: Arc<GroupConfig>,
     membership: Membership,
     /// When the application last polled.
-    active: Time,
+    last_poll_at: Time,
     expired: bool,
     /// Whether the member was warned that it is about to expire.
     is_warned: bool,
@@ -70,12 +71,12 @@ impl Group {
             Protocol::Classic(_) => Membership::Classic(Box::new(ClassicMember::new(config.clone()))),
             Protocol::Consumer(_) => Membership::Consumer(Box::new(ConsumerMember::new(config.clone()))),
         };
-        Self { membership, active: Time(0), expired: false, is_warned: false, config }
+        Self { membership, last_poll_at: Time(0), expired: false, is_warned: false, config }
     }
 
     /// Joins the group, or changes the subscription.
     pub fn subscribe(&mut self, now: Time, subscription: Subscription) {
-        self.active = now;
+        self.last_poll_at = now;
         self.expired = false;
         each!(self, m => m.subscribe(now, subscription));
     }
@@ -87,7 +88,7 @@ impl Group {
 
     /// Notes that the application polls or waits for records.
     pub fn note_activity(&mut self, now: Time) {
-        self.active = now;
+        self.last_poll_at = now;
         self.is_warned = false;
         // A member that is still leaving joins again at a later poll.
         if self.expired && self.has_left() {
@@ -145,7 +146,7 @@ impl Group {
             Membership::Classic(m) => m.is_joining(),
             Membership::Consumer(m) => m.is_joining(),
         };
-        is_joining || !self.changes().is_settled()
+        is_joining || !self.changes().all_handled()
     }
 
     /// Returns whether [`Group::take_change`] has a change.
@@ -178,19 +179,19 @@ impl Group {
         }
     }
 
-    /// Returns whether [`Group::take_trouble`] has an error.
-    pub fn has_trouble(&self) -> bool {
-        self.coordinator_client().has_trouble()
+    /// Returns whether [`Group::take_join_error`] has an error.
+    pub fn has_join_error(&self) -> bool {
+        self.coordinator_client().has_join_error()
     }
 
     /// Returns whether the member tries to join and fails.
-    pub fn is_in_trouble(&self) -> bool {
-        self.coordinator_client().trouble().is_some()
+    pub fn fails_to_join(&self) -> bool {
+        self.coordinator_client().last_join_error().is_some()
     }
 
     /// Returns the error of joining that keeps failing, once; the member keeps retrying.
-    pub fn take_trouble(&mut self) -> Option<Error> {
-        each!(self, m => m.coordinator.take_trouble())
+    pub fn take_join_error(&mut self) -> Option<Error> {
+        each!(self, m => m.coordinator.take_join_error())
     }
 
     /// Returns the error for a commit of a consumer that is not a member now.
@@ -201,7 +202,7 @@ impl Group {
             Membership::Consumer(m) => m.was_member,
         };
         let code = ErrorCode::UNKNOWN_MEMBER_ID;
-        let Some(why) = self.coordinator_client().trouble() else {
+        let Some(why) = self.coordinator_client().last_join_error() else {
             return match was_member {
                 true => {
                     Error::refused(code, format!("commit for group {group:?}, of which the consumer is not a member"))
@@ -224,8 +225,8 @@ impl Group {
     }
 
     /// Returns an error that does not end the membership, once.
-    pub fn take_complaint(&mut self) -> Option<Error> {
-        each!(self, m => m.take_complaint())
+    pub fn take_nonfatal_error(&mut self) -> Option<Error> {
+        each!(self, m => m.take_nonfatal_error())
     }
 
     /// Returns an assignment to compute, for [`Group::assigned`].
@@ -237,9 +238,9 @@ impl Group {
     }
 
     /// Takes in a computed assignment.
-    pub fn assigned(&mut self, now: Time, made: Assignments) {
+    pub fn assigned(&mut self, now: Time, assignments: Assignments) {
         if let Membership::Classic(m) = &mut self.membership {
-            m.assigned(now, made);
+            m.assigned(now, assignments);
         }
     }
 
@@ -264,10 +265,10 @@ impl Group {
     }
 
     /// Returns the topics of the member's partitions and, if it leads the group, all topics of the group.
-    pub fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+    pub fn needed_topics(&self) -> BTreeSet<Arc<str>> {
         let claimed = self.changes().claimed().into_iter().map(|p| p.topic);
         match &self.membership {
-            Membership::Classic(m) => claimed.chain(m.watched().cloned()).collect(),
+            Membership::Classic(m) => claimed.chain(m.group_topics().cloned()).collect(),
             Membership::Consumer(_) => claimed.collect(),
         }
     }
@@ -280,13 +281,13 @@ impl Group {
         };
         let limit = self.config.max_poll_interval;
         let limit = if self.is_warned { limit } else { warn_after(limit) };
-        let expiry = (!self.expired && !self.has_left()).then(|| self.active + limit);
+        let expiry = (!self.expired && !self.has_left()).then(|| self.last_poll_at + limit);
         super::earliest(next, expiry).map(|t| t.max(now + Duration::from_micros(1)))
     }
 
     /// Leaves the group if the application has not polled in time.
     pub fn handle_timeout(&mut self, now: Time) {
-        let (idle, limit) = (now.since(self.active), self.config.max_poll_interval);
+        let (idle, limit) = (now.since(self.last_poll_at), self.config.max_poll_interval);
         let is_idle = idle >= if self.is_warned { limit } else { warn_after(limit) };
         if is_idle && !self.expired && !self.has_left() {
             self.is_warned = true;
@@ -336,8 +337,8 @@ mod tests {
     fn join(group: &mut Group, now: Time) -> Outgoing<GroupToken> {
         let mut outgoing = group.poll_send(now).unwrap();
         if outgoing.token.step == Step::Find {
-            let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
-            let result = Ok(Reply { version: 0, body: found.into() });
+            let response = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            let result = Ok(Reply { version: 0, body: response.into() });
             group.handle_response(now, ClientResponse { token: outgoing.token, node: 0, result });
             outgoing = group.poll_send(now).unwrap();
         }
@@ -351,13 +352,13 @@ mod tests {
         let mut group = member();
         let mut now = Time(0);
         for _ in 0..2 {
-            let asked = join(&mut group, now);
-            assert_eq!(asked.deadline.time().since(now), Duration::from_secs(305));
-            now = asked.deadline.time();
+            let outgoing = join(&mut group, now);
+            assert_eq!(outgoing.deadline.time().since(now), Duration::from_secs(305));
+            now = outgoing.deadline.time();
             group.note_activity(now);
             let error = Error::new(ErrorKind::Timeout, "no response to JoinGroup in time").from_broker("h:1");
-            group.handle_response(now, ClientResponse { token: asked.token, node: 0, result: Err(error) });
-            let error = group.take_trouble().unwrap();
+            group.handle_response(now, ClientResponse { token: outgoing.token, node: 0, result: Err(error) });
+            let error = group.take_join_error().unwrap();
             assert_eq!(
                 (error.kind(), &*error.message_with_broker()),
                 (

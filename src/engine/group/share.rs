@@ -1,10 +1,10 @@
 //! A member of a share group (KIP-932): the coordinator assigns partitions that other members may read as well.
 //!
-//! A member therefore never waits for other members, and does not report that it lost a partition. [`super::heartbeat`]
-//! has the code that all heartbeat protocols share.
+//! A member therefore never waits for other members, and does not report that it lost a partition.
+//! [`super::heartbeat_member`] has the code that all heartbeat protocols share.
 
 use super::coordinator_client::CoordinatorClient;
-use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use super::heartbeat_member::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{LEAVE, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Error, Time};
@@ -38,9 +38,9 @@ pub struct ShareProtocol {
     config: ShareMemberConfig,
     topics: BTreeSet<Arc<str>>,
     /// The topics that the coordinator knows the member subscribes to.
-    known: Option<BTreeSet<Arc<str>>>,
+    accepted_topics: Option<BTreeSet<Arc<str>>>,
     /// The topics that the coordinator will know once it accepts the heartbeat in flight.
-    sent: Option<BTreeSet<Arc<str>>>,
+    sent_topics: Option<BTreeSet<Arc<str>>>,
     assigned: PartitionsById,
     /// Whether the names of some assigned topics may be unknown.
     may_lack_names: bool,
@@ -55,8 +55,8 @@ impl ShareMember {
         let protocol = ShareProtocol {
             config,
             topics: BTreeSet::new(),
-            known: None,
-            sent: None,
+            accepted_topics: None,
+            sent_topics: None,
             assigned: PartitionsById::new(),
             may_lack_names: false,
         };
@@ -89,26 +89,27 @@ impl ShareMember {
         self.protocol.topics.clear();
     }
 
-    /// Returns whether [`ShareMember::take_trouble`] has an error.
-    pub fn has_trouble(&self) -> bool {
-        self.coordinator.has_trouble()
+    /// Returns whether [`ShareMember::take_join_error`] has an error.
+    pub fn has_join_error(&self) -> bool {
+        self.coordinator.has_join_error()
     }
 
     /// Returns whether the member tries to join and fails.
-    pub fn is_in_trouble(&self) -> bool {
-        self.coordinator.trouble().is_some()
+    pub fn fails_to_join(&self) -> bool {
+        self.coordinator.last_join_error().is_some()
     }
 
     /// Returns the error of joining that keeps failing, once; the member keeps retrying.
-    pub fn take_trouble(&mut self) -> Option<Error> {
-        self.coordinator.take_trouble()
+    pub fn take_join_error(&mut self) -> Option<Error> {
+        self.coordinator.take_join_error()
     }
 
     /// Returns the assigned partitions whose topics' names are known.
     pub fn assigned(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, i32)> {
         let topics = self.coordinator.cluster.topics.iter();
-        let found = topics.filter_map(|(name, topic)| Some((name, topic.id, self.protocol.assigned.get(&topic.id)?)));
-        found.flat_map(|(name, id, partitions)| partitions.iter().map(move |p| (name, id, *p)))
+        let with_names =
+            topics.filter_map(|(name, topic)| Some((name, topic.id, self.protocol.assigned.get(&topic.id)?)));
+        with_names.flat_map(|(name, id, partitions)| partitions.iter().map(move |p| (name, id, *p)))
     }
 }
 
@@ -138,26 +139,26 @@ impl HeartbeatProtocol for ShareProtocol {
         LEAVE
     }
 
-    fn add_news(&mut self, request: &mut Request, _cluster: &Cluster) {
-        if self.known.is_none() {
+    fn add_changed_fields(&mut self, request: &mut Request, _cluster: &Cluster) {
+        if self.accepted_topics.is_none() {
             request.rack_id = Some(self.config.rack.clone()).filter(|r| !r.is_empty());
         }
-        if self.known.as_ref() != Some(&self.topics) {
+        if self.accepted_topics.as_ref() != Some(&self.topics) {
             request.subscribed_topic_names = Some(self.topics.iter().map(ToString::to_string).collect());
         }
-        self.sent = Some(self.topics.clone());
+        self.sent_topics = Some(self.topics.clone());
     }
 
-    fn has_news(&self) -> bool {
-        self.known.as_ref().is_some_and(|known| *known != self.topics)
+    fn has_changed_fields(&self) -> bool {
+        self.accepted_topics.as_ref().is_some_and(|accepted| *accepted != self.topics)
     }
 
     fn accepted(&mut self) {
-        self.known = self.sent.take();
+        self.accepted_topics = self.sent_topics.take();
     }
 
     fn forget_accepted(&mut self) {
-        self.known = None;
+        self.accepted_topics = None;
     }
 
     fn assign(&mut self, assignment: PartitionsById) {
@@ -173,8 +174,8 @@ impl HeartbeatProtocol for ShareProtocol {
         if !self.may_lack_names {
             return Vec::new();
         }
-        let known: BTreeSet<Uuid> = cluster.topics.values().map(|t| t.id).collect();
-        let unknown: Vec<Uuid> = self.assigned.keys().filter(|id| !known.contains(id)).copied().collect();
+        let ids_with_names: BTreeSet<Uuid> = cluster.topics.values().map(|t| t.id).collect();
+        let unknown: Vec<Uuid> = self.assigned.keys().filter(|id| !ids_with_names.contains(id)).copied().collect();
         self.may_lack_names = !unknown.is_empty();
         unknown
     }

@@ -50,19 +50,21 @@ impl Strategy {
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error> {
         match self {
             Self::Known(a) => Ok(a.assign(topics, members)),
-            Self::Custom(a) => a.assign(topics, members).and_then(|made| check(self.name(), topics, members, made)),
+            Self::Custom(a) => {
+                a.assign(topics, members).and_then(|assignment| check(self.name(), topics, members, assignment))
+            }
         }
     }
 }
 
 /// Checks an assignment of the application: every partition exists and has one owner, which is a member.
-fn check(name: &str, topics: &Topics, members: &[Member<'_>], made: Assignment) -> Result<Assignment, Error> {
+fn check(name: &str, topics: &Topics, members: &[Member<'_>], assignment: Assignment) -> Result<Assignment, Error> {
     let wrong = |what: String| {
         Err(Error::new(ErrorKind::Config, format!("assignor {name:?} assigned {what}"))
             .with_hint("assign each partition of the topics to at most one member"))
     };
-    let mut given = BTreeSet::new();
-    for (member, partitions) in &made {
+    let mut assigned_partitions = BTreeSet::new();
+    for (member, partitions) in &assignment {
         if !members.iter().any(|m| m.id == member) {
             return wrong(format!("partitions to {member:?}, which is not a member"));
         }
@@ -71,12 +73,12 @@ fn check(name: &str, topics: &Topics, members: &[Member<'_>], made: Assignment) 
             if !usize::try_from(partition.partition).is_ok_and(|p| p < count) {
                 return wrong(format!("{partition}, which does not exist"));
             }
-            if !given.insert(partition) {
+            if !assigned_partitions.insert(partition) {
                 return wrong(format!("{partition} to two members"));
             }
         }
     }
-    Ok(made)
+    Ok(assignment)
 }
 
 /// An assignment to compute. It may take long or call the application's code, so it runs outside of all locks.

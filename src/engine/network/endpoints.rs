@@ -6,7 +6,7 @@
 
 use crate::api::{ErrorCode, Info, describe_cluster, metadata};
 use crate::engine::call::AtLeast;
-use crate::engine::cluster::AskMetadata;
+use crate::engine::cluster::MetadataCall;
 use crate::engine::{Call, Error, ErrorKind, Reply};
 
 /// The type of the nodes of a bootstrap list.
@@ -41,7 +41,7 @@ impl Endpoints {
     /// Returns the request for the nodes of the cluster, and for topics if there are brokers.
     pub(super) fn request(self, topics: metadata::Request) -> Box<dyn Call> {
         match self {
-            Self::Brokers => Box::new(AskMetadata(topics)),
+            Self::Brokers => Box::new(MetadataCall(topics)),
             Self::Controllers => {
                 let endpoint_type = describe_cluster::CONTROLLERS;
                 let request = describe_cluster::Request { endpoint_type, ..Default::default() };

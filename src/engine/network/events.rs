@@ -28,7 +28,7 @@ impl Endpoints {
 
     /// Logs a new connection, once.
     pub(super) fn log_ready(self, peer: &mut Peer, id: PeerId, credentials: Option<&Credentials>) {
-        if std::mem::replace(&mut peer.attempt.is_announced, true) {
+        if std::mem::replace(&mut peer.attempt.is_logged, true) {
             return;
         }
         let how = credentials.map_or_else(String::new, |c| format!(", authenticated with {}", c.mechanism()));
@@ -39,7 +39,7 @@ impl Endpoints {
     pub(super) fn log_end(self, peer: &mut Peer, id: PeerId, error: &Error) {
         let address = peer.address();
         let location = Location::broker(&address);
-        let was_connected = std::mem::take(&mut peer.attempt.is_announced);
+        let was_connected = std::mem::take(&mut peer.attempt.is_logged);
         let (what, advice) = (error.message(), error.advice());
         if matches!(error.kind(), ErrorKind::Authentication | ErrorKind::NoToken) {
             event!(Warn, Auth, location, "authentication with {} failed: {what}{advice}", self.shown(id));
@@ -56,7 +56,7 @@ impl Endpoints {
 
     /// Logs the close of an idle connection.
     pub(super) fn log_idle(self, peer: &mut Peer, id: PeerId) {
-        peer.attempt.is_announced = false;
+        peer.attempt.is_logged = false;
         event!(Info, Network, Location::broker(&peer.address()), "closed the idle connection to {}", self.shown(id));
     }
 }

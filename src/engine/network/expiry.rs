@@ -20,7 +20,7 @@ impl Network {
 
     /// Fails requests that waited too long for a peer, or for any. The cause is an error of these peers only.
     pub(super) fn give_up(&mut self, now: Time, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
-        let is_awaited = |id: &PeerId| awaited.map_or(!id.is_apart(), |awaited| *id == awaited);
+        let is_awaited = |id: &PeerId| awaited.map_or(!id.is_dedicated(), |awaited| *id == awaited);
         let of_peer = || self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());
         let why = self.missing_token(now).or_else(of_peer);
         let node = awaited.map_or(-1, PeerId::node);

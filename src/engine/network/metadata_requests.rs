@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Network {
-    /// Takes in what the role has to know of the cluster.
+    /// Takes the metadata demand of the role.
     pub fn demand(&mut self, now: Time, demand: MetadataDemand) {
         let starts_watching = demand.watch_all == Some(true) && !self.watches_all;
         self.watches_all = demand.watch_all.unwrap_or(self.watches_all);
@@ -22,37 +22,37 @@ impl Network {
             self.cluster_changed = true;
             self.update_peers(now);
         }
-        if let Some(wanted) = &demand.wanted {
-            self.keep(now, wanted);
+        if let Some(needed) = &demand.needed {
+            self.retain_topics(now, needed);
         }
-        let is_wanted = |topic: &Arc<str>| demand.wanted.as_ref().is_none_or(|wanted| wanted.contains(topic));
-        for topic in demand.topics.into_iter().filter(is_wanted) {
+        let is_needed = |topic: &Arc<str>| demand.needed.as_ref().is_none_or(|needed| needed.contains(topic));
+        for topic in demand.topics.into_iter().filter(is_needed) {
             due |= !self.cluster.topics.contains_key(&topic);
-            self.let_go.remove(&topic);
+            self.unneeded_topics.remove(&topic);
             self.topics.insert(topic);
         }
         if due || !demand.ids.is_empty() {
-            // Refreshes that are demanded again and again keep their distance.
+            // Repeated demands for a refresh wait for the backoff.
             let at = if self.metadata_backoff.failures() == 0 { now } else { now + self.metadata_backoff.next_wait() };
             if due {
                 self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
             }
             if !demand.ids.is_empty() {
-                self.ids_at = if self.ids.is_empty() { at } else { self.ids_at.min(at) };
-                self.ids.extend(demand.ids);
+                self.topic_ids_due_at = if self.topic_ids.is_empty() { at } else { self.topic_ids_due_at.min(at) };
+                self.topic_ids.extend(demand.ids);
             }
         }
         self.refresh_if_due(now);
     }
 
-    /// Requests only these topics from now on. Metadata of the others stays until it is too old, because the role may
-    /// need them again. Errors of the others are dropped, because they may be wrong a moment later.
-    fn keep(&mut self, now: Time, wanted: &BTreeSet<Arc<str>>) {
-        let (kept, gone) = std::mem::take(&mut self.topics).into_iter().partition(|topic| wanted.contains(topic));
+    /// Requests only these topics from now on. Metadata of other topics stays until it is too old, because the role may
+    /// need them again. Errors of other topics are dropped, because they may be wrong a moment later.
+    fn retain_topics(&mut self, now: Time, needed: &BTreeSet<Arc<str>>) {
+        let (kept, dropped) = std::mem::take(&mut self.topics).into_iter().partition(|topic| needed.contains(topic));
         self.topics = kept;
-        let is_there = |topic: &Arc<str>| self.cluster.topics.get(topic).is_some_and(|t| !t.error.is_error());
-        let (there, absent): (BTreeSet<_>, BTreeSet<_>) = BTreeSet::into_iter(gone).partition(is_there);
-        self.let_go.extend(there.into_iter().map(|topic| (topic, now)));
+        let exists = |topic: &Arc<str>| self.cluster.topics.get(topic).is_some_and(|t| !t.error.is_error());
+        let (existing, absent): (BTreeSet<_>, BTreeSet<_>) = BTreeSet::into_iter(dropped).partition(exists);
+        self.unneeded_topics.extend(existing.into_iter().map(|topic| (topic, now)));
         if absent.iter().any(|topic| self.cluster.topics.contains_key(topic)) {
             let mut cluster = (*self.cluster).clone();
             cluster.topics.retain(|name, _| !absent.contains(name));
@@ -64,7 +64,7 @@ impl Network {
     /// Drops topics from a new state of the cluster whose metadata is too old.
     pub(super) fn forget_old(&mut self, now: Time, cluster: &mut Cluster) {
         let max_age = self.config.metadata_max_age;
-        for (topic, _) in self.let_go.extract_if(.., |_, since| now.since(*since) >= max_age) {
+        for (topic, _) in self.unneeded_topics.extract_if(.., |_, since| now.since(*since) >= max_age) {
             // A complete response has renewed all topics.
             if !cluster.complete {
                 cluster.topics.remove(&topic);
@@ -74,7 +74,7 @@ impl Network {
 
     /// Returns when the next metadata request is due.
     pub(super) fn metadata_due_at(&self) -> Option<Time> {
-        earliest(self.refresh_at, (!self.ids.is_empty()).then_some(self.ids_at))
+        earliest(self.refresh_at, (!self.topic_ids.is_empty()).then_some(self.topic_ids_due_at))
     }
 
     /// Sends a metadata request if one is due. Brokers ignore the names in a request that also has IDs.
@@ -82,8 +82,8 @@ impl Network {
         if self.metadata_in_flight || self.metadata_due_at().is_none_or(|at| at > now) {
             return;
         }
-        let Some(id) = self.nearest() else {
-            self.reach_any(now);
+        let Some(id) = self.least_loaded() else {
+            self.connect_any(now);
             return;
         };
         if self.checks_first(now, id) {
@@ -94,8 +94,8 @@ impl Network {
         let refresh = self.refresh_at.is_some_and(|at| at <= now);
         let all = refresh && (std::mem::take(&mut self.all_topics) || self.watches_all);
         // A response about all topics answers the IDs too.
-        let by_id = all || self.ids_at <= now;
-        let ids = if by_id { std::mem::take(&mut self.ids) } else { Default::default() };
+        let by_id = all || self.topic_ids_due_at <= now;
+        let ids = if by_id { std::mem::take(&mut self.topic_ids) } else { Default::default() };
         let by_name = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };
         let topics = if ids.is_empty() {
             self.topics.iter().map(by_name).collect()

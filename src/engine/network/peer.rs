@@ -30,7 +30,7 @@ impl PeerId {
     }
 
     /// Returns whether the connection is only for requests whose responses the broker may hold back.
-    pub fn is_apart(self) -> bool {
+    pub fn is_dedicated(self) -> bool {
         matches!(self, Self::Fetch(_) | Self::Group(_))
     }
 }
@@ -80,7 +80,7 @@ pub struct Attempt {
     /// Whether the host has another address that has not failed.
     pub has_other: bool,
     /// Whether the connection was logged.
-    pub is_announced: bool,
+    pub is_logged: bool,
     /// When to report that the connection is not ready yet.
     pub silence: Option<Reminder>,
 }

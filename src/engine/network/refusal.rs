@@ -31,13 +31,13 @@ impl Network {
         if let Some(error) = self.unreachable.clone().filter(Error::is_refusal) {
             self.fail_waiting(&error);
         }
-        let again = self.peers.values().filter_map(|p| match p.link {
+        let retry_times = self.peers.values().filter_map(|p| match p.link {
             Link::Waiting(until) => Some(until),
             _ => None,
         });
-        let again = again.min();
-        self.refresh_at = self.refresh_at.and(again);
-        self.ids_at = again.unwrap_or(self.ids_at);
+        let retry_at = retry_times.min();
+        self.refresh_at = self.refresh_at.and(retry_at);
+        self.topic_ids_due_at = retry_at.unwrap_or(self.topic_ids_due_at);
     }
 
     /// Fails all requests that wait for a connection.
@@ -77,20 +77,20 @@ impl Network {
         };
         self.no_token = None;
         self.set_credentials(now, Some(Arc::new(token)));
-        let is_wanted = |p: &Peer| matches!(p.link, Link::Idle) && !p.queue.is_empty();
-        let mut wanted = Vec::new();
+        let has_waiting_requests = |p: &Peer| matches!(p.link, Link::Idle) && !p.queue.is_empty();
+        let mut waiting = Vec::new();
         for (id, peer) in &mut self.peers {
             if matches!(peer.link, Link::Waiting(_)) && peer.error.as_ref().is_some_and(Error::is_refusal) {
                 // The broker refused another token.
                 peer.link = Link::Idle;
             }
-            wanted.extend(is_wanted(peer).then_some(*id));
+            waiting.extend(has_waiting_requests(peer).then_some(*id));
         }
-        for id in wanted {
+        for id in waiting {
             self.connect(now, id);
         }
         if !self.waiting.is_empty() || self.metadata_due_at().is_some() {
-            self.reach_any(now);
+            self.connect_any(now);
         }
     }
 
@@ -104,8 +104,8 @@ impl Network {
         }
     }
 
-    /// Handles a refused bearer token: demands another one, for which requests wait. Returns false for any other error, and if
-    /// the broker refused the token before as well: then the next one will hardly be better.
+    /// Handles a refused bearer token: demands another token, for which requests wait. Returns false for any other
+    /// error, and if brokers also refused the previous token: then the next token will probably be refused too.
     pub(super) fn handle_refused_token(&mut self, now: Time, id: PeerId, error: &Error) -> bool {
         let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return false };
         let is_of_token = matches!(error.code(), None | Some(ErrorCode::SASL_AUTHENTICATION_FAILED));
@@ -125,7 +125,7 @@ impl Network {
             }
         }
         let queue = self.peers.get_mut(&id).map(|peer| std::mem::take(&mut peer.queue));
-        self.lose(now, id, &retriable);
+        self.fail_peer(now, id, &retriable);
         if let (Some(peer), Some(queue)) = (self.peers.get_mut(&id), queue) {
             peer.queue = queue;
         }
@@ -158,17 +158,17 @@ impl Network {
         let Some(id) = self.connections.get(&connection).copied() else { return };
         let Some(c) = self.up(connection) else { return };
         let result = c.handle_library_result(result);
-        let said: Vec<_> = std::iter::from_fn(|| c.poll_send()).collect();
-        self.actions.extend(said.into_iter().map(|bytes| Action::Send(connection, bytes)));
+        let packets: Vec<_> = std::iter::from_fn(|| c.poll_send()).collect();
+        self.actions.extend(packets.into_iter().map(|bytes| Action::Send(connection, bytes)));
         if let Err(error) = result {
             self.actions.push_back(Action::Close(connection));
-            self.lose(now, id, &error);
+            self.fail_peer(now, id, &error);
         }
     }
 
     /// Notes the errors if every peer has failed, once for each round of attempts.
     pub(super) fn note_unreachable(&mut self) {
-        let needed = |(id, p): (&PeerId, _)| (!id.is_apart()).then_some(p);
+        let needed = |(id, p): (&PeerId, _)| (!id.is_dedicated()).then_some(p);
         if self.peers.iter().filter_map(needed).any(|p: &Peer| p.error.is_none()) {
             return;
         }

@@ -28,7 +28,7 @@ impl Network {
             error = error.with_message("no broker has responded yet".to_owned());
         }
         let was_ready = |p: &Peer| matches!(&p.link, Link::Up(_, c) if c.was_ready());
-        if is_due && !id.is_apart() && !self.peers.values().any(was_ready) {
+        if is_due && !id.is_dedicated() && !self.peers.values().any(was_ready) {
             let message = format!("{}: {stage}", error.message());
             let error = error.as_kind(ErrorKind::Network).with_message(message);
             self.unreachable = Some(error.from_broker(address).of_node(id.node()));

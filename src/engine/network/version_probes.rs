@@ -12,7 +12,7 @@ impl Network {
             return false;
         };
         let address = (host.clone(), *port);
-        if self.said_versions.contains(&address) {
+        if self.reported_versions.contains(&address) {
             return false;
         }
         let Some(probe) = c.next_version_probe(closed) else {

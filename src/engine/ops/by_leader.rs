@@ -6,12 +6,12 @@ use crate::engine::{Error, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A partition, what is asked of it, and the result.
+/// A partition, the query about the partition, and the result.
 pub(super) struct Item<W, F> {
     pub topic: Arc<str>,
     pub partition: i32,
-    pub wanted: W,
-    found: Option<F>,
+    pub query: W,
+    result: Option<F>,
 }
 
 impl<W, F> Item<W, F> {
@@ -21,8 +21,8 @@ impl<W, F> Item<W, F> {
     }
 }
 
-/// The partitions to ask one leader about.
-pub(super) struct Question<P> {
+/// A request to one leader.
+pub(super) struct LeaderRequest<P> {
     pub leader: i32,
     /// The part under which to send the request.
     pub part: u32,
@@ -33,24 +33,24 @@ pub(super) struct Question<P> {
 /// The partitions, in the order of the call. A partition that the call names twice is in two requests.
 pub(super) struct ByLeader<W, F> {
     items: Vec<Item<W, F>>,
-    asked: Vec<BTreeMap<Arc<str>, BTreeMap<i32, usize>>>,
+    sent: Vec<BTreeMap<Arc<str>, BTreeMap<i32, usize>>>,
 }
 
 impl<W, F: Clone> ByLeader<W, F> {
-    pub fn new(wanted: Vec<(Arc<str>, i32, W)>) -> Self {
-        let item = |(topic, partition, wanted)| Item { topic, partition, wanted, found: None };
-        Self { items: wanted.into_iter().map(item).collect(), asked: Vec::new() }
+    pub fn new(queries: Vec<(Arc<str>, i32, W)>) -> Self {
+        let item = |(topic, partition, query)| Item { topic, partition, query, result: None };
+        Self { items: queries.into_iter().map(item).collect(), sent: Vec::new() }
     }
 
     /// Returns the requests for partitions without a result, and an error if some of these have no leader.
-    pub fn questions<P>(
+    pub fn leader_requests<P>(
         &mut self,
         cx: &mut OpContext<'_>,
         mut entry: impl FnMut(&OpContext<'_>, &Item<W, F>) -> P,
-    ) -> (Vec<Question<P>>, Result<(), Error>) {
+    ) -> (Vec<LeaderRequest<P>>, Result<(), Error>) {
         let mut leaders: BTreeMap<i32, BTreeMap<Arc<str>, BTreeMap<i32, usize>>> = BTreeMap::new();
         let mut rest = Ok(());
-        for (i, item) in self.items.iter().enumerate().filter(|(_, item)| item.found.is_none()) {
+        for (i, item) in self.items.iter().enumerate().filter(|(_, item)| item.result.is_none()) {
             match leader(cx, &item.topic, item.partition) {
                 Ok(Some(leader)) => {
                     let topic = leaders.entry(leader).or_default().entry(item.topic.clone()).or_default();
@@ -60,52 +60,52 @@ impl<W, F: Clone> ByLeader<W, F> {
                 Err(error) => rest = rest.and(Err(error)),
             }
         }
-        let mut questions = Vec::new();
-        for (leader, asked) in leaders {
+        let mut requests = Vec::new();
+        for (leader, partitions_by_topic) in leaders {
             let mut topics = Vec::new();
-            for (topic, partitions) in &asked {
+            for (topic, partitions) in &partitions_by_topic {
                 let items = partitions.values().filter_map(|i| self.items.get(*i));
                 topics.push((topic.to_string(), items.map(|item| entry(cx, item)).collect()));
             }
-            questions.push(Question { leader, part: self.asked.len() as u32, topics });
-            self.asked.push(asked);
+            requests.push(LeaderRequest { leader, part: self.sent.len() as u32, topics });
+            self.sent.push(partitions_by_topic);
         }
-        (questions, rest)
+        (requests, rest)
     }
 
     /// Sets the result of partitions that have no leader in metadata from `since` or later.
-    pub fn set_leaderless(&mut self, cx: &OpContext<'_>, since: Time, found: &F) {
+    pub fn set_leaderless(&mut self, cx: &OpContext<'_>, since: Time, result: &F) {
         let is_leaderless = |item: &Item<W, F>| {
-            let known = cx.cluster.topics.get(&item.topic);
-            let partition = usize::try_from(item.partition).ok().and_then(|i| known?.partitions.get(i));
+            let metadata = cx.cluster.topics.get(&item.topic);
+            let partition = usize::try_from(item.partition).ok().and_then(|i| metadata?.partitions.get(i));
             partition.is_some() && cx.cluster.leader(&item.topic, item.partition).is_none()
         };
         if cx.cluster.updated_at >= since {
-            for item in self.items.iter_mut().filter(|item| item.found.is_none() && is_leaderless(item)) {
-                item.found = Some(found.clone());
+            for item in self.items.iter_mut().filter(|item| item.result.is_none() && is_leaderless(item)) {
+                item.result = Some(result.clone());
             }
         }
     }
 
-    /// Takes in the result of a partition that the request has; `what` says for an error what was tried.
+    /// Stores the result of a partition of the request. `what` says for an error what was tried.
     pub fn take_result(
         &mut self,
         part: u32,
         (topic, partition): (&str, i32),
-        found: Result<F, ErrorCode>,
+        result: Result<F, ErrorCode>,
         what: impl FnOnce(&Item<W, F>) -> String,
     ) -> Result<(), Error> {
-        let asked = self.asked.get(part as usize).and_then(|topics| topics.get(topic)?.get(&partition));
-        let Some(item) = asked.and_then(|i| self.items.get_mut(*i)) else {
+        let index = self.sent.get(part as usize).and_then(|topics| topics.get(topic)?.get(&partition));
+        let Some(item) = index.and_then(|i| self.items.get_mut(*i)) else {
             return Ok(());
         };
-        item.found = Some(found.map_err(|code| Error::refused(code, what(item)).at(&item.topic, partition))?);
+        item.result = Some(result.map_err(|code| Error::refused(code, what(item)).at(&item.topic, partition))?);
         Ok(())
     }
 
     /// Returns the results, once there is one for every partition.
     pub fn all(&self) -> Option<Vec<F>> {
-        self.items.iter().map(|item| item.found.clone()).collect()
+        self.items.iter().map(|item| item.result.clone()).collect()
     }
 }
 
@@ -116,10 +116,10 @@ fn leader(cx: &mut OpContext<'_>, topic: &Arc<str>, partition: i32) -> Result<Op
         return Ok(Some(leader));
     }
     cx.refresh();
-    let Some(known) = cx.cluster.topics.get(topic) else { return Ok(None) };
-    let missing = usize::try_from(partition).is_ok_and(|p| p >= known.partitions.len());
-    let code = if known.error.is_error() {
-        known.error
+    let Some(metadata) = cx.cluster.topics.get(topic) else { return Ok(None) };
+    let missing = usize::try_from(partition).is_ok_and(|p| p >= metadata.partitions.len());
+    let code = if metadata.error.is_error() {
+        metadata.error
     } else if missing {
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
     } else {

@@ -13,8 +13,8 @@ pub struct EpochEnds {
 
 impl EpochEnds {
     /// Requests the end of an epoch for each topic and partition.
-    pub fn new(wanted: Vec<(Arc<str>, i32, i32)>) -> Self {
-        Self { partitions: ByLeader::new(wanted) }
+    pub fn new(queries: Vec<(Arc<str>, i32, i32)>) -> Self {
+        Self { partitions: ByLeader::new(queries) }
     }
 }
 
@@ -27,12 +27,13 @@ impl Op for EpochEnds {
         let entry = |cx: &OpContext<'_>, item: &Item| Partition {
             partition: item.partition,
             current_leader_epoch: item.leader_epoch(cx),
-            leader_epoch: item.wanted,
+            leader_epoch: item.query,
         };
-        let (questions, rest) = self.partitions.questions(cx, entry);
-        for question in questions {
-            let topics = question.topics.into_iter().map(|(topic, partitions)| Topic { topic, partitions }).collect();
-            cx.send(Target::Node(question.leader), Request { replica_id: -1, topics }, question.part);
+        let (requests, rest) = self.partitions.leader_requests(cx, entry);
+        for leader_request in requests {
+            let topics =
+                leader_request.topics.into_iter().map(|(topic, partitions)| Topic { topic, partitions }).collect();
+            cx.send(Target::Node(leader_request.leader), Request { replica_id: -1, topics }, leader_request.part);
         }
         rest
     }
@@ -42,11 +43,12 @@ impl Op for EpochEnds {
         let mut result = Ok(());
         for topic in response.topics {
             for p in topic.partitions {
-                let found = p.error_code.check().map(|()| (p.leader_epoch, p.end_offset));
+                let partition_result = p.error_code.check().map(|()| (p.leader_epoch, p.end_offset));
                 let what = |item: &Item| {
-                    format!("find the end of leader epoch {} of {}-{}", item.wanted, item.topic, item.partition)
+                    format!("find the end of leader epoch {} of {}-{}", item.query, item.topic, item.partition)
                 };
-                result = result.and(self.partitions.take_result(part, (&topic.topic, p.partition), found, what));
+                result =
+                    result.and(self.partitions.take_result(part, (&topic.topic, p.partition), partition_result, what));
             }
         }
         result

@@ -168,17 +168,17 @@ impl Op for Commit {
 /// OffsetFetch for any number of partitions.
 pub struct Committed {
     group: String,
-    wanted: Vec<TopicPartition>,
+    partitions: Vec<TopicPartition>,
     coordinator: Option<i32>,
     in_zookeeper: bool,
-    found: Option<Vec<Option<CommittedOffset>>>,
+    offsets: Option<Vec<Option<CommittedOffset>>>,
 }
 
 impl Committed {
     /// Requests the offsets that a group committed.
-    pub fn new(group: String, wanted: Vec<TopicPartition>) -> Self {
-        let found = wanted.is_empty().then(Vec::new);
-        Self { group, wanted, coordinator: None, in_zookeeper: false, found }
+    pub fn new(group: String, partitions: Vec<TopicPartition>) -> Self {
+        let offsets = partitions.is_empty().then(Vec::new);
+        Self { group, partitions, coordinator: None, in_zookeeper: false, offsets }
     }
 
     /// Sets the coordinator, if it is known.
@@ -193,14 +193,14 @@ impl Op for Committed {
     }
 
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
-        if self.found.is_some() {
+        if self.offsets.is_some() {
             return Ok(());
         }
         let Some((target, max)) = offsets_target(cx, self.coordinator, &self.group, self.in_zookeeper) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for TopicPartition { topic, partition } in &self.wanted {
+        for TopicPartition { topic, partition } in &self.partitions {
             topics.entry(topic).or_default().push(*partition);
         }
         let single = |(name, partitions): (&&str, &Vec<i32>)| offset_fetch::Topic {
@@ -253,14 +253,14 @@ impl Op for Committed {
         }
         let offset_of = |TopicPartition { topic, partition }: &TopicPartition| {
             let of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
-            let found = of_topic.filter(|p| p.partition_index == *partition).find(|p| p.committed_offset >= 0)?;
+            let response = of_topic.filter(|p| p.partition_index == *partition).find(|p| p.committed_offset >= 0)?;
             Some(CommittedOffset {
-                leader_epoch: found.committed_leader_epoch,
-                metadata: found.metadata.clone().unwrap_or_default(),
-                ..CommittedOffset::new(topic.clone(), *partition, found.committed_offset)
+                leader_epoch: response.committed_leader_epoch,
+                metadata: response.metadata.clone().unwrap_or_default(),
+                ..CommittedOffset::new(topic.clone(), *partition, response.committed_offset)
             })
         };
-        self.found = Some(self.wanted.iter().map(offset_of).collect());
+        self.offsets = Some(self.partitions.iter().map(offset_of).collect());
         Ok(())
     }
 
@@ -271,6 +271,6 @@ impl Op for Committed {
     }
 
     fn output(&mut self) -> Option<Output> {
-        self.found.take().map(Output::Committed)
+        self.offsets.take().map(Output::Committed)
     }
 }

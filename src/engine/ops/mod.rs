@@ -28,12 +28,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long brokers may not know a topic before that is an error. All of them know a new topic well within a second.
+/// How long brokers may not know a topic before that is an error. All brokers know a new topic well within a second.
 pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
-/// How many times in a row brokers must deny a topic before that is an error. A single denial may be the
-/// only response within [`UNKNOWN_TOPIC_GRACE`] if a connection stopped responding, and the broker may have just restarted.
-pub const UNKNOWN_TOPIC_DENIALS: u32 = 3;
+/// How often in a row brokers must report an unknown topic before that is an error. One such response may be the only
+/// response within [`UNKNOWN_TOPIC_GRACE`] if a connection stopped responding, and the broker may have just restarted.
+pub const MIN_UNKNOWN_TOPIC_RESPONSES: u32 = 3;
 
 const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
@@ -45,17 +45,17 @@ struct Running<T> {
     topics: BTreeSet<Arc<str>>,
     completion: T,
     started: Time,
-    /// When the caller asked for it, for messages.
-    wanted_at: Time,
+    /// When the caller requested the operation, for messages.
+    requested_at: Time,
     deadline: Time,
     backoff: Backoff,
     /// When to step again; `None` while requests are in flight.
     next_step: Option<Time>,
-    outstanding: Vec<Asked>,
+    in_flight: Vec<InFlightRequest>,
     /// How many responses were malformed.
     malformed: u32,
     /// How many attempts in a row failed because a topic does not exist.
-    denials: u32,
+    unknown_topic_count: u32,
     /// Whether the last attempt failed.
     failed: bool,
     error: Option<Error>,
@@ -68,11 +68,11 @@ impl<T> Running<T> {
 }
 
 /// A request in flight.
-struct Asked {
+struct InFlightRequest {
     part: u32,
     target: Target,
     api: &'static str,
-    at: Time,
+    sent_at: Time,
 }
 
 /// A broker that has not responded for this long is named as the cause, even if other requests failed with an error.
@@ -123,13 +123,13 @@ impl<T> Ops<T> {
             topics: BTreeSet::new(),
             completion,
             started: now,
-            wanted_at: now,
+            requested_at: now,
             deadline,
             backoff,
             next_step: Some(now),
-            outstanding: Vec::new(),
+            in_flight: Vec::new(),
             malformed: 0,
-            denials: 0,
+            unknown_topic_count: 0,
             failed: false,
             error: None,
         };
@@ -142,9 +142,9 @@ impl<T> Ops<T> {
     }
 
     /// Notes that the caller asked for an operation before it started, so that the error of a timeout names the whole time.
-    pub fn waited_since(&mut self, op: u64, wanted_at: Time) {
+    pub fn waited_since(&mut self, op: u64, requested_at: Time) {
         if let Some(running) = self.running.get_mut(&op) {
-            running.wanted_at = wanted_at;
+            running.requested_at = requested_at;
         }
     }
 
@@ -159,10 +159,10 @@ impl<T> Ops<T> {
     }
 
     fn explain(&self, now: Time, running: &Running<T>) -> Error {
-        let silent = running.outstanding.iter().min_by_key(|asked| asked.at);
-        let silent = silent.filter(|asked| running.error.is_none() || now.since(asked.at) >= SILENT_AFTER);
-        if let Some(asked) = silent {
-            return self.silence_of(asked);
+        let silent = running.in_flight.iter().min_by_key(|request| request.sent_at);
+        let silent = silent.filter(|request| running.error.is_none() || now.since(request.sent_at) >= SILENT_AFTER);
+        if let Some(request) = silent {
+            return self.no_response_error(request);
         }
         let why = running.error.as_ref().or(self.unreachable.as_ref()).cloned();
         why.unwrap_or_else(|| {
@@ -173,19 +173,19 @@ impl<T> Ops<T> {
         })
     }
 
-    fn silence_of(&self, asked: &Asked) -> Error {
-        let node = match asked.target {
+    fn no_response_error(&self, request: &InFlightRequest) -> Error {
+        let node = match request.target {
             Target::Node(node) | Target::Fetch(node) | Target::Group(node) => Some(node),
             Target::Controller => Some(self.cluster.controller),
             Target::Any => None,
         };
         let error = match (node.filter(|node| self.cluster.brokers.contains_key(node)), &self.unreachable) {
             (Some(node), _) => {
-                let message = format!("broker {node} has not responded to {} yet", asked.api);
+                let message = format!("broker {node} has not responded to {} yet", request.api);
                 Error::new(ErrorKind::Timeout, message).from_broker(self.cluster.address(node)).of_node(node)
             }
             (None, Some(error)) => return error.clone(),
-            (None, None) => Error::new(ErrorKind::Timeout, format!("no broker has responded to {} yet", asked.api)),
+            (None, None) => Error::new(ErrorKind::Timeout, format!("no broker has responded to {} yet", request.api)),
         };
         error.with_hint(WAIT_LONGER)
     }
@@ -212,7 +212,7 @@ impl<T> Ops<T> {
         let mut cx = OpContext { now, cluster: &self.cluster, demand, wanted, sent: Vec::new() };
         let result = f(&mut *running.op, &mut cx);
         for (target, call, part, max_version) in cx.sent {
-            running.outstanding.push(Asked { part, target, api: call.api().name, at: now });
+            running.in_flight.push(InFlightRequest { part, target, api: call.api().name, sent_at: now });
             let token = OpToken { op: id, part };
             let deadline = Deadline::ToSend(running.deadline);
             self.outbox.push_back(Outgoing { target, call, token, deadline, max_version });
@@ -232,8 +232,9 @@ impl<T> Ops<T> {
         running.failed = result.is_err();
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-            running.denials = if unknown { running.denials + 1 } else { 0 };
-            let can_retry = running.denials < UNKNOWN_TOPIC_DENIALS || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            running.unknown_topic_count = if unknown { running.unknown_topic_count + 1 } else { 0 };
+            let can_retry = running.unknown_topic_count < MIN_UNKNOWN_TOPIC_RESPONSES
+                || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
             if !(error.is_retriable() && can_retry) {
                 return self.finish(id, Err(error));
             }
@@ -243,11 +244,11 @@ impl<T> Ops<T> {
         if let Some(output) = running.op.output() {
             return self.finish(id, Ok(output));
         }
-        running.next_step = running.outstanding.is_empty().then(|| now + running.backoff.next_wait());
+        running.next_step = running.in_flight.is_empty().then(|| now + running.backoff.next_wait());
     }
 
     /// Makes an error about a malformed response retriable, until there were several. Adds the broker to the error.
-    fn doubt(&mut self, id: u64, node: i32, error: Error) -> Error {
+    fn check_malformed(&mut self, id: u64, node: i32, error: Error) -> Error {
         let is_placed = error.broker().is_some() || !self.cluster.brokers.contains_key(&node);
         let error = if is_placed { error } else { error.from_broker(self.cluster.address(node)).of_node(node) };
         let Some(running) = self.running.get_mut(&id).filter(|_| error.kind() == ErrorKind::Decode) else {
@@ -271,11 +272,11 @@ impl<T> Ops<T> {
 
 impl<T: Send> Role for Ops<T> {
     type Token = OpToken;
-    type Packet = Outgoing<OpToken>;
+    type Request = Outgoing<OpToken>;
     type Prepared = ClientResponse<OpToken>;
 
-    fn pack(packet: Outgoing<OpToken>) -> Outgoing<OpToken> {
-        packet
+    fn build_request(request: Outgoing<OpToken>) -> Outgoing<OpToken> {
+        request
     }
 
     fn prepare(response: ClientResponse<OpToken>) -> ClientResponse<OpToken> {
@@ -287,13 +288,13 @@ impl<T: Send> Role for Ops<T> {
         let Some(running) = self.running.get_mut(&id) else {
             return;
         };
-        if let Some(at) = running.outstanding.iter().position(|asked| asked.part == part) {
-            running.outstanding.swap_remove(at);
+        if let Some(at) = running.in_flight.iter().position(|request| request.part == part) {
+            running.in_flight.swap_remove(at);
         }
         let result = match response.result {
             Ok(reply) => {
                 let taken = self.with(now, id, |op, cx| op.take(cx, part, response.node, reply));
-                taken.map(|taken| taken.map_err(|error| self.doubt(id, response.node, error)))
+                taken.map(|taken| taken.map_err(|error| self.check_malformed(id, response.node, error)))
             }
             Err(error) => self.with(now, id, |op, cx| op.fail(cx, part, error)),
         };
@@ -304,7 +305,7 @@ impl<T: Send> Role for Ops<T> {
         self.cluster = cluster.clone();
         self.unreachable = None;
         // Operations that failed wait for their backoff. The others may have waited for metadata.
-        let waiting = |r: &Running<T>| r.outstanding.is_empty() && !r.failed;
+        let waiting = |r: &Running<T>| r.in_flight.is_empty() && !r.failed;
         let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| waiting(r)).map(|(id, _)| *id).collect();
         for id in waiting {
             self.step(now, id);
@@ -327,7 +328,7 @@ impl<T: Send> Role for Ops<T> {
         self.demand.take()
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
         self.running.values().flat_map(|r| &r.topics).cloned().collect()
     }
 
@@ -346,7 +347,7 @@ impl<T: Send> Role for Ops<T> {
                 self.step(now, id);
                 continue;
             }
-            let time = running.deadline.since(running.wanted_at);
+            let time = running.deadline.since(running.requested_at);
             let error = Error::in_vain(running.op.name(), time, &self.explain(now, running), "check the brokers");
             self.finish(id, Err(error));
         }

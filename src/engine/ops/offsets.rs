@@ -30,23 +30,23 @@ enum Leaderless {
 impl ListOffsets {
     /// Requests an offset for each topic, partition and timestamp; [`crate::api::list_offsets`] has special timestamps.
     /// With `read_committed` the end is the last stable offset.
-    pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
+    pub fn new(queries: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         Self {
-            partitions: ByLeader::new(wanted),
+            partitions: ByLeader::new(queries),
             isolation_level: read_committed.into(),
             leaderless: Leaderless::Waits,
         }
     }
 
     /// Does the same, but fails without a retry if a partition of a known topic has no leader.
-    pub fn of_several(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
-        let leaderless = if wanted.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
-        Self { leaderless, ..Self::new(wanted, read_committed) }
+    pub fn of_several(queries: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
+        let leaderless = if queries.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
+        Self { leaderless, ..Self::new(queries, read_committed) }
     }
 
     /// Does the same, but returns no offset for a partition that has no leader now.
-    pub fn of_led(now: Time, wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
-        Self { leaderless: Leaderless::HasNone(now), ..Self::new(wanted, read_committed) }
+    pub fn of_led(now: Time, queries: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
+        Self { leaderless: Leaderless::HasNone(now), ..Self::new(queries, read_committed) }
     }
 }
 
@@ -71,25 +71,26 @@ impl Op for ListOffsets {
         let entry = |cx: &OpContext<'_>, item: &Item| Partition {
             partition_index: item.partition,
             current_leader_epoch: item.leader_epoch(cx),
-            timestamp: item.wanted,
+            timestamp: item.query,
             max_num_offsets: 1,
         };
         let isolation_level = self.isolation_level;
         if let Leaderless::HasNone(since) = self.leaderless {
             self.partitions.set_leaderless(cx, since, &None);
         }
-        let (questions, rest) = self.partitions.questions(cx, entry);
+        let (requests, rest) = self.partitions.leader_requests(cx, entry);
         if let (Leaderless::Ends, Err(error)) = (self.leaderless, &rest)
             && let (Some(topic), Some(partition)) = (error.topic(), error.partition())
         {
             return Err(Error::new(ErrorKind::Config, error.message()).at(&Arc::from(topic), partition));
         }
-        for question in questions {
-            let timestamps = question.topics.iter().flat_map(|(_, partitions)| partitions).map(|p| p.timestamp);
+        for leader_request in requests {
+            let timestamps = leader_request.topics.iter().flat_map(|(_, partitions)| partitions).map(|p| p.timestamp);
             let min = timestamps.map(min_version).max().unwrap_or(0);
-            let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
+            let topics =
+                leader_request.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
             let request = Request { replica_id: -1, isolation_level, topics, timeout_ms: 30_000 };
-            cx.send_within(Target::Node(question.leader), request, question.part, min, i16::MAX);
+            cx.send_within(Target::Node(leader_request.leader), request, leader_request.part, min, i16::MAX);
         }
         rest
     }
@@ -99,12 +100,17 @@ impl Op for ListOffsets {
         let mut result = Ok(());
         for topic in response.topics {
             for p in topic.partitions {
-                let found = p.error_code.check().map(|()| match p.old_style_offsets.first() {
+                let partition_result = p.error_code.check().map(|()| match p.old_style_offsets.first() {
                     Some(offset) => Some((*offset, -1)),
                     None => (p.offset >= 0).then_some((p.offset, p.timestamp)),
                 });
                 let what = |item: &Item| format!("list offsets of {}-{}", item.topic, item.partition);
-                result = result.and(self.partitions.take_result(part, (&topic.name, p.partition_index), found, what));
+                result = result.and(self.partitions.take_result(
+                    part,
+                    (&topic.name, p.partition_index),
+                    partition_result,
+                    what,
+                ));
             }
         }
         result
@@ -124,8 +130,8 @@ pub struct SegmentOffsets {
 
 impl SegmentOffsets {
     /// Requests at most a number of offsets for each topic, partition and time.
-    pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, limit: i32) -> Self {
-        Self { partitions: ByLeader::new(wanted), limit }
+    pub fn new(queries: Vec<(Arc<str>, i32, i64)>, limit: i32) -> Self {
+        Self { partitions: ByLeader::new(queries), limit }
     }
 }
 
@@ -136,16 +142,17 @@ impl Op for SegmentOffsets {
 
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         let max_num_offsets = self.limit;
-        let (questions, rest) = self.partitions.questions(cx, |_, item| Partition {
+        let (requests, rest) = self.partitions.leader_requests(cx, |_, item| Partition {
             partition_index: item.partition,
-            timestamp: item.wanted,
+            timestamp: item.query,
             max_num_offsets,
             ..Default::default()
         });
-        for question in questions {
-            let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
+        for leader_request in requests {
+            let topics =
+                leader_request.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
             let request = Request { replica_id: -1, topics, ..Default::default() };
-            cx.send_at_most(Target::Node(question.leader), request, question.part, BY_SEGMENT);
+            cx.send_at_most(Target::Node(leader_request.leader), request, leader_request.part, BY_SEGMENT);
         }
         rest
     }
@@ -155,12 +162,12 @@ impl Op for SegmentOffsets {
         let mut result = Ok(());
         for topic in response.topics {
             for p in topic.partitions {
-                let found = p.error_code.check().map(|()| p.old_style_offsets);
+                let partition_result = p.error_code.check().map(|()| p.old_style_offsets);
                 let of = (topic.name.as_str(), p.partition_index);
-                let answered = self.partitions.take_result(part, of, found, |item| {
+                let applied = self.partitions.take_result(part, of, partition_result, |item| {
                     format!("list segments' offsets of {}-{}", item.topic, item.partition)
                 });
-                result = result.and(answered);
+                result = result.and(applied);
             }
         }
         result

@@ -2,7 +2,7 @@
 
 use super::op::{Op, OpContext, Output};
 use crate::api::metadata;
-use crate::engine::cluster::AskMetadata;
+use crate::engine::cluster::MetadataCall;
 use crate::engine::{Cluster, Error, Reply, Target, Time};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) fn ask(cx: &mut OpContext<'_>, topics: Option<&[String]>, create: boo
         allow_auto_topic_creation: create,
         ..Default::default()
     };
-    cx.send_call(Target::Any, AskMetadata(request), part);
+    cx.send_call(Target::Any, MetadataCall(request), part);
 }
 
 pub(super) fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {

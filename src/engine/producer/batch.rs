@@ -1,7 +1,7 @@
 //! Batches of one partition, and the order in which they are sent.
 //!
 //! A batch is open while records are appended, then queued, then in flight. A failed batch returns to the queue, in the
-//! order of sequence numbers. `accumulate.rs` fills batches, and `send.rs` takes them from the queue.
+//! order of sequence numbers. `accumulator.rs` fills batches, and `send.rs` takes them from the queue.
 
 use crate::compress::{Codec, DEFAULT_LIMIT};
 use crate::engine::{Error, ErrorKind, Time};
@@ -33,32 +33,32 @@ enum Data {
 #[derive(Debug)]
 pub struct Batch<D> {
     data: Option<Data>,
-    /// Records in it.
+    /// The number of records.
     pub count: i32,
     /// The records that want a delivery report.
     pub deliveries: Vec<Delivery<D>>,
-    /// Bytes of `buffer.memory` that it takes.
+    /// Bytes of `buffer.memory` that the batch takes.
     pub bytes: usize,
-    /// When its first record was appended.
+    /// When the first record was appended.
     pub created: Time,
-    /// The flush epoch of its first record.
+    /// The flush epoch of the first record.
     pub flush_epoch: u64,
     /// Whether a record has headers, which formats before magic 2 cannot hold.
     pub has_headers: bool,
     /// Whether the application chose the timestamp of a record, which magic 0 cannot hold.
     pub has_timestamps: bool,
-    /// The producer ID, epoch and sequence number that it was first sent with.
+    /// The producer ID, epoch and sequence number of the last attempt.
     pub producer: Option<Producer>,
     /// The number of failed attempts.
     pub attempts: u32,
-    /// How often in a row a broker closed the connection at this batch, which is large.
-    pub closings: u32,
-    /// Whether a broker may have written it: an attempt ended without a definite refusal.
+    /// How often in a row a broker closed the connection while it received this large batch.
+    pub disconnects: u32,
+    /// Whether a broker may have written the batch: an attempt ended without a definite refusal.
     pub may_be_written: bool,
     /// Why the last attempt failed.
     pub error: Option<Error>,
-    /// The size before compression, once it is sealed.
-    pub raw_size: usize,
+    /// The size before compression, once the batch is sealed.
+    pub uncompressed_size: usize,
 }
 
 impl<D> Batch<D> {
@@ -75,15 +75,15 @@ impl<D> Batch<D> {
             has_timestamps: false,
             producer: None,
             attempts: 0,
-            closings: 0,
+            disconnects: 0,
             may_be_written: false,
             error: None,
-            raw_size: 0,
+            uncompressed_size: 0,
         }
     }
 
-    /// Returns which newer features its records need, the rarer one first: headers, and timestamps.
-    pub fn demands(&self) -> (bool, bool) {
+    /// Returns whether the records need headers, and whether they need timestamps. Older brokers lack these features.
+    pub fn required_features(&self) -> (bool, bool) {
         (self.has_headers, self.has_timestamps)
     }
 
@@ -108,7 +108,7 @@ impl<D> Batch<D> {
     /// checksum if the producer ID, the epoch or the sequence number changed.
     pub fn seal(&mut self, compression: Codec, producer: Producer) -> Result<Bytes, Error> {
         if let Some(Data::Open(builder)) = &self.data {
-            self.raw_size = builder.size();
+            self.uncompressed_size = builder.size();
         }
         let data = match self.data.take() {
             Some(Data::Sealed(data)) if self.producer == Some(producer) => data,
@@ -165,14 +165,14 @@ impl<D> Batch<D> {
             has_timestamps: self.has_timestamps,
             producer,
             attempts: self.attempts,
-            closings: 0,
+            disconnects: 0,
             may_be_written: self.may_be_written,
             error: self.error.clone(),
-            raw_size: 0,
+            uncompressed_size: 0,
         };
-        let later = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, count), ..p };
+        let second_producer = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, count), ..p };
         let mut a = part(first, self.producer);
-        let mut b = part(second, self.producer.map(later));
+        let mut b = part(second, self.producer.map(second_producer));
         let (mut seen, mut others) = (0, 0);
         for delivery in std::mem::take(&mut self.deliveries) {
             others += (seen..delivery.index).filter(|index| !is_first(*index)).count() as i32;
@@ -214,7 +214,7 @@ pub struct Partition<D> {
     /// The numbers of the batches in flight, in the order in which they were sent.
     in_flight: BTreeSet<u64>,
     /// The number of batches sent so far.
-    sent: u64,
+    sent_count: u64,
     /// The sequence number of the next batch that was never sent.
     pub next_sequence: i32,
     /// After a failure, no batch is sent before this time.
@@ -241,7 +241,7 @@ impl<D> Default for Partition<D> {
             open: None,
             queue,
             in_flight: BTreeSet::new(),
-            sent: 0,
+            sent_count: 0,
             next_sequence: 0,
             retry_at: Time(0),
             recovering: Some(0),
@@ -262,15 +262,15 @@ impl<D> Partition<D> {
         self.queue.extend(self.open.take());
     }
 
-    /// Notes that a batch is sent; returns its number for [`Partition::answered`].
-    pub fn sent(&mut self) -> u64 {
-        self.sent += 1;
-        self.in_flight.insert(self.sent);
-        self.sent
+    /// Notes that a batch is sent; returns its number for [`Partition::remove_in_flight`].
+    pub fn mark_sent(&mut self) -> u64 {
+        self.sent_count += 1;
+        self.in_flight.insert(self.sent_count);
+        self.sent_count
     }
 
     /// Notes that a batch is no longer in flight.
-    pub fn answered(&mut self, number: u64) {
+    pub fn remove_in_flight(&mut self, number: u64) {
         self.in_flight.remove(&number);
     }
 
@@ -286,25 +286,25 @@ impl<D> Partition<D> {
 
     /// Returns whether no batch may be sent now. The window counts from the oldest unanswered batch, even if all later
     /// ones were answered: a broker recognizes duplicates only among its last five batches.
-    pub fn is_held(&self, now: Time, max_in_flight: usize) -> bool {
+    pub fn is_blocked(&self, now: Time, max_in_flight: usize) -> bool {
         let window = if self.recovering.is_some() { 1 } else { max_in_flight as u64 };
-        let is_known = self.queue.front().is_some_and(|b| b.producer.is_some());
-        let waits_for_old = self.is_behind_epoch && !is_known && !self.in_flight.is_empty();
-        waits_for_old
+        let is_retry = self.queue.front().is_some_and(|b| b.producer.is_some());
+        let waits_for_old_epoch = self.is_behind_epoch && !is_retry && !self.in_flight.is_empty();
+        waits_for_old_epoch
             || self.retry_at > now
-            || self.in_flight.first().is_some_and(|oldest| self.sent - oldest + 1 >= window)
+            || self.in_flight.first().is_some_and(|oldest| self.sent_count - oldest + 1 >= window)
     }
 
     /// Returns whether a batch that the broker rejected as out of order follows one that is in flight or waits for a retry.
     pub fn follows_another(&self, batch: &Batch<D>) -> bool {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
-        let waits = first.zip(batch.producer).is_some_and(|(first, p)| is_before(first, p.base_sequence));
-        waits || !self.in_flight.is_empty()
+        let follows_queued = first.zip(batch.producer).is_some_and(|(first, p)| is_before(first, p.base_sequence));
+        follows_queued || !self.in_flight.is_empty()
     }
 
     /// Starts a new epoch at sequence number 0, unless batches of the old epoch must be completed first.
     pub fn enter_epoch(&mut self) {
-        self.recovering = Some(self.sent);
+        self.recovering = Some(self.sent_count);
         if let Some(first) = self.refused_at.take() {
             let follows = |p: Producer| !is_before(p.base_sequence, first);
             self.queue.iter_mut().filter(|batch| batch.producer.is_some_and(follows)).for_each(Batch::forget_sequence);
@@ -316,7 +316,7 @@ impl<D> Partition<D> {
     }
 
     /// Requeues the good records of a batch that was refused because of its other records.
-    pub fn put_back(&mut self, rest: Batch<D>) {
+    pub fn requeue_good_records(&mut self, rest: Batch<D>) {
         self.refused_at = rest.producer.map(|p| p.base_sequence);
         self.requeue(rest);
     }
@@ -333,9 +333,9 @@ impl<D> Partition<D> {
             (Some(_), None) => true,
             _ => false,
         };
-        let at = self.queue.iter().position(|other| !before(other)).unwrap_or(self.queue.len());
-        self.queue.insert(at, batch);
-        self.recovering = Some(self.sent);
+        let index = self.queue.iter().position(|other| !before(other)).unwrap_or(self.queue.len());
+        self.queue.insert(index, batch);
+        self.recovering = Some(self.sent_count);
     }
 }
 
@@ -354,25 +354,25 @@ mod tests {
         const NOW: Time = Time(1);
         let mut p = Partition::<()>::default();
         let succeeds = |p: &mut Partition<()>, number| {
-            p.answered(number);
+            p.remove_in_flight(number);
             p.succeeded(number);
         };
-        let alone = p.sent();
-        assert!(p.is_held(NOW, 5));
+        let alone = p.mark_sent();
+        assert!(p.is_blocked(NOW, 5));
         succeeds(&mut p, alone);
-        let in_flight = [p.sent(), p.sent(), p.sent()];
-        assert!(!p.is_held(NOW, 5));
-        p.answered(in_flight[0]);
+        let in_flight = [p.mark_sent(), p.mark_sent(), p.mark_sent()];
+        assert!(!p.is_blocked(NOW, 5));
+        p.remove_in_flight(in_flight[0]);
         p.requeue(Batch::new(NOW, 0, BatchBuilder::with_capacity(0)));
         succeeds(&mut p, in_flight[1]);
-        assert!(p.is_held(NOW, 5));
+        assert!(p.is_blocked(NOW, 5));
         succeeds(&mut p, in_flight[2]);
-        assert!(!p.is_held(NOW, 5));
-        let again = p.sent();
-        assert!(p.is_held(NOW, 5));
-        succeeds(&mut p, again);
-        p.sent();
-        assert!(!p.is_held(NOW, 5));
+        assert!(!p.is_blocked(NOW, 5));
+        let retried = p.mark_sent();
+        assert!(p.is_blocked(NOW, 5));
+        succeeds(&mut p, retried);
+        p.mark_sent();
+        assert!(!p.is_blocked(NOW, 5));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The code first computes the partitions of all records, because the CPU can then compute the hashes of several keys
 //! in parallel. After that it appends the records in order, because the CPU can prefetch memory that is read in order.
 
-use super::accumulate::{PartitionedRecord, TopicIndex};
+use super::accumulator::{PartitionedRecord, TopicIndex};
 use super::partitioner::Chosen;
 use super::{NewRecord, Producer};
 use crate::engine::{Error, Time};
@@ -147,14 +147,21 @@ mod tests {
         key: Option<Vec<u8>>,
         value: usize,
         header: bool,
-        is_timed: bool,
+        has_explicit_timestamp: bool,
     }
 
     fn given() -> impl Strategy<Value = Given> {
         let partition = weighted(0.3, prop_oneof![20 => 0..PARTITIONS as i32, 1 => Just(-1), 1 => Just(3)]);
         let value = prop_oneof![30 => 0..150_usize, 1 => 0..1_200_usize];
-        (partition, weighted(0.98, vec(any::<u8>(), 0..4)), value, any::<bool>(), any::<bool>())
-            .prop_map(|(partition, key, value, header, is_timed)| Given { partition, key, value, header, is_timed })
+        (partition, weighted(0.98, vec(any::<u8>(), 0..4)), value, any::<bool>(), any::<bool>()).prop_map(
+            |(partition, key, value, header, has_explicit_timestamp)| Given {
+                partition,
+                key,
+                value,
+                header,
+                has_explicit_timestamp,
+            },
+        )
     }
 
     proptest! {
@@ -172,7 +179,7 @@ mod tests {
                 let record = |g: &'_ Given| NewRecord {
                     partition: g.partition,
                     timestamp: 1_000 + call as i64,
-                    is_timed: g.is_timed,
+                    has_explicit_timestamp: g.has_explicit_timestamp,
                     key: None,
                     value: Some(&value[..g.value]),
                     headers: if g.header { &headers } else { &[] },

@@ -6,9 +6,9 @@
 
 use super::batch::{Batch, Partition};
 use super::transaction::{MARKERS_WAIT, Step};
-use super::{Flight, Producer, Sent};
+use super::{InFlightBatch, InFlightRequest, Producer};
 use crate::api::{ErrorCode, init_producer_id, produce};
-use crate::engine::ops::{UNKNOWN_TOPIC_DENIALS, UNKNOWN_TOPIC_GRACE};
+use crate::engine::ops::{MIN_UNKNOWN_TOPIC_RESPONSES, UNKNOWN_TOPIC_GRACE};
 use crate::engine::{Broker, Error, ErrorKind, LARGE_REQUEST, LeaderChange, Reply, Time, log_throttle, wait_after};
 use crate::logging::Component;
 use crate::wire::Uuid;
@@ -16,25 +16,25 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The records that a broker blames for the refusal of a batch (KIP-467), by index, with the error of each.
-type BadRecords = BTreeMap<i32, Error>;
+/// The errors of the records for which a broker rejected a batch (KIP-467), by index in the batch.
+type RecordErrors = BTreeMap<i32, Error>;
 
 /// The partitions of a response, by topic name or topic ID, and partition.
 type ByPartition<'a> = HashMap<(&'a str, Uuid, i32), &'a produce::PartitionResponse>;
 
 fn by_partition(response: &produce::Response) -> ByPartition<'_> {
-    let mut found = ByPartition::new();
+    let mut responses = ByPartition::new();
     for t in &response.responses {
         let (name, id) = if t.topic_id.is_zero() { (&*t.name, Uuid::ZERO) } else { ("", t.topic_id) };
         for p in &t.partition_responses {
-            found.entry((name, id, p.index)).or_insert(p);
+            responses.entry((name, id, p.index)).or_insert(p);
         }
     }
-    found
+    responses
 }
 
-/// How often in a row a broker may close the connection at a large batch before the batch fails.
-const MAX_CLOSINGS: u32 = 3;
+/// How often in a row a broker may close the connection while it receives a large batch, before the batch fails.
+const MAX_DISCONNECTS: u32 = 3;
 
 /// The hint for a missing permission for idempotence.
 const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEMPOTENT_WRITE on the cluster, or WRITE on any topic from \
@@ -54,7 +54,7 @@ impl<D> Producer<D> {
             self.log_failure(now, topic, Some(partition), error);
         }
         if batch.producer.is_some() {
-            self.producer_id.drain();
+            self.producer_id.request_epoch_bump();
         }
         if let Some(transactions) = &mut self.transactions {
             transactions.batch_failed(error);
@@ -70,9 +70,9 @@ impl<D> Producer<D> {
         partition: usize,
         batch: Batch<D>,
         error: Error,
-        bad: BadRecords,
+        record_errors: RecordErrors,
     ) {
-        let is_bad = |index: i32| bad.contains_key(&index);
+        let is_bad = |index: i32| record_errors.contains_key(&index);
         let mut refused = if (0..batch.count).all(is_bad) {
             batch
         } else if batch.may_be_written {
@@ -82,7 +82,7 @@ impl<D> Producer<D> {
                 Ok((rest, refused)) => {
                     if let Some(p) = self.partition(topic, partition) {
                         let created = rest.created;
-                        p.put_back(rest);
+                        p.requeue_good_records(rest);
                         self.note_unsent(topic, partition, created);
                     }
                     refused
@@ -93,17 +93,23 @@ impl<D> Producer<D> {
         self.note_failure(now, topic, partition, &refused, &error);
         self.note_result(topic, &refused, false);
         let mut deliveries = std::mem::take(&mut refused.deliveries);
-        for (index, error) in (0..).zip(bad.into_values()) {
+        for (index, error) in (0..).zip(record_errors.into_values()) {
             let later = deliveries.split_off(deliveries.partition_point(|d| d.index <= index));
             let deliveries = std::mem::replace(&mut deliveries, later);
             self.report(topic, partition, 1, deliveries, Err(error));
         }
-        self.forget(refused);
+        self.remove_batch(refused);
         self.apply_transaction_effects();
     }
 
-    pub(super) fn handle_produced(&mut self, now: Time, node: i32, sent: Sent<D>, result: Result<Reply, Error>) {
-        let Sent { flights, at, bytes } = sent;
+    pub(super) fn handle_produced(
+        &mut self,
+        now: Time,
+        node: i32,
+        request: InFlightRequest<D>,
+        result: Result<Reply, Error>,
+    ) {
+        let InFlightRequest { batches, sent_at, compressed_bytes } = request;
         let acks = self.config.acks;
         if let Some(n) = self.in_flight.get_mut(&node) {
             *n = n.saturating_sub(1);
@@ -113,73 +119,73 @@ impl<D> Producer<D> {
             Ok(reply) => reply.decode::<produce::Response>().map(Some),
             Err(e) => Err(e),
         };
-        self.brokers.entry(node).or_default().note_answer(bytes, now.since(at), response.is_ok());
-        self.measure_request(now, at, &flights);
+        self.brokers.entry(node).or_default().note_answer(compressed_bytes, now.since(sent_at), response.is_ok());
+        self.measure_request(now, sent_at, &batches);
         if let Ok(Some(response)) = &response {
             self.note_response(now, node, response);
         }
         let response = response.as_ref().map(|response| response.as_ref().map(by_partition));
-        let demands = flights.iter().map(|flight| flight.batch.demands()).max().unwrap_or_default();
-        for mut flight in flights {
-            if let Some(p) = self.partition(flight.topic, flight.partition) {
-                p.answered(flight.number);
+        let required_features = batches.iter().map(|sent| sent.batch.required_features()).max().unwrap_or_default();
+        for mut sent in batches {
+            if let Some(p) = self.partition(sent.topic, sent.partition) {
+                p.remove_in_flight(sent.number);
             }
-            flight.batch.producer = Some(flight.producer).filter(|p| p.id >= 0);
-            let until = flight.batch.created + self.config.delivery_timeout;
-            let reports = self.unreported.remove(&(until, flight.topic, flight.partition, flight.number));
+            sent.batch.producer = Some(sent.producer).filter(|p| p.id >= 0);
+            let expires_at = sent.batch.created + self.config.delivery_timeout;
+            let reports = self.unreported.remove(&(expires_at, sent.topic, sent.partition, sent.number));
             let result = match &response {
                 Ok(None) => Ok((-1, -1)),
-                Ok(Some(response)) => self.result_of(&flight, response),
-                Err(e) => Err(((*e).clone(), BadRecords::new())),
+                Ok(Some(response)) => self.result_of(&sent, response),
+                Err(e) => Err(((*e).clone(), RecordErrors::new())),
             };
             let Some(reports) = reports else {
-                self.complete_expired(flight, result.is_ok());
+                self.complete_expired(sent, result.is_ok());
                 continue;
             };
-            flight.batch.deliveries = reports.deliveries;
+            sent.batch.deliveries = reports.deliveries;
             match result {
-                Ok(found) => {
-                    if let Some(p) = self.partition(flight.topic, flight.partition) {
-                        p.succeeded(flight.number);
+                Ok(offset_and_time) => {
+                    if let Some(p) = self.partition(sent.topic, sent.partition) {
+                        p.succeeded(sent.number);
                     }
-                    self.complete(flight.topic, flight.partition, flight.batch, Ok(found));
+                    self.complete(sent.topic, sent.partition, sent.batch, Ok(offset_and_time));
                 }
-                Err((error, bad)) => {
-                    let is_innocent = flight.batch.demands() < demands;
-                    self.retry(now, node, flight, is_innocent, error, bad);
+                Err((error, record_errors)) => {
+                    let needs_fewer_features = sent.batch.required_features() < required_features;
+                    self.retry(now, node, sent, needs_fewer_features, error, record_errors);
                 }
             }
         }
         let in_flight = self.in_flight.values().sum();
-        if self.producer_id.finish_draining(in_flight) {
+        if self.producer_id.bump_epoch_if_drained(in_flight) {
             self.restart_sequences();
         }
     }
 
     /// Handles the response for a batch that failed earlier because its delivery timeout was over.
-    fn complete_expired(&mut self, flight: Flight<D>, is_written: bool) {
+    fn complete_expired(&mut self, sent: InFlightBatch<D>, is_written: bool) {
         if is_written {
-            if let Some(p) = self.partition(flight.topic, flight.partition) {
-                p.succeeded(flight.number);
+            if let Some(p) = self.partition(sent.topic, sent.partition) {
+                p.succeeded(sent.number);
             }
-        } else if flight.batch.producer.is_some() {
-            self.producer_id.drain();
+        } else if sent.batch.producer.is_some() {
+            self.producer_id.request_epoch_bump();
         }
-        self.give_back(flight.batch);
+        self.free_batch(sent.batch);
     }
 
     /// Applies what a response says besides results: new leaders (KIP-951), and the throttle time.
     fn note_response(&mut self, now: Time, node: i32, response: &produce::Response) {
         if response.throttle_time_ms > 0 {
             let wait = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
-            // Responses to other requests in flight must not shorten it.
+            // Responses to other requests in flight must not shorten the throttle time.
             let until = self.throttled.entry(node).or_insert(now);
             *until = (*until).max(now + wait);
             self.brokers.entry(node).or_default().throttled += wait;
             self.measured.note_throttle(now, wait);
             log_throttle(Component::Producer, &self.cluster, node, wait);
         }
-        let mut moved = Vec::new();
+        let mut leader_changes = Vec::new();
         for t in &response.responses {
             for p in t.partition_responses.iter().filter(|p| p.current_leader.leader_id >= 0) {
                 let by_name = self.by_name.get(&*t.name).and_then(|topic| self.topics.get(*topic));
@@ -192,7 +198,7 @@ impl<D> Producer<D> {
                     let (id, host, rack) = (e.node_id, e.host.clone(), e.rack.clone());
                     Some(Broker { id, host, port: u16::try_from(e.port).ok()?, rack })
                 });
-                moved.push(LeaderChange {
+                leader_changes.push(LeaderChange {
                     topic: topic.name.clone(),
                     partition: p.index,
                     leader: p.current_leader.leader_id,
@@ -201,20 +207,24 @@ impl<D> Producer<D> {
                 });
             }
         }
-        if !moved.is_empty() {
-            self.cluster = Arc::new(self.cluster.with_leader_changes(&moved));
-            self.demand.leader_changes.extend(moved);
+        if !leader_changes.is_empty() {
+            self.cluster = Arc::new(self.cluster.with_leader_changes(&leader_changes));
+            self.demand.leader_changes.extend(leader_changes);
         }
     }
 
-    /// Returns the base offset and the log-append time of a batch, or its error and the records to blame.
-    fn result_of(&self, flight: &Flight<D>, response: &ByPartition<'_>) -> Result<(i64, i64), (Error, BadRecords)> {
-        let (name, id) = self.topics.get(flight.topic).map_or(("", Uuid::ZERO), |t| (&*t.name, t.id));
-        let partition = flight.partition as i32;
+    /// Returns the base offset and the log-append time of a batch, or its error and the errors of its records.
+    fn result_of(
+        &self,
+        sent: &InFlightBatch<D>,
+        response: &ByPartition<'_>,
+    ) -> Result<(i64, i64), (Error, RecordErrors)> {
+        let (name, id) = self.topics.get(sent.topic).map_or(("", Uuid::ZERO), |t| (&*t.name, t.id));
+        let partition = sent.partition as i32;
         let by_id = || response.get(&("", id, partition));
         let Some(p) = response.get(&(name, Uuid::ZERO, partition)).or_else(by_id) else {
-            let message = format!("the produce response has no result for {name}-{}", flight.partition);
-            return Err((Error::new(ErrorKind::Decode, message), BadRecords::new()));
+            let message = format!("the produce response has no result for {name}-{}", sent.partition);
+            return Err((Error::new(ErrorKind::Decode, message), RecordErrors::new()));
         };
         match p.error_code {
             ErrorCode::NONE => Ok((p.base_offset, p.log_append_time_ms)),
@@ -223,31 +233,39 @@ impl<D> Producer<D> {
             code => {
                 let refused = |code, why: Option<&String>| {
                     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-                    Error::refused(code, format!("produce to {name}-{}{why}", flight.partition))
+                    Error::refused(code, format!("produce to {name}-{}{why}", sent.partition))
                 };
                 // The code belongs to the batch. If it blames more than one record, it need not apply to each.
-                let of_record = if p.record_errors.len() > 1 { ErrorCode::INVALID_RECORD } else { code };
-                let whole = p.error_message.as_ref();
-                let bad = p.record_errors.iter().filter(|e| (0..flight.batch.count).contains(&e.batch_index));
-                let bad = bad.map(|e| {
-                    let why = e.batch_index_error_message.as_ref().or(whole);
-                    (e.batch_index, refused(of_record, why))
+                let record_code = if p.record_errors.len() > 1 { ErrorCode::INVALID_RECORD } else { code };
+                let batch_message = p.error_message.as_ref();
+                let rejected = p.record_errors.iter().filter(|e| (0..sent.batch.count).contains(&e.batch_index));
+                let record_errors = rejected.map(|e| {
+                    let why = e.batch_index_error_message.as_ref().or(batch_message);
+                    (e.batch_index, refused(record_code, why))
                 });
-                let any = p.record_errors.iter().find_map(|e| e.batch_index_error_message.as_ref());
-                Err((refused(code, whole.or(any)), bad.collect()))
+                let record_message = p.record_errors.iter().find_map(|e| e.batch_index_error_message.as_ref());
+                Err((refused(code, batch_message.or(record_message)), record_errors.collect()))
             }
         }
     }
 
-    /// Retries a batch after an error, or fails it. `is_innocent` means that other batches of the request needed a
-    /// feature that this one does not need.
-    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, is_innocent: bool, error: Error, bad: BadRecords) {
-        let Flight { topic, partition, mut batch, .. } = flight;
+    /// Retries a batch after an error, or fails it. `needs_fewer_features` means that another batch of the request
+    /// needed a feature that this batch does not need.
+    fn retry(
+        &mut self,
+        now: Time,
+        node: i32,
+        sent: InFlightBatch<D>,
+        needs_fewer_features: bool,
+        error: Error,
+        record_errors: RecordErrors,
+    ) {
+        let InFlightBatch { topic, partition, mut batch, .. } = sent;
         let code = error.code().unwrap_or(ErrorCode::NONE);
         // Batches of an aborted transaction must not reach the next one.
-        let is_wanted = self.transactions.as_ref().is_none_or(|t| t.is_wanted());
+        let may_retry = self.transactions.as_ref().is_none_or(|t| t.may_send_batches());
         let too_large = matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE);
-        if too_large && batch.count > 1 && is_wanted {
+        if too_large && batch.count > 1 && may_retry {
             // If the whole batch may be in the log, the broker would not recognize its halves as duplicates.
             return match batch.may_be_written && batch.producer.is_some() {
                 true => self.fail(now, topic, partition, batch, error),
@@ -257,44 +275,45 @@ impl<D> Producer<D> {
         // After a batch that failed or may still fail, this error is expected. For the first batch of a partition it
         // means that the broker lost acknowledged batches.
         let out_of_order = code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
-        let follows = out_of_order && self.partition(topic, partition).is_some_and(|p| p.follows_another(&batch));
-        let lost = (out_of_order && !follows)
+        let follows_unfinished =
+            out_of_order && self.partition(topic, partition).is_some_and(|p| p.follows_another(&batch));
+        let broker_lost_batches = (out_of_order && !follows_unfinished)
             || matches!(code, ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH);
         // A log in an older message format cannot store producer IDs and sequence numbers.
-        let is_old_log = code == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
+        let log_lacks_producer_ids = code == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
             && batch.producer.is_some()
             && self.producer_id.is_optional(self.config.idempotence_required);
-        if is_old_log {
-            self.producer_id.renounce();
+        if log_lacks_producer_ids {
+            self.producer_id.disable_idempotence();
             batch.producer = None;
         }
         // A transaction that lost batches can only be aborted.
-        let restarts = lost && self.producer_id.is_idempotent() && self.transactions.is_none();
+        let bumps_epoch = broker_lost_batches && self.producer_id.is_idempotent() && self.transactions.is_none();
         // The result is unknown if the response cannot be decoded. A retry is safe: the broker recognizes duplicates.
-        let undecoded = error.kind() == ErrorKind::Decode && batch.producer.is_some();
+        let has_unknown_result = error.kind() == ErrorKind::Decode && batch.producer.is_some();
         // Other batches of the request needed the missing feature, and fail. The retry goes without them.
-        let is_innocent = code == ErrorCode::UNSUPPORTED_VERSION && is_innocent;
-        let again = error.is_retriable()
-            || restarts
-            || follows
-            || undecoded
-            || is_innocent
-            || is_old_log
+        let retries_alone = code == ErrorCode::UNSUPPORTED_VERSION && needs_fewer_features;
+        let should_retry = error.is_retriable()
+            || bumps_epoch
+            || follows_unfinished
+            || has_unknown_result
+            || retries_alone
+            || log_lacks_producer_ids
             || code == ErrorCode::CONCURRENT_TRANSACTIONS;
-        let again = again && is_wanted;
+        let should_retry = should_retry && may_retry;
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
-        let has_moved = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);
-        if (code.is_stale_metadata() && !has_moved) || error.kind() == ErrorKind::Network {
+        let has_new_leader = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);
+        if (code.is_stale_metadata() && !has_new_leader) || error.kind() == ErrorKind::Network {
             self.demand.refresh = true;
         }
-        if restarts {
+        if bumps_epoch {
             // A partition with batches of the old epoch enters the new epoch later anyway.
             if self.partition(topic, partition).is_none_or(|p| !p.is_behind_epoch) {
-                self.producer_id.drain();
+                self.producer_id.request_epoch_bump();
             }
         }
-        if !again && is_wanted && !bad.is_empty() {
-            return self.fail_records(now, topic, partition, batch, error, bad);
+        if !should_retry && may_retry && !record_errors.is_empty() {
+            return self.fail_records(now, topic, partition, batch, error, record_errors);
         }
         batch.attempts += 1;
         batch.may_be_written |= matches!(
@@ -302,10 +321,11 @@ impl<D> Producer<D> {
             None | Some(ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         );
         let is_oversized = error.kind() == ErrorKind::Oversized && batch.bytes >= LARGE_REQUEST;
-        batch.closings = if is_oversized { batch.closings + 1 } else { 0 };
-        // The records after it must not wait for a batch that no broker will take.
-        let again = again && batch.closings < MAX_CLOSINGS;
-        if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
+        batch.disconnects = if is_oversized { batch.disconnects + 1 } else { 0 };
+        // Later records must not wait for a batch that no broker accepts.
+        let should_retry = should_retry && batch.disconnects < MAX_DISCONNECTS;
+        if !should_retry || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout
+        {
             return self.fail(now, topic, partition, batch, error);
         }
         // The seed depends on the time, so that batches which fail together are retried together.
@@ -313,23 +333,23 @@ impl<D> Producer<D> {
         let wait = match code {
             ErrorCode::CONCURRENT_TRANSACTIONS => wait.min(MARKERS_WAIT),
             // The refusal named the new leader.
-            _ if has_moved => Duration::ZERO,
+            _ if has_new_leader => Duration::ZERO,
             _ => wait,
         };
         self.note_retry(now, topic, batch.count);
         batch.error = Some(error);
         if let Some(p) = self.partition(topic, partition) {
-            // A batch that follows another waits only for that one.
-            if !follows {
+            // A batch that follows an unfinished batch waits only for that batch.
+            if !follows_unfinished {
                 p.retry_at = now + wait;
             }
             let (created, retry_at) = (batch.created, p.retry_at);
             p.requeue(batch);
             // The broker does not have this batch, or it would know the producer. So it has none of the later ones either.
-            if restarts && p.in_flight() == 0 {
+            if bumps_epoch && p.in_flight() == 0 {
                 p.forget_sequences();
             }
-            self.wake_ups.insert((retry_at, topic, partition));
+            self.send_timers.insert((retry_at, topic, partition));
             self.note_unsent(topic, partition, created);
         }
     }
@@ -379,17 +399,18 @@ impl<D> Producer<D> {
             .and_then(|r| r.error_code.check().map(|()| r).map_err(|code| Error::refused(code, tried)));
         match result {
             Ok(r) => self.producer_id.set(r.producer_id, r.producer_epoch),
-            // Brokers before 2.8 demand an ACL of its own for idempotence, which is klamm's default and not theirs.
+            // Brokers before 2.8 require the ACL IDEMPOTENT_WRITE. If the user did not ask for idempotence, continue
+            // without it.
             Err(e)
                 if matches!(
                     e.code(),
                     Some(ErrorCode::UNSUPPORTED_VERSION | ErrorCode::CLUSTER_AUTHORIZATION_FAILED)
                 ) && !self.config.idempotence_required =>
             {
-                self.producer_id.renounce();
+                self.producer_id.disable_idempotence();
             }
             Err(e) => {
-                self.producer_id.refused(now);
+                self.producer_id.schedule_retry(now);
                 let e = match e.code() {
                     Some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED) => e.with_hint(IDEMPOTENT_WRITE),
                     _ => e,
@@ -423,7 +444,7 @@ impl<D> Producer<D> {
         if now >= self.unsent_expiry {
             self.expire_unsent(now);
         }
-        if self.producer_id.finish_draining(self.in_flight.values().sum()) {
+        if self.producer_id.bump_epoch_if_drained(self.in_flight.values().sum()) {
             self.restart_sequences();
         }
     }
@@ -451,15 +472,15 @@ impl<D> Producer<D> {
             let Some(p) = self.partition(topic, partition) else {
                 continue;
             };
-            let left = [p.queue.front(), p.open.as_ref()].into_iter().flatten().map(|batch| batch.created).min();
-            match left {
+            let oldest = [p.queue.front(), p.open.as_ref()].into_iter().flatten().map(|batch| batch.created).min();
+            match oldest {
                 Some(created) => self.unsent_expiry = self.unsent_expiry.min(created + limit),
                 None => drop(self.active.remove(&(topic, partition))),
             }
         }
     }
 
-    /// Fails everything unsent, because no broker accepts the client's credentials.
+    /// Fails everything unsent, because a broker refused the client and the next attempt would fail in the same way.
     pub(super) fn handle_refusal(&mut self, now: Time, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
             transactions.handle_refusal(error);
@@ -476,7 +497,7 @@ impl<D> Producer<D> {
                 self.fail(now, topic, partition, batch, error.clone());
             }
         }
-        if self.producer_id.finish_draining(self.in_flight.values().sum()) {
+        if self.producer_id.bump_epoch_if_drained(self.in_flight.values().sum()) {
             self.restart_sequences();
         }
     }
@@ -494,11 +515,11 @@ impl<D> Producer<D> {
             let Some(since) = t.waiting_since() else {
                 continue;
             };
-            let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |known| known.error);
-            let unknown = code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-                && t.denials >= UNKNOWN_TOPIC_DENIALS
+            let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |metadata| metadata.error);
+            let is_unknown = code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+                && t.unknown_topic_count >= MIN_UNKNOWN_TOPIC_RESPONSES
                 && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
-            if unknown || (code.is_error() && !code.is_retriable()) {
+            if is_unknown || (code.is_error() && !code.is_retriable()) {
                 let error = Error::refused(code, format!("produce to topic {:?}", t.name));
                 self.fail_waiting(topic, &error);
                 has_failed = true;
@@ -517,7 +538,7 @@ impl<D> Producer<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Event, NewRecord, Packet, Partitioner, ProducerConfig, ProducerToken};
+    use super::super::{Event, NewRecord, Partitioner, ProducerConfig, ProducerRequest, ProducerToken};
     use super::*;
     use crate::api;
     use crate::engine::cluster::{self, Cluster};
@@ -562,7 +583,7 @@ mod tests {
         let topic = producer.topic("t").unwrap();
         let value = Some(&b"v"[..]);
         let (partition, timestamp) = (Some(0), 0);
-        let record = NewRecord { partition, timestamp, is_timed: false, key: None, value, headers: &[] };
+        let record = NewRecord { partition, timestamp, has_explicit_timestamp: false, key: None, value, headers: &[] };
         producer.append(now, topic, &record, Some(completion)).unwrap();
     }
 
@@ -570,14 +591,14 @@ mod tests {
     fn next(producer: &mut Producer<u32>, now: Time) -> Option<(ProducerToken<u32>, Time)> {
         producer.handle_timeout(now);
         loop {
-            let packet = producer.poll_send(now)?;
-            let is_batches = matches!(packet, Packet::Produce(_));
-            let outgoing = Producer::pack(packet);
-            if is_batches {
+            let request = producer.poll_send(now)?;
+            let is_produce = matches!(request, ProducerRequest::Produce(_));
+            let outgoing = Producer::build_request(request);
+            if is_produce {
                 return Some((outgoing.token, outgoing.deadline.time()));
             }
-            let given = init_producer_id::Response { producer_id: 5, ..Default::default() };
-            answer(producer, now, outgoing.token, Ok(given));
+            let response = init_producer_id::Response { producer_id: 5, ..Default::default() };
+            answer(producer, now, outgoing.token, Ok(response));
         }
     }
 
@@ -613,7 +634,7 @@ mod tests {
 
     fn sequence(token: &ProducerToken<u32>) -> (i16, i32) {
         let ProducerToken::Produce(sent) = token else { panic!("no batches") };
-        let [Flight { producer, .. }] = &sent.flights[..] else { panic!("several batches") };
+        let [InFlightBatch { producer, .. }] = &sent.batches[..] else { panic!("several batches") };
         (producer.epoch, producer.base_sequence)
     }
 

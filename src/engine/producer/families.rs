@@ -1,7 +1,7 @@
 //! Measures the sent batches, and groups the producer's metrics into families.
 
 use super::batch::Batch;
-use super::{Flight, Metrics, Producer};
+use super::{InFlightBatch, Metrics, Producer};
 use crate::engine::Time;
 use crate::engine::metrics::Family;
 use std::time::Duration;
@@ -11,22 +11,22 @@ const COUNTERS: &str = "klamm-producer-counters";
 
 impl<D> Producer<D> {
     /// Measures a produce request that was completed.
-    pub(super) fn measure_request(&mut self, now: Time, sent: Time, flights: &[Flight<D>]) {
+    pub(super) fn measure_request(&mut self, now: Time, sent_at: Time, batches: &[InFlightBatch<D>]) {
         let mut count = 0;
-        for flight in flights {
-            let batch = &flight.batch;
-            let (size, raw_size) = (batch.size(), batch.raw_size);
+        for sent in batches {
+            let batch = &sent.batch;
+            let (size, uncompressed_size) = (batch.size(), batch.uncompressed_size);
             count += batch.count;
-            self.measured.all.note_batch(now, batch.count, size, raw_size);
+            self.measured.all.note_batch(now, batch.count, size, uncompressed_size);
             self.measured.batch_size.record(now, size as f64);
             let records = u64::from(batch.count.unsigned_abs());
-            self.measured.record_size.record_sum(now, records, raw_size as f64, 0.0);
-            if let Some(t) = self.topics.get_mut(flight.topic) {
-                t.sending.note_batch(now, batch.count, size, raw_size);
+            self.measured.record_size.record_sum(now, records, uncompressed_size as f64, 0.0);
+            if let Some(t) = self.topics.get_mut(sent.topic) {
+                t.sending.note_batch(now, batch.count, size, uncompressed_size);
             }
         }
         self.measured.records_per_request.record(now, f64::from(count));
-        self.measured.request_latency.note(now, now.since(sent));
+        self.measured.request_latency.note(now, now.since(sent_at));
     }
 
     /// Counts a batch that is retried.

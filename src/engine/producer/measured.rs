@@ -19,11 +19,11 @@ pub(super) struct Sending {
 
 impl Sending {
     /// Measures a batch of so many records, and its sizes after and before compression.
-    pub fn note_batch(&mut self, now: Time, records: i32, size: usize, raw_size: usize) {
+    pub fn note_batch(&mut self, now: Time, records: i32, size: usize, uncompressed_size: usize) {
         self.records.record(now, f64::from(records));
         self.bytes.record(now, size as f64);
-        if raw_size > 0 {
-            self.compression.record(now, size as f64 / raw_size as f64);
+        if uncompressed_size > 0 {
+            self.compression.record(now, size as f64 / uncompressed_size as f64);
         }
     }
 

@@ -2,11 +2,11 @@
 //! exactly one result for each record.
 //!
 //! The path of a record: `append` → the partition's open batch (or a queue of the topic while its metadata is missing)
-//! → `Packet` → in flight → an [`Event`]. The producer closes an open batch when it is full, when `linger` ends or when
+//! → [`ProducerRequest`] → in flight → an [`Event`]. The producer closes an open batch when it is full, when `linger` ends or when
 //! the broker is idle.
 //!
 //! ```text
-//! accumulate    records into batches             partitioner    chooses the partition
+//! accumulator   records into batches             partitioner    chooses the partition
 //! bulk          many records of one call         backpressure   how far bulk appends run ahead
 //! send          batches into requests            producer_id    producer ID and epoch without transactions
 //! completion    responses, retries, timeouts     transaction    transactions
@@ -16,7 +16,7 @@
 //! With `linger` 0 the producer sends a single record at once. While two requests to the same broker are in flight, new
 //! records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
 
-mod accumulate;
+mod accumulator;
 mod backpressure;
 mod batch;
 mod bulk;
@@ -31,18 +31,18 @@ mod send;
 mod timed_out;
 mod transaction;
 
-pub use accumulate::{NewRecord, TopicIndex};
+pub use accumulator::{NewRecord, TopicIndex};
 pub use batch::Delivery;
 pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
-pub use send::Packet;
+pub use send::ProducerRequest;
 
 use super::ops::{Completion, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
 use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time};
 use crate::api::ErrorCode;
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
-use accumulate::{Topic, TopicState};
+use accumulator::{Topic, TopicState};
 use backpressure::Backpressure;
 use batch::{Batch, Partition};
 use measured::Measured;
@@ -115,7 +115,7 @@ pub struct Event<D> {
 }
 
 /// A batch in flight.
-pub struct Flight<D> {
+pub struct InFlightBatch<D> {
     topic: usize,
     partition: usize,
     /// Numbers the batches sent to the partition.
@@ -137,17 +137,17 @@ struct Reports<D> {
 }
 
 /// A produce request in flight.
-pub struct Sent<D> {
-    flights: Vec<Flight<D>>,
-    at: Time,
+pub struct InFlightRequest<D> {
+    batches: Vec<InFlightBatch<D>>,
+    sent_at: Time,
     /// Compressed bytes of the batches.
-    bytes: u64,
+    compressed_bytes: u64,
 }
 
 /// Identifies the request of a response.
 pub enum ProducerToken<D> {
     /// A produce request.
-    Produce(Sent<D>),
+    Produce(InFlightRequest<D>),
     /// InitProducerId of a producer without transactions.
     InitProducerId,
     /// A step of a transaction.
@@ -201,8 +201,8 @@ pub struct Producer<D> {
     waiting_topics: BTreeSet<usize>,
     /// Partitions with batches to send.
     active: BTreeSet<(usize, usize)>,
-    /// When a linger or a retry backoff ends, and of which partition.
-    wake_ups: BTreeSet<(Time, usize, usize)>,
+    /// The ends of lingers and of retry backoffs, with the topic and the partition.
+    send_timers: BTreeSet<(Time, usize, usize)>,
     /// No unsent batch reaches its delivery timeout before this time.
     unsent_expiry: Time,
     /// Requests in flight, by broker.
@@ -222,8 +222,8 @@ pub struct Producer<D> {
     choices: Vec<(u32, u32)>,
     /// Buffers of completed batches for reuse: fresh memory costs a page fault for each page.
     spare: Vec<Vec<u8>>,
-    /// Whether the buffer was full and has not drained to half.
-    pressure: bool,
+    /// Whether the buffer was full, and more than half of it is still used.
+    buffer_is_full: bool,
     backpressure: Backpressure,
     /// Counts flushes.
     flush_epoch: u64,
@@ -262,7 +262,7 @@ impl<D> Producer<D> {
             by_name: HashMap::new(),
             waiting_topics: BTreeSet::new(),
             active: BTreeSet::new(),
-            wake_ups: BTreeSet::new(),
+            send_timers: BTreeSet::new(),
             unsent_expiry: Time::NEVER,
             in_flight: HashMap::new(),
             unreported: BTreeMap::new(),
@@ -270,7 +270,7 @@ impl<D> Producer<D> {
             memory: 0,
             choices: Vec::new(),
             spare: Vec::new(),
-            pressure: false,
+            buffer_is_full: false,
             backpressure: Backpressure::default(),
             flush_epoch: 0,
             pending: PendingRecords::default(),
@@ -309,7 +309,7 @@ impl<D> Producer<D> {
 
     /// Returns false from the time the buffer was full until half of it is free.
     pub fn has_room(&self) -> bool {
-        !self.pressure
+        !self.buffer_is_full
     }
 
     /// Returns the last error of a batch that waits for a retry.
@@ -459,7 +459,7 @@ impl<D> Producer<D> {
             Timer::Delivery => self.unreported.first_key_value().map(|((at, ..), _)| *at).filter(is_later),
             Timer::UnsentDelivery if self.active.is_empty() => None,
             Timer::UnsentDelivery => Some(self.unsent_expiry).filter(is_later),
-            Timer::Send => self.next_wake_up(now),
+            Timer::Send => self.next_send_timer(now),
             Timer::ProducerId if self.active.is_empty() => None,
             Timer::ProducerId => self.producer_id.next_timeout().filter(is_later),
             Timer::Throttle => self.throttled.values().copied().filter(is_later).min(),
@@ -475,8 +475,8 @@ impl<D> Producer<D> {
 
     /// Returns the next end of a linger or of a retry backoff after now. Entries of batches that were sent earlier, or that
     /// failed, do not count.
-    fn next_wake_up(&self, now: Time) -> Option<Time> {
-        let counts = |(at, topic, partition): &&(Time, usize, usize)| {
+    fn next_send_timer(&self, now: Time) -> Option<Time> {
+        let is_current = |(at, topic, partition): &&(Time, usize, usize)| {
             let p = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition));
             p.is_some_and(|p| {
                 let lingers = p.open.as_ref().is_some_and(|open| open.created + self.config.linger == *at);
@@ -484,7 +484,7 @@ impl<D> Producer<D> {
             })
         };
         let after = now + Duration::from_micros(1);
-        self.wake_ups.range((after, 0, 0)..).find(counts).map(|(at, ..)| *at)
+        self.send_timers.range((after, 0, 0)..).find(is_current).map(|(at, ..)| *at)
     }
 
     fn partition(&mut self, topic: usize, partition: usize) -> Option<&mut Partition<D>> {
@@ -496,7 +496,7 @@ impl<D> Producer<D> {
         self.note_result(topic, &batch, result.is_ok());
         let deliveries = std::mem::take(&mut batch.deliveries);
         self.report(topic, partition, batch.count, deliveries, result);
-        self.forget(batch);
+        self.remove_batch(batch);
     }
 
     /// Queues the event with the result of `count` records, of which `deliveries` want a delivery report.
@@ -517,13 +517,13 @@ impl<D> Producer<D> {
         self.events.push_back(Event { topic: t.name.clone(), partition, deliveries, untracked, result });
     }
 
-    fn forget(&mut self, batch: Batch<D>) {
+    fn remove_batch(&mut self, batch: Batch<D>) {
         self.pending.remove(batch.flush_epoch, batch.count as u64);
-        self.give_back(batch);
+        self.free_batch(batch);
     }
 
     /// Frees the memory of a batch.
-    fn give_back(&mut self, batch: Batch<D>) {
+    fn free_batch(&mut self, batch: Batch<D>) {
         self.release(batch.bytes);
         if self.spare.len() < MAX_SPARE {
             self.spare.extend(batch.into_buffer());
@@ -533,7 +533,7 @@ impl<D> Producer<D> {
     fn release(&mut self, bytes: usize) {
         self.memory = self.memory.saturating_sub(bytes);
         if self.memory <= self.config.buffer_memory / 2 {
-            self.pressure = false;
+            self.buffer_is_full = false;
             self.measured.note_room();
         }
         self.backpressure.release(self.memory);
@@ -542,11 +542,11 @@ impl<D> Producer<D> {
 
 impl<D: Send> Role for Producer<D> {
     type Token = ProducerToken<D>;
-    type Packet = Packet<D>;
+    type Request = ProducerRequest<D>;
     type Prepared = ClientResponse<ProducerToken<D>>;
 
-    fn pack(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
-        send::pack(packet)
+    fn build_request(request: ProducerRequest<D>) -> Outgoing<ProducerToken<D>> {
+        send::build_request(request)
     }
 
     fn prepare(answer: ClientResponse<ProducerToken<D>>) -> ClientResponse<ProducerToken<D>> {
@@ -557,7 +557,7 @@ impl<D: Send> Role for Producer<D> {
         self.measured.now = now;
         match answer.token {
             ProducerToken::InitProducerId => self.handle_producer_id(now, answer.result),
-            ProducerToken::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
+            ProducerToken::Produce(request) => self.handle_produced(now, answer.node, request, answer.result),
             ProducerToken::Transaction(step) => self.handle_transaction(now, step, answer.result),
             ProducerToken::Op(token) => {
                 self.ops.handle_response(now, ClientResponse { token, node: answer.node, result: answer.result })
@@ -569,8 +569,9 @@ impl<D: Send> Role for Producer<D> {
         self.cluster = cluster.clone();
         self.unreachable = None;
         for t in &mut self.topics {
-            let error = cluster.topics.get(&t.name).map(|known| known.error);
-            t.denials = if error == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) { t.denials + 1 } else { 0 };
+            let error = cluster.topics.get(&t.name).map(|metadata| metadata.error);
+            t.unknown_topic_count =
+                if error == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) { t.unknown_topic_count + 1 } else { 0 };
         }
         for topic in 0..self.topics.len() {
             self.update_topic(now, topic);
@@ -588,18 +589,19 @@ impl<D: Send> Role for Producer<D> {
         self.ops.handle_unreachable(now, error);
     }
 
-    fn poll_send(&mut self, now: Time) -> Option<Packet<D>> {
-        let packet = self.next_packet(now);
-        packet.or_else(|| self.ops.poll_send(now).map(|outgoing| Packet::Ready(outgoing.map(ProducerToken::Op))))
+    fn poll_send(&mut self, now: Time) -> Option<ProducerRequest<D>> {
+        let request = self.next_request(now);
+        request
+            .or_else(|| self.ops.poll_send(now).map(|outgoing| ProducerRequest::Ready(outgoing.map(ProducerToken::Op))))
     }
 
     fn poll_demand(&mut self) -> Option<MetadataDemand> {
         MetadataDemand::merge([self.demand.take(), self.ops.poll_demand()])
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let wanted = self.topics.iter().filter(|t| t.state != TopicState::Forgotten);
-        wanted.map(|t| t.name.clone()).chain(self.ops.wanted_topics()).collect()
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
+        let needed = self.topics.iter().filter(|t| t.state != TopicState::Forgotten);
+        needed.map(|t| t.name.clone()).chain(self.ops.needed_topics()).collect()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
@@ -612,8 +614,8 @@ impl<D: Send> Role for Producer<D> {
             transactions.handle_timeout(now, self.unreachable.as_ref());
             self.apply_transaction_effects();
         }
-        while self.wake_ups.first().is_some_and(|(at, ..)| *at <= now) {
-            self.wake_ups.pop_first();
+        while self.send_timers.first().is_some_and(|(at, ..)| *at <= now) {
+            self.send_timers.pop_first();
         }
         self.expire(now);
         self.expire_waiting(now);

@@ -127,7 +127,7 @@ impl Sticky {
 
     /// Switches to another partition. The fewer batches wait for a partition, the likelier it is chosen (KIP-794). A
     /// load of `None` means that the partition has no leader now.
-    pub fn turn(&mut self, loads: &[Option<usize>]) {
+    pub fn switch(&mut self, loads: &[Option<usize>]) {
         self.bytes = 0;
         let random = self.random();
         let most = loads.iter().flatten().max().copied().unwrap_or(0);
@@ -160,7 +160,7 @@ impl Sticky {
 
     /// Counts bytes that went to the current partition. Returns true once they reach `batch_size`: then it is time to
     /// switch.
-    pub fn sent(&mut self, bytes: usize, batch_size: usize) -> bool {
+    pub fn count_bytes(&mut self, bytes: usize, batch_size: usize) -> bool {
         self.bytes += bytes;
         self.bytes >= batch_size
     }
@@ -175,7 +175,7 @@ mod tests {
         let mut sticky = Sticky::new(7);
         let mut turns = vec![0; loads.len()];
         for _ in 0..10_000 {
-            sticky.turn(loads);
+            sticky.switch(loads);
             turns[sticky.partition(loads.len())] += 1;
         }
         turns

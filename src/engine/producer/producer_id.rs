@@ -89,18 +89,18 @@ impl ProducerId {
         !is_required && !self.transactional
     }
 
-    /// Gives up idempotence: the broker is older than Kafka 0.11, or a log has an older message format.
-    pub fn renounce(&mut self) {
+    /// Continues without idempotence: the broker is older than Kafka 0.11, or a log has an older message format.
+    pub fn disable_idempotence(&mut self) {
         self.state = ProducerIdState::NotNeeded;
     }
 
     /// Notes that InitProducerId failed; it is retried after a backoff.
-    pub fn refused(&mut self, now: Time) {
+    pub fn schedule_retry(&mut self, now: Time) {
         self.state = ProducerIdState::Unknown(now + self.backoff.next_wait());
     }
 
     /// Notes a gap in the sequence numbers: the epoch must end.
-    pub fn drain(&mut self) {
+    pub fn request_epoch_bump(&mut self) {
         if let (ProducerIdState::Known(id, epoch), false) = (self.state, self.transactional) {
             self.state = ProducerIdState::Draining(id, epoch);
         }
@@ -108,7 +108,7 @@ impl ProducerId {
 
     /// Starts the next epoch if the old one is draining and nothing is in flight. After the last epoch, requests a new ID.
     /// Returns whether the sequence numbers must restart.
-    pub fn finish_draining(&mut self, in_flight: usize) -> bool {
+    pub fn bump_epoch_if_drained(&mut self, in_flight: usize) -> bool {
         let ProducerIdState::Draining(id, epoch) = self.state else {
             return false;
         };

@@ -1,11 +1,11 @@
 //! Builds produce requests: batches of all partitions with the same leader share one request.
 //!
-//! [`Producer::next_packet`] chooses the batches. [`pack`] compresses them and computes checksums outside of the
-//! producer's lock. Brokers before Kafka 0.11 get records in their older formats.
+//! [`Producer::next_request`] chooses the batches. [`build_request`] compresses them and computes checksums outside of
+//! the producer's lock. Brokers before Kafka 0.11 get records in their older formats.
 
 use super::batch::Batch;
 use super::transaction::InFlight;
-use super::{Flight, Producer, ProducerToken, Reports, Sent};
+use super::{InFlightBatch, InFlightRequest, Producer, ProducerToken, Reports};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::{Call, Deadline, Outgoing, Target, Time};
@@ -16,28 +16,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The first Produce versions with message format 1 (Kafka 0.10), with message format 2 (Kafka 0.11), and with zstd.
-const MIN_MAGIC_1: i16 = 2;
-const MIN_MAGIC_2: i16 = 3;
-const MIN_ZSTD: i16 = 7;
+const MIN_VERSION_MAGIC_1: i16 = 2;
+const MIN_VERSION_MAGIC_2: i16 = 3;
+const MIN_VERSION_ZSTD: i16 = 7;
 /// The first Produce version that names topics only by ID.
-const TOPIC_IDS: i16 = 13;
+const MIN_VERSION_TOPIC_IDS: i16 = 13;
 /// With `linger` 0, open batches are sent at once while fewer requests than this are in flight to the broker.
 const EAGER_IN_FLIGHT: usize = 2;
 
 /// A request before compression and checksums.
-pub enum Packet<D> {
+pub enum ProducerRequest<D> {
     /// A produce request.
-    Produce(Box<Batches<D>>),
+    Produce(Box<BrokerBatches<D>>),
     /// Any other request.
     Ready(Outgoing<ProducerToken<D>>),
 }
 
 /// Batches for one broker.
-pub struct Batches<D> {
+pub struct BrokerBatches<D> {
     node: i32,
-    flights: Vec<Flight<D>>,
-    /// Names and IDs of the topics.
-    names: HashMap<usize, (Arc<str>, Uuid)>,
+    batches: Vec<InFlightBatch<D>>,
+    /// Name and ID of each topic.
+    topic_ids: HashMap<usize, (Arc<str>, Uuid)>,
     compression: Codec,
     transactional_id: Option<Arc<str>>,
     idempotence_required: bool,
@@ -62,7 +62,7 @@ enum Feature {
 
 struct ProduceCall {
     request: produce::Request,
-    needs: Feature,
+    required_feature: Feature,
 }
 
 impl Call for ProduceCall {
@@ -71,12 +71,12 @@ impl Call for ProduceCall {
     }
 
     fn put(&self, w: &mut Writer) {
-        if w.version >= MIN_MAGIC_2 {
+        if w.version >= MIN_VERSION_MAGIC_2 {
             return Wire::put(&self.request, w);
         }
         // A broker before 0.11 knows only the older formats; `min_version` rules out records that do not fit these.
         let mut request = self.request.clone();
-        let magic = i8::from(w.version >= MIN_MAGIC_1);
+        let magic = i8::from(w.version >= MIN_VERSION_MAGIC_1);
         for p in request.topic_data.iter_mut().flat_map(|t| &mut t.partition_data) {
             let older = p.records.take().map(|records| down_convert(records, magic, 0, DEFAULT_LIMIT));
             // This cannot fail: klamm wrote the records, and not with zstd.
@@ -86,16 +86,16 @@ impl Call for ProduceCall {
     }
 
     fn min_version(&self) -> i16 {
-        match self.needs {
+        match self.required_feature {
             Feature::Nothing | Feature::Lz4 => 0,
-            Feature::Timestamps => MIN_MAGIC_1,
-            Feature::Idempotence | Feature::Headers | Feature::Transactions => MIN_MAGIC_2,
-            Feature::Zstd => MIN_ZSTD,
+            Feature::Timestamps => MIN_VERSION_MAGIC_1,
+            Feature::Idempotence | Feature::Headers | Feature::Transactions => MIN_VERSION_MAGIC_2,
+            Feature::Zstd => MIN_VERSION_ZSTD,
         }
     }
 
     fn feature(&self) -> &'static str {
-        match self.needs {
+        match self.required_feature {
             Feature::Nothing => produce::API.name,
             Feature::Timestamps => "a record's own timestamp",
             Feature::Idempotence => "an idempotent producer",
@@ -106,9 +106,9 @@ impl Call for ProduceCall {
         }
     }
 
-    fn since(&self) -> Option<Release> {
+    fn min_release(&self) -> Option<Release> {
         // An older broker would only answer with an unknown error.
-        (self.needs == Feature::Lz4).then_some(Release::V0_8_2)
+        (self.required_feature == Feature::Lz4).then_some(Release::V0_8_2)
     }
 
     fn is_answered(&self) -> bool {
@@ -116,58 +116,59 @@ impl Call for ProduceCall {
     }
 }
 
-/// Compresses the batches of a packet and builds the request.
-pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
-    let batches = match packet {
-        Packet::Ready(outgoing) => return outgoing,
-        Packet::Produce(batches) => *batches,
+/// Compresses batches and builds their produce request.
+pub fn build_request<D>(request: ProducerRequest<D>) -> Outgoing<ProducerToken<D>> {
+    let request = match request {
+        ProducerRequest::Ready(outgoing) => return outgoing,
+        ProducerRequest::Produce(request) => *request,
     };
-    let Batches { node, mut flights, names, compression, acks, timeout, now, deadline, .. } = batches;
+    let BrokerBatches { node, mut batches, topic_ids, compression, acks, timeout, now, deadline, .. } = request;
     let mut topics: Vec<(usize, produce::TopicData)> = Vec::new();
     let mut has_headers = false;
     let mut has_timestamps = false;
     let mut bytes = 0;
-    for flight in &mut flights {
-        has_headers |= flight.batch.has_headers;
-        has_timestamps |= flight.batch.has_timestamps;
+    for sent in &mut batches {
+        has_headers |= sent.batch.has_headers;
+        has_timestamps |= sent.batch.has_timestamps;
         // A batch that cannot be compressed is sent uncompressed; the codec was checked when the client was configured.
-        let sealed = flight.batch.seal(compression, flight.producer);
-        let records = sealed.or_else(|_| flight.batch.seal(Compression::None.into(), flight.producer)).ok();
+        let sealed = sent.batch.seal(compression, sent.producer);
+        let records = sealed.or_else(|_| sent.batch.seal(Compression::None.into(), sent.producer)).ok();
         bytes += records.as_ref().map_or(0, |records| records.len() as u64);
-        let data = produce::PartitionData { index: flight.partition as i32, records };
-        // Flights are in the order of their topics.
-        match topics.last_mut().filter(|(topic, _)| *topic == flight.topic) {
+        let data = produce::PartitionData { index: sent.partition as i32, records };
+        // Batches are in the order of their topics.
+        match topics.last_mut().filter(|(topic, _)| *topic == sent.topic) {
             Some((_, t)) => t.partition_data.push(data),
             None => {
-                let (name, topic_id) = names.get(&flight.topic).cloned().unwrap_or_default();
+                let (name, topic_id) = topic_ids.get(&sent.topic).cloned().unwrap_or_default();
                 let t = produce::TopicData { name: name.to_string(), topic_id, partition_data: vec![data] };
-                topics.push((flight.topic, t));
+                topics.push((sent.topic, t));
             }
         }
     }
-    let needs = match compression.compression() {
+    let required_feature = match compression.compression() {
         Compression::Zstd => Feature::Zstd,
-        _ if batches.transactional_id.is_some() => Feature::Transactions,
+        _ if request.transactional_id.is_some() => Feature::Transactions,
         _ if has_headers => Feature::Headers,
         // By default, idempotence is optional: during an upgrade some brokers of a cluster may lack it.
-        _ if batches.idempotence_required => Feature::Idempotence,
+        _ if request.idempotence_required => Feature::Idempotence,
         _ if has_timestamps => Feature::Timestamps,
         Compression::Lz4 => Feature::Lz4,
         _ => Feature::Nothing,
     };
+    let max_version = request.max_version;
     let request = produce::Request {
-        transactional_id: batches.transactional_id.map(|id| id.to_string()),
+        transactional_id: request.transactional_id.map(|id| id.to_string()),
         acks,
         timeout_ms: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
         topic_data: topics.into_iter().map(|(_, t)| t).collect(),
     };
-    let lacks_id = names.values().any(|(_, id)| id.is_zero());
-    let max_version = if lacks_id { batches.max_version.min(TOPIC_IDS - 1) } else { batches.max_version };
-    let call = Box::new(ProduceCall { request, needs });
+    let lacks_id = topic_ids.values().any(|(_, id)| id.is_zero());
+    let max_version = if lacks_id { max_version.min(MIN_VERSION_TOPIC_IDS - 1) } else { max_version };
+    let call = Box::new(ProduceCall { request, required_feature });
     Outgoing {
         target: Target::Node(node),
         call,
-        token: ProducerToken::Produce(Sent { flights, at: now, bytes }),
+        token: ProducerToken::Produce(InFlightRequest { batches, sent_at: now, compressed_bytes: bytes }),
         // A batch whose delivery timeout ends while the request is in flight fails alone; the request continues.
         deadline: Deadline::ToSend(deadline),
         max_version,
@@ -176,19 +177,19 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
 
 impl<D> Producer<D> {
     fn is_due(&self, batch: &Batch<D>, node: i32, now: Time) -> bool {
-        let eager = self.in_flight.get(&node).copied().unwrap_or(0) < EAGER_IN_FLIGHT;
+        let is_eager = self.in_flight.get(&node).copied().unwrap_or(0) < EAGER_IN_FLIGHT;
         batch.flush_epoch < self.flush_below
-            || self.pressure
-            || (if self.config.linger.is_zero() { eager } else { now >= batch.created + self.config.linger })
+            || self.buffer_is_full
+            || (if self.config.linger.is_zero() { is_eager } else { now >= batch.created + self.config.linger })
     }
 
     /// Returns the leader of a partition if a batch may be sent there now.
-    fn sendable(&self, topic: usize, partition: usize, now: Time) -> Option<i32> {
+    fn ready_leader(&self, topic: usize, partition: usize, now: Time) -> Option<i32> {
         let t = self.topics.get(topic)?;
         let p = t.partitions.get(partition)?;
-        // These checks come before the leader's lookup: most batches that wait are lingering or held.
+        // These checks come before the leader's lookup: most batches that wait are lingering or blocked.
         let may_be_due = !p.queue.is_empty() || self.config.linger.is_zero() || self.is_due(p.open.as_ref()?, -1, now);
-        if !may_be_due || p.is_held(now, self.config.max_in_flight) {
+        if !may_be_due || p.is_blocked(now, self.config.max_in_flight) {
             return None;
         }
         let (node, _) = self.cluster.leader(&t.name, partition as i32)?;
@@ -206,16 +207,16 @@ impl<D> Producer<D> {
     }
 
     /// Returns the next request to send.
-    pub(super) fn next_packet(&mut self, now: Time) -> Option<Packet<D>> {
+    pub(super) fn next_request(&mut self, now: Time) -> Option<ProducerRequest<D>> {
         if let Some(step) = self.next_step(now) {
-            return Some(Packet::Ready(step));
+            return Some(ProducerRequest::Ready(step));
         }
         if self.active.is_empty() {
             return None;
         }
         if self.producer_id.request(now) {
             let request = init_producer_id::Request { transactional_id: None, ..Default::default() };
-            return Some(Packet::Ready(Outgoing {
+            return Some(ProducerRequest::Ready(Outgoing {
                 target: Target::Any,
                 call: Box::new(request),
                 token: ProducerToken::InitProducerId,
@@ -224,9 +225,9 @@ impl<D> Producer<D> {
             }));
         }
         self.producer_id.producer(0)?;
-        let node = self.active.iter().find_map(|(t, p)| self.sendable(*t, *p, now))?;
-        let mut flights = Vec::new();
-        let mut names = HashMap::new();
+        let node = self.active.iter().find_map(|(t, p)| self.ready_leader(*t, *p, now))?;
+        let mut batches = Vec::new();
+        let mut topic_ids = HashMap::new();
         let (mut size, mut deadline) = (0, now + self.config.request_timeout);
         let mut from = (0, 0);
         while let Some(&(topic, partition)) = self.active.range(from..).next() {
@@ -238,19 +239,19 @@ impl<D> Producer<D> {
                 continue;
             };
             let leader = self.cluster.leader(&t.name, partition as i32);
-            let held = p.is_held(now, self.config.max_in_flight)
+            let is_blocked = p.is_blocked(now, self.config.max_in_flight)
                 || self.transactions.as_ref().is_some_and(|t| !t.may_send((topic, partition)));
-            if held || leader.is_none_or(|(leader, _)| leader != node) {
+            if is_blocked || leader.is_none_or(|(leader, _)| leader != node) {
                 continue;
             }
             if p.queue.is_empty()
                 && let Some(open) = p.open.take()
             {
-                self.wake_ups.remove(&(open.created + self.config.linger, topic, partition));
+                self.send_timers.remove(&(open.created + self.config.linger, topic, partition));
                 p.queue.push_back(open);
             }
-            let room = self.config.max_request_size.saturating_sub(size);
-            let Some(mut batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else {
+            let remaining = self.config.max_request_size.saturating_sub(size);
+            let Some(mut batch) = p.queue.pop_front_if(|b| batches.is_empty() || b.size() <= remaining) else {
                 continue;
             };
             let producer = match batch.producer {
@@ -266,7 +267,7 @@ impl<D> Producer<D> {
                 }
             };
             size += batch.size();
-            let number = p.sent();
+            let number = p.mark_sent();
             t.metrics.note_sent(now, &batch);
             if batch.attempts == 0 {
                 self.measured.note_first_send(now, now.since(batch.created));
@@ -277,11 +278,11 @@ impl<D> Producer<D> {
                 flush_epoch: batch.flush_epoch,
                 error: batch.error.clone(),
             };
-            let until = batch.created + self.config.delivery_timeout;
-            deadline = deadline.min(until);
-            self.unreported.insert((until, topic, partition, number), reports);
-            names.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
-            flights.push(Flight { topic, partition, number, batch, producer });
+            let expires_at = batch.created + self.config.delivery_timeout;
+            deadline = deadline.min(expires_at);
+            self.unreported.insert((expires_at, topic, partition, number), reports);
+            topic_ids.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
+            batches.push(InFlightBatch { topic, partition, number, batch, producer });
             if let Some(front) = p.queue.front() {
                 self.unsent_expiry = self.unsent_expiry.min(front.created + self.config.delivery_timeout);
             }
@@ -294,14 +295,14 @@ impl<D> Producer<D> {
         let mut transactional_id = None;
         let mut max_version = i16::MAX;
         if let Some(transactions) = &mut self.transactions {
-            transactions.sent();
+            transactions.mark_sent();
             transactional_id = Some(transactions.id().clone());
             max_version = transactions.max_produce();
         }
-        Some(Packet::Produce(Box::new(Batches {
+        Some(ProducerRequest::Produce(Box::new(BrokerBatches {
             node,
-            flights,
-            names,
+            batches,
+            topic_ids,
             compression: self.config.compression,
             transactional_id,
             idempotence_required: self.config.idempotence_required,
@@ -347,7 +348,7 @@ mod tests {
         let topic = produce::TopicData { name: "t".to_owned(), partition_data, ..Default::default() };
         let request = produce::Request { acks: 1, topic_data: vec![topic], ..Default::default() };
         let mut w = Writer::new(version, false);
-        ProduceCall { request, needs: Feature::Nothing }.put(&mut w);
+        ProduceCall { request, required_feature: Feature::Nothing }.put(&mut w);
         let body = w.parts().unwrap().concat();
         let request: produce::Request = api::decode(version, body.into()).unwrap();
         let records = request.topic_data[0].partition_data[0].records.clone().unwrap();

@@ -83,14 +83,18 @@ impl Login {
         response: sasl_authenticate::Response,
     ) -> Result<Result<Message, Option<Duration>>, Error> {
         if response.error_code.is_error() {
-            let said = response.error_message.filter(|m| !m.is_empty()).map(|m| words(&m));
-            let said = [said.as_deref(), self.exchange.refusal()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let broker_message = response.error_message.filter(|m| !m.is_empty()).map(|m| words(&m));
+            let reasons = [broker_message.as_deref(), self.exchange.refusal()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("; ");
             let tried = format!("authentication with {:?}", self.credentials);
-            let tried = if said.is_empty() { tried } else { format!("{tried}: {said:?}") };
+            let tried = if reasons.is_empty() { tried } else { format!("{tried}: {reasons:?}") };
             return Err(self.advise(Error::refused(response.error_code, tried)));
         }
-        let lasts = u64::try_from(response.session_lifetime_ms).ok().filter(|ms| *ms > 0);
-        Ok(self.handle_token(&response.auth_bytes)?.ok_or_else(|| lasts.map(Duration::from_millis)))
+        let lifetime_ms = u64::try_from(response.session_lifetime_ms).ok().filter(|ms| *ms > 0);
+        Ok(self.handle_token(&response.auth_bytes)?.ok_or_else(|| lifetime_ms.map(Duration::from_millis)))
     }
 
     /// Takes in a token without header. Returns `None` at the end.

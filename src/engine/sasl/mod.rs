@@ -213,7 +213,7 @@ impl Credentials {
                 return Ok((next, Exchange::Gssapi(client)));
             }
             Self::Scram { mechanism, username, password, extensions } => {
-                let client = scram::Client::new(*mechanism, username, password, nonce, extensions)?;
+                let client = scram::ScramClient::new(*mechanism, username, password, nonce, extensions)?;
                 (client.first().into_bytes(), Exchange::Scram(client))
             }
             Self::Bearer(None) => {
@@ -236,8 +236,8 @@ impl Credentials {
 pub(super) enum Exchange {
     /// The broker's consent.
     Consent,
-    Scram(scram::Client),
-    Signature(scram::Expected),
+    Scram(scram::ScramClient),
+    Signature(scram::ServerVerifier),
     Bearer,
     Gssapi(gssapi::Client),
     /// The end, after the broker rejected the client with this text.
@@ -254,16 +254,16 @@ impl Exchange {
         match self {
             Self::Consent => Ok(None),
             Self::Scram(client) => {
-                // A broker that does not know the user may send an error instead of the challenge.
+                // A broker that does not know the user may send an error instead of its first message.
                 let text = text()?;
                 if let Some(why) = text.strip_prefix("e=") {
                     return Err(refused(why));
                 }
-                let (answer, expected) = client.answer(text)?;
-                *self = Self::Signature(expected);
-                Ok(Some(Next::Send(answer.into_bytes())))
+                let (client_final, verifier) = client.client_final(text)?;
+                *self = Self::Signature(verifier);
+                Ok(Some(Next::Send(client_final.into_bytes())))
             }
-            Self::Signature(expected) => expected.check(text()?).map(|()| None),
+            Self::Signature(verifier) => verifier.check(text()?).map(|()| None),
             Self::Bearer if message.is_empty() => Ok(None),
             Self::Bearer => {
                 *self = Self::Refused(words(&String::from_utf8_lossy(message)));

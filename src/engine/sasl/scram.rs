@@ -1,10 +1,10 @@
 //! SCRAM (RFC 5802, also with SHA-512 as in Kafka). The client proves that it knows the password, and the broker proves
 //! that it knows a key derived from the password. Neither side sends the password.
 //!
-//! The messages: [`Client::first`] → the broker's challenge → [`Client::answer`] → the broker's signature →
-//! [`Expected::check`]. As in Kafka's Java client, user names are escaped, and passwords are UTF-8 bytes without
-//! normalization. Channel binding is not supported. For a delegation token (KIP-48), the client adds the extension
-//! `tokenauth=true`.
+//! The messages: [`ScramClient::first`] → the broker's first message → [`ScramClient::client_final`] → the broker's
+//! signature → [`ServerVerifier::check`]. As in Kafka's Java client, user names are escaped, and passwords are UTF-8
+//! bytes without normalization. Channel binding is not supported. For a delegation token (KIP-48), the client adds the
+//! extension `tokenauth=true`.
 
 use crate::engine::{Error, ErrorKind};
 use base64::Engine;
@@ -17,9 +17,9 @@ use std::fmt;
 const MIN_ITERATIONS: u32 = 4096;
 /// The most iterations, which take about a second. A broker that demands more would only keep the client busy.
 const MAX_ITERATIONS: u32 = 2_000_000;
-/// "No channel binding, no other identity", and the same in base64.
+/// The GS2 header without channel binding and authorization identity, and the same header in base64.
 const GS2_HEADER: &str = "n,,";
-const CHANNEL: &str = "biws";
+const CHANNEL_BINDING: &str = "biws";
 
 /// The hash of a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,10 +54,10 @@ impl Mechanism {
         }
     }
 
-    fn sign(self, key: &[u8], data: &[u8]) -> Vec<u8> {
+    fn hmac(self, key: &[u8], data: &[u8]) -> Vec<u8> {
         match self {
-            Self::Sha256 => signed::<Hmac<Sha256>>(key, data),
-            Self::Sha512 => signed::<Hmac<Sha512>>(key, data),
+            Self::Sha256 => hmac_of::<Hmac<Sha256>>(key, data),
+            Self::Sha512 => hmac_of::<Hmac<Sha512>>(key, data),
         }
     }
 
@@ -69,7 +69,7 @@ impl Mechanism {
     }
 }
 
-fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
+fn hmac_of<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     match <M as KeyInit>::new_from_slice(key) {
         Ok(mut mac) => {
             mac.update(data);
@@ -79,9 +79,9 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The client, which has not received the broker's challenge yet.
+/// The client, before it has received the broker's first message.
 #[derive(Clone)]
-pub struct Client {
+pub struct ScramClient {
     mechanism: Mechanism,
     password: String,
     nonce: String,
@@ -89,13 +89,13 @@ pub struct Client {
 }
 
 /// Does not show the password.
-impl fmt::Debug for Client {
+impl fmt::Debug for ScramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Client({}, {})", self.mechanism.name(), self.first_bare)
+        write!(f, "ScramClient({}, {})", self.mechanism.name(), self.first_bare)
     }
 }
 
-impl Client {
+impl ScramClient {
     /// Creates a client. The `nonce` must be printable ASCII without commas, and new each time. Extensions have names
     /// of letters and values without commas.
     pub fn new(
@@ -105,15 +105,15 @@ impl Client {
         nonce: &str,
         extensions: &[(String, String)],
     ) -> Result<Self, Error> {
-        let printable = |c: u8| c.is_ascii_graphic() && c != b',';
-        if nonce.is_empty() || !nonce.bytes().all(printable) {
+        let is_printable = |c: u8| c.is_ascii_graphic() && c != b',';
+        if nonce.is_empty() || !nonce.bytes().all(is_printable) {
             return Err(Error::new(ErrorKind::Config, "a SCRAM nonce must be printable ASCII without commas"));
         }
         let name = username.replace('=', "=3D").replace(',', "=2C");
         let mut first_bare = format!("n={name},r={nonce}");
         for (key, value) in extensions {
-            let named = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphabetic());
-            if !named || value.is_empty() || value.contains([',', '\0']) {
+            let has_valid_name = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphabetic());
+            if !has_valid_name || value.is_empty() || value.contains([',', '\0']) {
                 let message = format!("SCRAM extension {key:?} must have a name of letters and a value without commas");
                 return Err(Error::new(ErrorKind::Config, message));
             }
@@ -127,9 +127,9 @@ impl Client {
         format!("{GS2_HEADER}{}", self.first_bare)
     }
 
-    /// Returns the response to the broker's challenge, and the signature that the broker has to send then.
-    pub fn answer(&self, challenge: &str) -> Result<(String, Expected), Error> {
-        let Challenge { nonce, salt, iterations } = Challenge::parse(challenge)?;
+    /// Returns the client's final message, and the verifier of the broker's final message.
+    pub fn client_final(&self, server_first: &str) -> Result<(String, ServerVerifier), Error> {
+        let ServerFirst { nonce, salt, iterations } = ServerFirst::parse(server_first)?;
         if nonce.strip_prefix(self.nonce.as_str()).is_none_or(str::is_empty) {
             return Err(refused("the broker's nonce does not start with the client's"));
         }
@@ -138,27 +138,28 @@ impl Client {
                 format!("the broker demands {iterations} iterations, not {MIN_ITERATIONS} to {MAX_ITERATIONS}");
             return Err(refused(message));
         }
-        let without_proof = format!("c={CHANNEL},r={nonce}");
-        let auth_message = format!("{},{challenge},{without_proof}", self.first_bare);
+        let without_proof = format!("c={CHANNEL_BINDING},r={nonce}");
+        let auth_message = format!("{},{server_first},{without_proof}", self.first_bare);
         let m = self.mechanism;
         let salted = m.salted(self.password.as_bytes(), &salt, iterations);
-        let client_key = m.sign(&salted, b"Client Key");
-        let signature = m.sign(&m.hash(&client_key), auth_message.as_bytes());
+        let client_key = m.hmac(&salted, b"Client Key");
+        let signature = m.hmac(&m.hash(&client_key), auth_message.as_bytes());
         let proof: Vec<u8> = client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
-        let server_key = m.sign(&salted, b"Server Key");
-        let expected = Expected { signature: m.sign(&server_key, auth_message.as_bytes()) };
-        Ok((format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)), expected))
+        let server_key = m.hmac(&salted, b"Server Key");
+        let verifier = ServerVerifier { signature: m.hmac(&server_key, auth_message.as_bytes()) };
+        Ok((format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)), verifier))
     }
 }
 
-/// The broker's challenge: the client's nonce followed by its own, the salt, and the number of iterations.
-struct Challenge<'a> {
+/// The broker's first message: the client's nonce followed by the broker's nonce, the salt, and the number of
+/// iterations.
+struct ServerFirst<'a> {
     nonce: &'a str,
     salt: Vec<u8>,
     iterations: u32,
 }
 
-impl<'a> Challenge<'a> {
+impl<'a> ServerFirst<'a> {
     fn parse(message: &'a str) -> Result<Self, Error> {
         if message.starts_with("m=") {
             return Err(refused("the broker demands an unknown extension"));
@@ -172,13 +173,13 @@ impl<'a> Challenge<'a> {
     }
 }
 
-/// The signature that only a broker with the user's credentials can make.
+/// Verifies the broker's signature, which only a broker with the user's credentials can compute.
 #[derive(Clone)]
-pub struct Expected {
+pub struct ServerVerifier {
     signature: Vec<u8>,
 }
 
-impl Expected {
+impl ServerVerifier {
     /// Checks the broker's last message.
     pub fn check(&self, last: &str) -> Result<(), Error> {
         if let Some(why) = last.strip_prefix("e=") {

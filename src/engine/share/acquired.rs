@@ -16,13 +16,13 @@ use std::time::Duration;
 
 /// How to read a response.
 #[derive(Clone, Copy, Debug)]
-pub struct Checks {
-    pub crcs: bool,
+pub struct DecodeOptions {
+    pub check_crcs: bool,
     /// Largest decompressed size of a batch, bytes.
-    pub limit: usize,
+    pub max_decompressed_bytes: usize,
 }
 
-/// The result of one partition.
+/// The result of one partition in a response.
 #[derive(Debug)]
 pub struct PartitionResult {
     pub topic_partition: TopicIdPartition,
@@ -51,12 +51,16 @@ pub struct LeaderResponse {
 }
 
 /// Topic names by ID.
-pub type Names = HashMap<Uuid, Arc<str>>;
+pub type TopicNames = HashMap<Uuid, Arc<str>>;
 
 /// Reads a ShareFetch response.
-pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<LeaderResponse, Error> {
+pub fn decode_fetch_response(
+    names: &TopicNames,
+    options: DecodeOptions,
+    reply: Reply,
+) -> Result<LeaderResponse, Error> {
     let response: share_fetch::Response = reply.decode()?;
-    refused(response.error_code, response.error_message, "fetch for a share group")?;
+    check_code(response.error_code, response.error_message, "fetch for a share group")?;
     let endpoints: Vec<Broker> =
         response.node_endpoints.into_iter().filter_map(|n| broker(n.node_id, n.host, n.port, n.rack)).collect();
     let mut all = LeaderResponse {
@@ -70,7 +74,7 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<LeaderR
         for p in topic.partitions {
             let topic_partition =
                 TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
-            all.leader_changes.extend(moved(
+            all.leader_changes.extend(leader_change(
                 &topic_partition,
                 p.current_leader.leader_id,
                 p.current_leader.leader_epoch,
@@ -84,7 +88,7 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<LeaderR
                 undeliverable: Vec::new(),
                 error: None,
             };
-            read_records(&mut result, checks, p.records.unwrap_or_default(), p.acquired_records);
+            decode_records(&mut result, options, p.records.unwrap_or_default(), p.acquired_records);
             all.partitions.push(result);
         }
     }
@@ -92,9 +96,9 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<LeaderR
 }
 
 /// Reads a ShareAcknowledge response.
-pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<LeaderResponse, Error> {
+pub fn decode_acknowledge_response(names: &TopicNames, reply: Reply) -> Result<LeaderResponse, Error> {
     let response: share_acknowledge::Response = reply.decode()?;
-    refused(response.error_code, response.error_message, "acknowledge records of a share group")?;
+    check_code(response.error_code, response.error_message, "acknowledge records of a share group")?;
     let endpoints: Vec<Broker> =
         response.node_endpoints.into_iter().filter_map(|n| broker(n.node_id, n.host, n.port, n.rack)).collect();
     let mut all = LeaderResponse { throttle: ms(response.throttle_time_ms), ..Default::default() };
@@ -103,7 +107,7 @@ pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<LeaderResponse, E
         for p in topic.partitions {
             let topic_partition =
                 TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
-            all.leader_changes.extend(moved(
+            all.leader_changes.extend(leader_change(
                 &topic_partition,
                 p.current_leader.leader_id,
                 p.current_leader.leader_epoch,
@@ -122,8 +126,8 @@ pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<LeaderResponse, E
     Ok(all)
 }
 
-fn refused(code: ErrorCode, why: Option<String>, tried: &str) -> Result<(), Error> {
-    let why = why.filter(|w| !w.is_empty()).map_or_else(String::new, |w| format!(" ({w})"));
+fn check_code(code: ErrorCode, message: Option<String>, tried: &str) -> Result<(), Error> {
+    let why = message.filter(|w| !w.is_empty()).map_or_else(String::new, |w| format!(" ({w})"));
     code.check().map_err(|code| Error::refused(code, format!("{tried}{why}")))
 }
 
@@ -135,7 +139,7 @@ fn broker(id: i32, host: String, port: i32, rack: Option<String>) -> Option<Brok
     Some(Broker { id, host, port: u16::try_from(port).ok()?, rack })
 }
 
-fn moved(
+fn leader_change(
     topic_partition: &TopicIdPartition,
     leader: i32,
     leader_epoch: i32,
@@ -186,7 +190,12 @@ impl Remaining {
     }
 }
 
-fn read_records(result: &mut PartitionResult, checks: Checks, data: bytes::Bytes, acquired: Vec<AcquiredRecords>) {
+fn decode_records(
+    result: &mut PartitionResult,
+    options: DecodeOptions,
+    data: bytes::Bytes,
+    acquired: Vec<AcquiredRecords>,
+) {
     let mut remaining = Remaining::new(acquired);
     for batch in batches(data).in_runs() {
         let batch = match batch {
@@ -197,8 +206,7 @@ fn read_records(result: &mut PartitionResult, checks: Checks, data: bytes::Bytes
                 break;
             }
         };
-        let read = read_batch(result, checks, &batch, &mut remaining);
-        let kind = match read {
+        let kind = match decode_batch(result, options, &batch, &mut remaining) {
             Ok(()) => GAP,
             Err(e) => {
                 result.error = Some(damaged(&result.topic_partition, "rejected", &e));
@@ -210,26 +218,26 @@ fn read_records(result: &mut PartitionResult, checks: Checks, data: bytes::Bytes
     remaining.acknowledge_below(i64::MAX, RELEASE, &mut result.undeliverable);
 }
 
-fn read_batch(
+fn decode_batch(
     result: &mut PartitionResult,
-    checks: Checks,
+    options: DecodeOptions,
     batch: &Batch,
     remaining: &mut Remaining,
 ) -> Result<(), wire::Error> {
-    if checks.crcs {
+    if options.check_crcs {
         batch.check_crc()?;
     }
     if batch.header.is_control() {
         return Ok(());
     }
-    let set = batch.records(checks.limit)?;
+    let set = batch.records(options.max_decompressed_bytes)?;
     let data = set.data().clone();
-    let mut counted: Option<i16> = None;
-    for record in if checks.crcs { set } else { set.skip_crcs() } {
+    let mut last_count: Option<i16> = None;
+    for record in if options.check_crcs { set } else { set.skip_crcs() } {
         let record = record?;
         remaining.acknowledge_below(record.offset, GAP, &mut result.undeliverable);
         let Some(count) = remaining.take(record.offset) else { continue };
-        match result.slices.last_mut().filter(|_| counted == Some(count)) {
+        match result.slices.last_mut().filter(|_| last_count == Some(count)) {
             Some(slice) => slice.records.push(record),
             None => result.slices.push(Slice {
                 topic: result.topic_partition.topic.clone(),
@@ -240,7 +248,7 @@ fn read_batch(
                 delivery_count: count,
             }),
         }
-        counted = Some(count);
+        last_count = Some(count);
     }
     Ok(())
 }

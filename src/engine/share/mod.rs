@@ -18,7 +18,7 @@ mod results;
 mod subscription;
 
 use super::call::MAX_MALFORMED;
-use super::consumer::{Slice, is_gone, is_temporary};
+use super::consumer::{Slice, is_temporary, is_unknown_topic};
 use super::group::{self, ShareMember, ShareMemberConfig};
 use super::outage::Outage;
 use super::topic_errors::TopicErrors;
@@ -30,7 +30,7 @@ use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
 use crate::logging::Component;
 use acks::Acks;
-use acquired::{Checks, LeaderResponse, Names, PartitionResult};
+use acquired::{DecodeOptions, LeaderResponse, PartitionResult, TopicNames};
 use measured::Measured;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -99,9 +99,9 @@ pub type AckResults = Vec<(TopicPartition, Option<Error>)>;
 /// Identifies the request of a response.
 pub enum ShareToken {
     /// A fetch.
-    Fetch(i32, Names, Checks),
+    Fetch(i32, TopicNames, DecodeOptions),
     /// An acknowledgement.
-    Acknowledge(i32, Names),
+    Acknowledge(i32, TopicNames),
     /// A request of the membership.
     Member(group::GroupToken),
 }
@@ -116,7 +116,7 @@ pub enum Prepared {
 
 /// A leader and its share session.
 #[derive(Default)]
-struct Node {
+struct LeaderSession {
     /// The epoch of the next request.
     epoch: i32,
     /// The partitions of the session, and its partitions after the request in flight succeeds.
@@ -137,8 +137,8 @@ struct Node {
     /// Since when whole requests have failed with temporary errors, and malformed responses in a row.
     unknown_since: Option<Time>,
     malformed: u32,
-    /// Unknown sessions in a row.
-    unknown_sessions: u32,
+    /// Errors of the share session in a row.
+    session_errors: u32,
 }
 
 /// Acquired records that are not delivered yet.
@@ -170,13 +170,13 @@ struct PendingCommit<T> {
 pub struct ShareConsumer<T> {
     config: ShareConfig,
     member: ShareMember,
-    nodes: BTreeMap<i32, Node>,
+    nodes: BTreeMap<i32, LeaderSession>,
     buffer: VecDeque<Buffered>,
     /// Since when partitions have failed with temporary errors.
     unknown_since: BTreeMap<TopicPartition, Option<Time>>,
     delivered: BTreeMap<TopicPartition, BTreeMap<i64, Delivered>>,
-    /// Whether the application waits for records.
-    wanted: bool,
+    /// Whether the last poll found no buffered records, so that a fetch is needed.
+    poll_needs_records: bool,
     leaving: bool,
     lock: Option<Duration>,
     commits: Vec<PendingCommit<T>>,
@@ -193,7 +193,7 @@ pub struct ShareConsumer<T> {
     bridged: Arc<Cluster>,
     topic_errors: TopicErrors,
     /// When the application last got an error about a topic that does not exist.
-    missing_at: Time,
+    missing_topic_reported_at: Time,
     refresh_at: Time,
     demand: MetadataDemand,
 }
@@ -213,13 +213,13 @@ impl<T: Send> ShareConsumer<T> {
             measured: Measured::default(),
             bridged: Arc::default(),
             topic_errors: TopicErrors::default(),
-            missing_at: Time(0),
+            missing_topic_reported_at: Time(0),
             config,
             nodes: BTreeMap::new(),
             buffer: VecDeque::new(),
             unknown_since: BTreeMap::new(),
             delivered: BTreeMap::new(),
-            wanted: false,
+            poll_needs_records: false,
             leaving: false,
             lock: None,
             commits: Vec::new(),
@@ -246,7 +246,7 @@ impl<T: Send> ShareConsumer<T> {
     /// Returns whether [`ShareConsumer::poll_records`] has records or an error.
     pub fn is_ready(&self) -> bool {
         let has_error = self.error.is_some() || self.ended.is_some() || self.outage.is_due();
-        has_error || self.member.has_trouble() || !self.buffer.is_empty()
+        has_error || self.member.has_join_error() || !self.buffer.is_empty()
     }
 
     /// Returns the number of delivered records without an acknowledgement.
@@ -272,14 +272,15 @@ impl<T: Send> ShareConsumer<T> {
             }
             count += slice.records.len();
             let delivered = Delivered { node: buffered.node, id: buffered.topic_partition.id, renewed: false };
-            let hand = self.delivered.entry(TopicPartition::new(slice.topic.clone(), slice.partition)).or_default();
-            hand.extend(slice.records.iter().map(|r| (r.offset, delivered)));
+            let delivered_records =
+                self.delivered.entry(TopicPartition::new(slice.topic.clone(), slice.partition)).or_default();
+            delivered_records.extend(slice.records.iter().map(|r| (r.offset, delivered)));
             out.push(slice);
         }
         self.note_delivered(now, &out);
-        self.wanted = out.is_empty();
+        self.poll_needs_records = out.is_empty();
         if out.is_empty() {
-            let error = self.error.take().or_else(|| self.member.take_trouble()).or_else(|| self.outage.take());
+            let error = self.error.take().or_else(|| self.member.take_join_error()).or_else(|| self.outage.take());
             return error.or_else(|| self.ended.clone()).map_or(Ok(out), Err);
         }
         self.flush();
@@ -293,8 +294,8 @@ impl<T: Send> ShareConsumer<T> {
     /// Acknowledges a record; returns false if it was not delivered or is already acknowledged.
     pub fn acknowledge(&mut self, topic: &Arc<str>, partition: i32, offset: i64, what: Acknowledgement) -> bool {
         let key = TopicPartition::new(topic.clone(), partition);
-        let Some(hand) = self.delivered.get_mut(&key) else { return false };
-        let Some(record) = hand.get_mut(&offset) else { return false };
+        let Some(delivered_records) = self.delivered.get_mut(&key) else { return false };
+        let Some(record) = delivered_records.get_mut(&offset) else { return false };
         let node = self.nodes.entry(record.node).or_default();
         let topic_partition = TopicIdPartition { topic: key.topic.clone(), id: record.id, partition };
         node.acks.put(&topic_partition, offset, what.number());
@@ -303,8 +304,8 @@ impl<T: Send> ShareConsumer<T> {
             node.flush = true;
             return true;
         }
-        hand.remove(&offset);
-        if hand.is_empty() {
+        delivered_records.remove(&offset);
+        if delivered_records.is_empty() {
             self.delivered.remove(&key);
         }
         true
@@ -347,7 +348,7 @@ impl<T: Send> ShareConsumer<T> {
     /// Closes every session, which releases unacknowledged records, and leaves the group.
     pub fn leave(&mut self, now: Time) {
         self.leaving = true;
-        self.wanted = false;
+        self.poll_needs_records = false;
         self.buffer.clear();
         self.delivered.clear();
         // A leader without a session has nothing to close, and may not be asked for a while.
@@ -375,7 +376,7 @@ impl<T: Send> ShareConsumer<T> {
         node.busy = false;
         match result {
             Ok(all) => {
-                (node.failures, node.unknown_sessions, node.malformed) = (0, 0, 0);
+                (node.failures, node.session_errors, node.malformed) = (0, 0, 0);
                 node.unknown_since = None;
                 // The epoch wraps around to 1, because 0 opens a session.
                 node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
@@ -383,24 +384,23 @@ impl<T: Send> ShareConsumer<T> {
                 node.retry_at = now + all.throttle;
                 self.measured.note_fetch(now, &all);
                 log_throttle(Component::Share, &self.cluster, id, all.throttle);
-                self.take_answer(now, id, all);
+                self.handle_leader_response(now, id, all);
             }
             Err(error) => {
                 node.end_session();
                 // The broker releases the session's records.
                 self.buffer.retain(|b| b.node != id);
-                let is_session = matches!(
+                let is_session_error = matches!(
                     error.code(),
                     Some(ErrorCode::SHARE_SESSION_NOT_FOUND | ErrorCode::INVALID_SHARE_SESSION_EPOCH)
                 );
-                node.unknown_sessions = if is_session { node.unknown_sessions.saturating_add(1) } else { 0 };
-                if node.unknown_sessions > 1 {
+                node.session_errors = if is_session_error { node.session_errors.saturating_add(1) } else { 0 };
+                if node.session_errors > 1 {
                     // One such error is normal. Without backoff, a broker that always answers so would get thousands of
                     // requests per second.
-                    node.retry_at =
-                        now + wait_after(node.unknown_sessions - 1, self.config.member.retry_backoff, now.0);
+                    node.retry_at = now + wait_after(node.session_errors - 1, self.config.member.retry_backoff, now.0);
                 }
-                if !is_session {
+                if !is_session_error {
                     node.failures = node.failures.saturating_add(1);
                     node.retry_at = now + wait_after(node.failures, self.config.member.retry_backoff, now.0);
                     self.demand.refresh = true;
@@ -428,53 +428,53 @@ impl<T: Send> ShareConsumer<T> {
         self.nodes.retain(|_, node| !node.closing || node.busy);
     }
 
-    fn take_answer(&mut self, now: Time, id: i32, all: LeaderResponse) {
-        if !all.lock.is_zero() {
-            self.lock = Some(all.lock);
+    fn handle_leader_response(&mut self, now: Time, id: i32, response: LeaderResponse) {
+        if !response.lock.is_zero() {
+            self.lock = Some(response.lock);
         }
-        if !all.leader_changes.is_empty() {
-            self.demand.leader_changes.extend(all.leader_changes);
+        if !response.leader_changes.is_empty() {
+            self.demand.leader_changes.extend(response.leader_changes);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        if all.is_fetch && !self.unknown_since.is_empty() {
+        if response.is_fetch && !self.unknown_since.is_empty() {
             let mut healthy: BTreeSet<_> =
                 node.partitions.iter().map(|topic_partition| topic_partition.topic_partition()).collect();
-            for p in all.partitions.iter().filter(|p| p.code.is_error()) {
+            for p in response.partitions.iter().filter(|p| p.code.is_error()) {
                 healthy.remove(&p.topic_partition.topic_partition());
             }
             self.unknown_since.retain(|partition, _| !healthy.contains(partition));
         }
         let sent = std::mem::take(&mut node.sending);
         let round = node.round;
-        let mut unanswered: BTreeSet<TopicIdPartition> = sent.partitions().cloned().collect();
+        let mut without_result: BTreeSet<TopicIdPartition> = sent.partitions().cloned().collect();
         let mut results = Vec::new();
-        for answered in all.partitions {
-            if unanswered.remove(&answered.topic_partition) {
+        for partition in response.partitions {
+            if without_result.remove(&partition.topic_partition) {
                 let tried = || {
                     format!(
                         "acknowledge records of {}-{}",
-                        answered.topic_partition.topic, answered.topic_partition.partition
+                        partition.topic_partition.topic, partition.topic_partition.partition
                     )
                 };
-                let error = answered.acknowledged.check().err().map(|code| Error::refused(code, tried()));
-                self.measured.note_acks(now, sent.count(&answered.topic_partition), error.is_some());
-                results.push((answered.topic_partition.clone(), error));
+                let error = partition.acknowledged.check().err().map(|code| Error::refused(code, tried()));
+                self.measured.note_acks(now, sent.count(&partition.topic_partition), error.is_some());
+                results.push((partition.topic_partition.clone(), error));
             }
-            self.take_records(now, id, answered);
+            self.take_records(now, id, partition);
         }
-        let silent = |topic_partition: TopicIdPartition| {
+        let missing_result = |topic_partition: TopicIdPartition| {
             let message = format!(
                 "broker {id} sent no result for acknowledgements of {}-{}",
                 topic_partition.topic, topic_partition.partition
             );
             (topic_partition, Some(Error::new(ErrorKind::Decode, message)))
         };
-        results.extend(unanswered.into_iter().map(silent));
+        results.extend(without_result.into_iter().map(missing_result));
         self.report_results(id, round, results);
     }
 
-    fn take_records(&mut self, now: Time, id: i32, answered: PartitionResult) {
-        let PartitionResult { topic_partition, code, slices, undeliverable, error, .. } = answered;
+    fn take_records(&mut self, now: Time, id: i32, partition: PartitionResult) {
+        let PartitionResult { topic_partition, code, slices, undeliverable, error, .. } = partition;
         let Some(node) = self.nodes.get_mut(&id) else { return };
         for (first, last, kind) in undeliverable {
             node.acks.put_range(&topic_partition, first, last, kind);
@@ -503,7 +503,7 @@ impl<T: Send> ShareConsumer<T> {
         node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
         self.demand.refresh = true;
         let since = self.unknown_since.entry(topic_partition.topic_partition()).or_default();
-        if !is_temporary(since, now, Some(code), code.is_retriable()) && !is_gone(code) {
+        if !is_temporary(since, now, Some(code), code.is_retriable()) && !is_unknown_topic(code) {
             let what = format!(
                 "fetch {}-{} for share group {:?}",
                 topic_partition.topic,
@@ -519,22 +519,22 @@ impl<T: Send> ShareConsumer<T> {
 
 impl<T: Send> Role for ShareConsumer<T> {
     type Token = ShareToken;
-    type Packet = Outgoing<ShareToken>;
+    type Request = Outgoing<ShareToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
-        packet
+    fn build_request(request: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
+        request
     }
 
     fn prepare(answer: ClientResponse<ShareToken>) -> Prepared {
         let ClientResponse { token, node, result } = answer;
         match token {
             ShareToken::Member(token) => Prepared::Member(ClientResponse { token, node, result }),
-            ShareToken::Fetch(id, names, checks) => {
-                Prepared::Leader(id, result.and_then(|reply| acquired::read_fetch(&names, checks, reply)))
+            ShareToken::Fetch(id, names, options) => {
+                Prepared::Leader(id, result.and_then(|reply| acquired::decode_fetch_response(&names, options, reply)))
             }
             ShareToken::Acknowledge(id, names) => {
-                Prepared::Leader(id, result.and_then(|reply| acquired::read_acknowledge(&names, reply)))
+                Prepared::Leader(id, result.and_then(|reply| acquired::decode_acknowledge_response(&names, reply)))
             }
         }
     }
@@ -556,7 +556,7 @@ impl<T: Send> Role for ShareConsumer<T> {
                 if let Some(error) = self.member.take_error() {
                     self.ended = Some(error);
                 }
-                self.error = self.member.take_complaint().or_else(|| self.error.take());
+                self.error = self.member.take_nonfatal_error().or_else(|| self.error.take());
             }
         }
     }
@@ -587,7 +587,7 @@ impl<T: Send> Role for ShareConsumer<T> {
         MetadataDemand::merge([self.demand.take(), self.member.poll_demand()])
     }
 
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+    fn needed_topics(&self) -> BTreeSet<Arc<str>> {
         self.member.subscription().clone()
     }
 
@@ -600,7 +600,7 @@ impl<T: Send> Role for ShareConsumer<T> {
 
     fn handle_timeout(&mut self, now: Time) {
         // A member that cannot join reports that itself.
-        let is_wanted = !self.member.subscription().is_empty() && !self.member.is_in_trouble();
+        let is_wanted = !self.member.subscription().is_empty() && !self.member.fails_to_join();
         self.outage.handle_timeout(now, is_wanted, "reading from the brokers");
     }
 }
@@ -647,7 +647,7 @@ mod tests {
             };
             let partitions = code.map(answered).into_iter().collect();
             let all = LeaderResponse { is_fetch: true, partitions, ..LeaderResponse::default() };
-            consumer.take_answer(Time(0) + Duration::from_secs(seconds), 1, all);
+            consumer.handle_leader_response(Time(0) + Duration::from_secs(seconds), 1, all);
             consumer.error.take().is_some()
         };
         let unknown = Some(ErrorCode::UNKNOWN_SERVER_ERROR);

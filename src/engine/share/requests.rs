@@ -8,8 +8,8 @@
 //!        ▲──any error──────────────┘  └──leave──► epoch -1: closing ──response or error──► gone
 //! ```
 
-use super::acquired::{Checks, Names};
-use super::{Node, OPEN, ShareConsumer, ShareToken};
+use super::acquired::{DecodeOptions, TopicNames};
+use super::{LeaderSession, OPEN, ShareConsumer, ShareToken};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
 use crate::api::{ErrorCode, share_acknowledge, share_fetch};
 use crate::engine::TopicIdPartition;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The epoch of a request that closes its session.
 const CLOSE: i32 = -1;
 
-impl Node {
+impl LeaderSession {
     /// Ends the session; the broker releases its records.
     pub(super) fn end_session(&mut self) {
         self.epoch = OPEN;
@@ -32,13 +32,13 @@ impl Node {
 impl<T: Send> ShareConsumer<T> {
     /// Returns the next request to a leader.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
-        let may_fetch = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
-        let mut wanted: BTreeMap<i32, BTreeSet<TopicIdPartition>> = BTreeMap::new();
+        let may_fetch = self.poll_needs_records && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
+        let mut assigned: BTreeMap<i32, BTreeSet<TopicIdPartition>> = BTreeMap::new();
         if may_fetch {
             for (topic, id, partition) in self.member.assigned() {
                 match self.cluster.leader(topic, partition) {
                     Some((leader, _)) => {
-                        wanted.entry(leader).or_default().insert(TopicIdPartition {
+                        assigned.entry(leader).or_default().insert(TopicIdPartition {
                             topic: topic.clone(),
                             id,
                             partition,
@@ -52,7 +52,7 @@ impl<T: Send> ShareConsumer<T> {
                 }
             }
         }
-        let ids: BTreeSet<i32> = self.nodes.keys().chain(wanted.keys()).copied().collect();
+        let ids: BTreeSet<i32> = self.nodes.keys().chain(assigned.keys()).copied().collect();
         for id in ids {
             let node = self.nodes.entry(id).or_default();
             if node.busy || node.retry_at > now {
@@ -68,22 +68,23 @@ impl<T: Send> ShareConsumer<T> {
             if self.leaving && node.epoch == OPEN {
                 self.nodes.remove(&id);
             } else if self.leaving || node.acks.renews() {
-                return Some(self.ask_acknowledge(now, id));
-            } else if let Some(wanted) = wanted.remove(&id) {
-                return Some(self.ask_fetch(now, id, wanted));
+                return Some(self.build_acknowledge(now, id));
+            } else if let Some(assigned) = assigned.remove(&id) {
+                return Some(self.build_fetch(now, id, assigned));
             } else if node.flush && !node.acks.is_empty() {
-                return Some(self.ask_acknowledge(now, id));
+                return Some(self.build_acknowledge(now, id));
             }
         }
         None
     }
 
-    fn ask_fetch(&mut self, now: Time, id: i32, wanted: BTreeSet<TopicIdPartition>) -> Outgoing<ShareToken> {
+    fn build_fetch(&mut self, now: Time, id: i32, assigned: BTreeSet<TopicIdPartition>) -> Outgoing<ShareToken> {
         let config = &self.config;
         let node = self.nodes.entry(id).or_default();
-        let names: Names = wanted.iter().chain(node.acks.partitions()).map(|s| (s.id, s.topic.clone())).collect();
-        let asked: BTreeSet<&TopicIdPartition> =
-            wanted.difference(&node.partitions).chain(node.acks.partitions()).collect();
+        let names: TopicNames =
+            assigned.iter().chain(node.acks.partitions()).map(|s| (s.id, s.topic.clone())).collect();
+        let requested: BTreeSet<&TopicIdPartition> =
+            assigned.difference(&node.partitions).chain(node.acks.partitions()).collect();
         let mut request = share_fetch::Request {
             group_id: Some(self.member.group().to_owned()),
             member_id: Some(self.member.id().to_owned()),
@@ -96,7 +97,7 @@ impl<T: Send> ShareConsumer<T> {
             share_acquire_mode: if config.record_limit { RECORD_LIMIT } else { BATCH_OPTIMIZED },
             ..Default::default()
         };
-        for topic_partition in asked {
+        for topic_partition in requested {
             let partition = share_fetch::Partition {
                 partition_index: topic_partition.partition,
                 acknowledgement_batches: node.acks.of(topic_partition),
@@ -109,7 +110,7 @@ impl<T: Send> ShareConsumer<T> {
                     .push(share_fetch::Topic { topic_id: topic_partition.id, partitions: vec![partition] }),
             }
         }
-        for topic_partition in node.partitions.difference(&wanted) {
+        for topic_partition in node.partitions.difference(&assigned) {
             match request.forgotten_topics_data.last_mut().filter(|t| t.topic_id == topic_partition.id) {
                 Some(topic) => topic.partitions.push(topic_partition.partition),
                 None => request.forgotten_topics_data.push(share_fetch::ForgottenTopic {
@@ -119,22 +120,22 @@ impl<T: Send> ShareConsumer<T> {
             }
         }
         let min_version = if config.record_limit { 2 } else { 1 };
-        let checks = Checks { crcs: config.check_crcs, limit: config.decompress_limit };
+        let options = DecodeOptions { check_crcs: config.check_crcs, max_decompressed_bytes: config.decompress_limit };
         let deadline = Deadline::ToAnswer(now + config.member.request_timeout + config.max_wait);
-        node.next_partitions = wanted;
-        node.begin();
+        node.next_partitions = assigned;
+        node.begin_request();
         Outgoing {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, min_version)),
-            token: ShareToken::Fetch(id, names, checks),
+            token: ShareToken::Fetch(id, names, options),
             deadline,
             max_version: i16::MAX,
         }
     }
 
-    fn ask_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<ShareToken> {
+    fn build_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<ShareToken> {
         let node = self.nodes.entry(id).or_default();
-        let names: Names = node.acks.partitions().map(|s| (s.id, s.topic.clone())).collect();
+        let names: TopicNames = node.acks.partitions().map(|s| (s.id, s.topic.clone())).collect();
         let renews = node.acks.renews();
         let request = share_acknowledge::Request {
             group_id: Some(self.member.group().to_owned()),
@@ -145,7 +146,7 @@ impl<T: Send> ShareConsumer<T> {
         };
         node.next_partitions = node.partitions.clone();
         node.closing = self.leaving;
-        node.begin();
+        node.begin_request();
         Outgoing {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, if renews { 2 } else { 1 })),
@@ -156,9 +157,9 @@ impl<T: Send> ShareConsumer<T> {
     }
 }
 
-impl Node {
+impl LeaderSession {
     /// Notes that a request is sent with all collected acknowledgements.
-    fn begin(&mut self) {
+    fn begin_request(&mut self) {
         self.busy = true;
         self.flush = false;
         self.sending = std::mem::take(&mut self.acks);

@@ -12,7 +12,7 @@ impl<T: Send> ShareConsumer<T> {
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
         (self.error, self.ended) = (None, None);
         self.unknown_since.clear();
-        self.missing_at = now;
+        self.missing_topic_reported_at = now;
         self.release_buffered(|topic| topics.contains(topic));
         self.member.subscribe(now, topics);
     }
@@ -44,16 +44,17 @@ impl<T: Send> ShareConsumer<T> {
     /// Reports a subscribed topic that has not existed for as long as other calls try, and again each time that much time
     /// passes. The member waits for it.
     pub(super) fn report_missing(&mut self, now: Time) {
-        let (missing_at, timeout) = (self.missing_at, self.config.member.api_timeout);
+        let (missing_topic_reported_at, timeout) = (self.missing_topic_reported_at, self.config.member.api_timeout);
         let is_missing = |topic: &&Arc<str>| {
-            let known = self.topic_errors.get(topic);
-            known.is_some_and(|(since, code)| {
-                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now.since(since.max(missing_at)) >= timeout
+            let topic_error = self.topic_errors.get(topic);
+            topic_error.is_some_and(|(since, code)| {
+                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+                    && now.since(since.max(missing_topic_reported_at)) >= timeout
             })
         };
         let missing = self.member.subscription().iter().find(is_missing).cloned();
         if let (Some(topic), true) = (missing, self.error.is_none()) {
-            self.missing_at = now;
+            self.missing_topic_reported_at = now;
             let error = Error::refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("subscribe to {topic:?}"));
             self.error = Some(error.at(&topic, None::<i32>));
         }

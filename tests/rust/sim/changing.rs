@@ -172,7 +172,7 @@ impl Story {
 
     fn poll(&mut self, world: &World, index: usize, member: &mut Client<Consumer<u32>>) {
         member.role.note_activity(world.now);
-        member.role.finished_with_all();
+        member.role.mark_all_processed();
         while member.role.take_change(world.now).is_some() {
             member.role.handled(world.now);
         }

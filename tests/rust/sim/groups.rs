@@ -136,7 +136,7 @@ impl Story {
                             Mood::Dead(later)
                         }
                         _ => {
-                            member.role.finished_with_all();
+                            member.role.mark_all_processed();
                             let offsets = member.role.uncommitted();
                             member.role.commit(world.now, offsets, Duration::from_secs(2), 0);
                             member.role.leave(world.now);
@@ -162,7 +162,7 @@ impl Story {
 
     fn poll(&mut self, world: &World, index: usize, member: &mut Client<Consumer<u32>>) {
         member.role.note_activity(world.now);
-        member.role.finished_with_all();
+        member.role.mark_all_processed();
         while let Some(change) = member.role.take_change(world.now) {
             if let Change::Assigned(places) = &change {
                 assert!(!places.is_empty());

@@ -338,8 +338,8 @@ impl World {
         if let Some(demand) = client.role.next_demand() {
             client.network.demand(now, demand);
         }
-        while let Some(packet) = client.role.poll_send(now) {
-            client.network.submit(now, client.in_flight.begin(R::pack(packet)));
+        while let Some(request) = client.role.poll_send(now) {
+            client.network.submit(now, client.in_flight.begin(R::build_request(request)));
         }
         let mut more = false;
         while let Some(action) = client.network.poll_action() {
@@ -640,7 +640,7 @@ fn producer_config(idempotent: bool, seed: u64) -> ProducerConfig {
 /// Returns a record of these scenarios.
 fn record(partition: Option<i32>, value: &[u8]) -> NewRecord<'_> {
     let timestamp = 1_700_000_000_000;
-    NewRecord { partition, timestamp, is_timed: false, key: None, value: Some(value), headers: &[] }
+    NewRecord { partition, timestamp, has_explicit_timestamp: false, key: None, value: Some(value), headers: &[] }
 }
 
 fn consumer_config(read_committed: bool) -> ConsumerConfig {

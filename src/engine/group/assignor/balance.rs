@@ -338,11 +338,11 @@ impl<'g> Search<'g> {
     fn way_back(&mut self, home: usize, class: usize) -> Option<bool> {
         // The member that each member gives a partition to, and its class.
         let mut gives: Vec<Option<(usize, usize)>> = vec![None; self.held.len()];
-        let mut asked = vec![false; self.classes.len()];
+        let mut is_visited = vec![false; self.classes.len()];
         let mut next = VecDeque::from([(home, class)]);
         let mut end = None;
         'search: while let Some((to, c)) = next.pop_front() {
-            if std::mem::replace(&mut asked[c], true) {
+            if std::mem::replace(&mut is_visited[c], true) {
                 continue;
             }
             let subscribers = self.classes[c].subscribers;

@@ -49,9 +49,9 @@ impl Topics {
         let racks = cluster.brokers.values().filter_map(|b| Some((b.id, Arc::from(b.rack.as_deref()?))));
         let racks: HashMap<i32, Arc<str>> = racks.collect();
         let racks_of = |replicas: &[i32]| replicas.iter().filter_map(|node| racks.get(node).cloned()).collect();
-        let known = names.into_iter().filter_map(|name| cluster.topics.get_key_value(name));
+        let existing = names.into_iter().filter_map(|name| cluster.topics.get_key_value(name));
         let topics =
-            known.map(|(name, t)| (name.clone(), t.partitions.iter().map(|p| racks_of(&p.replicas)).collect()));
+            existing.map(|(name, t)| (name.clone(), t.partitions.iter().map(|p| racks_of(&p.replicas)).collect()));
         Self(topics.collect())
     }
 }
@@ -104,29 +104,29 @@ impl<'a> Group<'a> {
     pub fn new(topics: &'a Topics, members: &[Member<'a>]) -> Self {
         let mut members = members.to_vec();
         members.sort_by(Member::compare);
-        let mut wanted: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut subscribers_by_topic: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (m, member) in members.iter().enumerate() {
             for name in &member.subscription.topics {
-                let subscribers = wanted.entry(name).or_default();
+                let subscribers = subscribers_by_topic.entry(name).or_default();
                 // A topic may be named twice.
                 if subscribers.last() != Some(&m) {
                     subscribers.push(m);
                 }
             }
         }
-        let known = wanted.into_iter().filter_map(|(name, subscribers)| {
+        let topics = subscribers_by_topic.into_iter().filter_map(|(name, subscribers)| {
             let (name, racks) = topics.0.get_key_value(name)?;
             (!racks.is_empty()).then_some(Topic { name, racks, subscribers })
         });
-        Self { topics: known.collect(), members }
+        Self { topics: topics.collect(), members }
     }
 
     /// Returns the assignment from each member's pairs of topic index and partition.
-    pub fn assignment(&self, mut got: Vec<Vec<(usize, usize)>>) -> Assignment {
+    pub fn assignment(&self, mut owned: Vec<Vec<(usize, usize)>>) -> Assignment {
         let mut assignment = Assignment::new();
-        for (member, got) in self.members.iter().zip(&mut got) {
-            got.sort_unstable();
-            let partitions = got.iter().filter_map(|(t, p)| {
+        for (member, owned) in self.members.iter().zip(&mut owned) {
+            owned.sort_unstable();
+            let partitions = owned.iter().filter_map(|(t, p)| {
                 Some(TopicPartition::new(self.topics.get(*t)?.name.clone(), i32::try_from(*p).ok()?))
             });
             assignment.entry(member.id.to_owned()).or_default().extend(partitions);

@@ -36,16 +36,16 @@ impl Assignor for Range {
                 }
             }
         }
-        let mut got = vec![Vec::new(); group.members.len()];
+        let mut owned = vec![Vec::new(); group.members.len()];
         for (t, mut s) in ranges.into_iter().enumerate() {
             s.cut(false);
             for (p, owner) in s.owner.iter().enumerate() {
                 if let Some(m) = owner.map(|i| s.topic.subscribers[i]) {
-                    got[m].push((t, p));
+                    owned[m].push((t, p));
                 }
             }
         }
-        group.assignment(got)
+        group.assignment(owned)
     }
 }
 
@@ -68,11 +68,11 @@ impl<'a> TopicRanges<'a> {
     fn new(topic: &'a Topic<'a>, racks: &[Option<&'a str>]) -> Self {
         let (partitions, subscribers) = (topic.racks.len(), topic.subscribers.len());
         let racks: Vec<Option<&str>> = topic.subscribers.iter().map(|m| racks[*m]).collect();
-        let wanted: BTreeSet<&str> = racks.iter().flatten().copied().collect();
+        let member_racks: BTreeSet<&str> = racks.iter().flatten().copied().collect();
         let of_each = || topic.racks.iter().map(|racks| racks.iter().map(|r| &**r).collect::<BTreeSet<&str>>());
-        let needs_racks = !wanted.is_empty() && {
+        let needs_racks = !member_racks.is_empty() && {
             let all: BTreeSet<&str> = topic.racks.iter().flatten().map(|r| &**r).collect();
-            !all.is_disjoint(&wanted) && !of_each().all(|some| some == all)
+            !all.is_disjoint(&member_racks) && !of_each().all(|some| some == all)
         };
         Self {
             topic,

@@ -13,7 +13,7 @@ impl Assignor for RoundRobin {
 
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment {
         let group = Group::new(topics, members);
-        let mut got = vec![Vec::new(); group.members.len()];
+        let mut owned = vec![Vec::new(); group.members.len()];
         let mut turn = 0;
         for (t, topic) in group.topics.iter().enumerate() {
             for p in 0..topic.racks.len() {
@@ -22,10 +22,10 @@ impl Assignor for RoundRobin {
                 let Some(&m) = topic.subscribers.get(next).or_else(|| topic.subscribers.first()) else {
                     continue;
                 };
-                got[m].push((t, p));
+                owned[m].push((t, p));
                 turn = m + 1;
             }
         }
-        group.assignment(got)
+        group.assignment(owned)
     }
 }

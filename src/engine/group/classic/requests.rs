@@ -26,9 +26,9 @@ impl ClassicMember {
         let protocols = self.assignors().iter().map(|assignor| {
             let subscription = embedded::Subscription {
                 topics: topics.clone(),
-                user_data: user_data(assignor, &self.last),
+                user_data: user_data(assignor, &self.last_assignment),
                 owned_partitions: by_topic(owned.iter().copied()),
-                generation_id: self.generation.max(if owned.is_empty() { -1 } else { self.last.1 }),
+                generation_id: self.generation.max(if owned.is_empty() { -1 } else { self.last_assignment.1 }),
                 rack_id: rack.clone(),
             };
             let metadata = embedded::encode(3, &subscription).unwrap_or_default().into();
@@ -45,8 +45,8 @@ impl ClassicMember {
             protocols: protocols.collect(),
             reason: Some(self.reason.clone()).filter(|r| !r.is_empty()),
         };
-        let held = self.held_for(self.config.max_poll_interval.max(self.config.session_timeout));
-        self.send(now, Target::Group(node), Join(request, held), Step::Join);
+        let max_wait = self.max_broker_wait(self.config.max_poll_interval.max(self.config.session_timeout));
+        self.send(now, Target::Group(node), Join(request, max_wait), Step::Join);
     }
 
     pub(super) fn sync(&mut self, now: Time, node: i32, assignment: &Assignment) {
@@ -66,14 +66,14 @@ impl ClassicMember {
             protocol_name: self.assignor.as_ref().map(|a| a.name().to_owned()),
             assignments: assignment.iter().map(of_member).collect(),
         };
-        let held = self.held_for(self.config.max_poll_interval);
-        self.send(now, Target::Group(node), Held(request, held), Step::Sync);
+        let max_wait = self.max_broker_wait(self.config.max_poll_interval);
+        self.send(now, Target::Group(node), Held(request, max_wait), Step::Sync);
     }
 
     /// Returns how much longer than `request.timeout.ms` a response may take, because the coordinator waits for other
     /// members. As in Java's consumer, the longer of the two times is the timeout.
-    fn held_for(&self, members_take: Duration) -> Duration {
-        (members_take + JOIN_SLACK).saturating_sub(self.config.request_timeout)
+    fn max_broker_wait(&self, max_join_time: Duration) -> Duration {
+        (max_join_time + JOIN_SLACK).saturating_sub(self.config.request_timeout)
     }
 }
 

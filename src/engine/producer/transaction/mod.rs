@@ -306,8 +306,8 @@ impl Transactions {
         matches!(self.state, State::Open | State::Failed(_))
     }
 
-    /// Returns whether failed batches may be retried.
-    pub fn is_wanted(&self) -> bool {
+    /// Returns whether batches may be sent and retried.
+    pub fn may_send_batches(&self) -> bool {
         matches!(self.state, State::Open | State::Committing)
     }
 
@@ -318,11 +318,11 @@ impl Transactions {
 
     /// Returns whether batches may be sent to a partition.
     pub fn may_send(&self, slot: Slot) -> bool {
-        self.is_wanted() && (self.version2 || self.added.contains(&slot))
+        self.may_send_batches() && (self.version2 || self.added.contains(&slot))
     }
 
     /// Notes that a batch is sent.
-    pub fn sent(&mut self) {
+    pub fn mark_sent(&mut self) {
         self.begun = true;
     }
 
@@ -401,13 +401,13 @@ impl Transactions {
         if ends && !self.begun {
             self.finish();
         }
-        let wanted = match self.state {
+        let needs_request = match self.state {
             State::Initializing => true,
             State::Open | State::Committing => !is_idle || ends,
             State::Aborting(_) => ends,
             _ => false,
         };
-        if !wanted {
+        if !needs_request {
             return None;
         }
         self.in_flight = true;
@@ -569,14 +569,14 @@ mod tests {
         };
         let mut transactions = Transactions::new(settings, Backoff::new(second, second, 1));
         transactions.init(Time(0)).unwrap();
-        let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
-        let given = api::encode(0, &init_producer_id::Response { producer_id: 5, ..Default::default() }).unwrap();
-        for body in [found, given] {
-            let asked = transactions.poll_send(Time(0), true, InFlight::Nothing, |_| None).unwrap();
-            transactions.handle_response(Time(0), asked.token, Ok(Reply { version: 0, body: body.into() }));
+        let coordinator_found = api::encode(0, &find_coordinator::Response::default()).unwrap();
+        let producer_id = api::encode(0, &init_producer_id::Response { producer_id: 5, ..Default::default() }).unwrap();
+        for body in [coordinator_found, producer_id] {
+            let outgoing = transactions.poll_send(Time(0), true, InFlight::Nothing, |_| None).unwrap();
+            transactions.handle_response(Time(0), outgoing.token, Ok(Reply { version: 0, body: body.into() }));
         }
         transactions.begin(version).unwrap();
-        transactions.sent();
+        transactions.mark_sent();
         transactions.batch_failed(&Error::new(ErrorKind::Timeout, "too late"));
         transactions.end(Time(0), false).unwrap();
         transactions
@@ -585,8 +585,8 @@ mod tests {
     #[test]
     fn an_abort_waits_for_expired_batches_only_where_the_leader_would_accept_them_later() {
         let ends = |version, in_flight| {
-            let asked = aborting(version).poll_send(Time(0), true, in_flight, |_| None);
-            asked.is_some_and(|asked| asked.token == Step::End)
+            let outgoing = aborting(version).poll_send(Time(0), true, in_flight, |_| None);
+            outgoing.is_some_and(|outgoing| outgoing.token == Step::End)
         };
         let all = [InFlight::Nothing, InFlight::Expired, InFlight::Unreported];
         assert_eq!(all.map(|in_flight| ends(1, in_flight)), [true, false, false]);

@@ -4,8 +4,8 @@
 //! This file starts the OffsetFetch and ListOffsets operations and applies their results. If there is no committed
 //! offset, the consumer follows `auto.offset.reset`. This file also reports assigned partitions that do not exist.
 
-use super::fetch::is_gone;
-use super::partition::{Partition, Position};
+use super::fetch::is_unknown_topic;
+use super::partition::{Partition, PositionState};
 use super::{Consumer, OpPurpose, Reset};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
@@ -16,15 +16,15 @@ use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
     /// Returns the position of `auto.offset.reset`.
-    pub(super) fn reset_position(&self, now: Time) -> Position {
+    pub(super) fn reset_position(&self, now: Time) -> PositionState {
         match self.config.reset {
             Reset::ByDuration(age) => {
                 let now_ms = self.config.started_ms + i64::try_from(now.0 / 1000).unwrap_or(i64::MAX);
-                Position::At((now_ms - i64::try_from(age.as_millis()).unwrap_or(i64::MAX)).max(0))
+                PositionState::ByTimestamp((now_ms - i64::try_from(age.as_millis()).unwrap_or(i64::MAX)).max(0))
             }
-            Reset::Earliest => Position::At(EARLIEST),
-            Reset::Latest => Position::At(LATEST),
-            Reset::None => Position::Lost,
+            Reset::Earliest => PositionState::ByTimestamp(EARLIEST),
+            Reset::Latest => PositionState::ByTimestamp(LATEST),
+            Reset::None => PositionState::Lost,
         }
     }
 
@@ -55,8 +55,10 @@ impl<T: Send> Consumer<T> {
                 continue;
             };
             match p.state {
-                Position::Known => self.done.push_back((completion, Ok(Output::Offsets(vec![Some((p.position, -1))])))),
-                Position::Lost => {
+                PositionState::Known => {
+                    self.done.push_back((completion, Ok(Output::Offsets(vec![Some((p.position, -1))]))))
+                }
+                PositionState::Lost => {
                     let error = no_offset(p);
                     self.done.push_back((completion, Err(error)));
                 }
@@ -71,35 +73,35 @@ impl<T: Send> Consumer<T> {
     /// Requests the start offsets of all partitions that need one.
     pub(super) fn find_positions(&mut self, now: Time) {
         let mut committed = Vec::new();
-        let mut timed: BTreeMap<(i64, Batching), Vec<usize>> = BTreeMap::new();
+        let mut by_timestamp: BTreeMap<(i64, Batching), Vec<usize>> = BTreeMap::new();
         for (slot, p) in self.partitions.iter_mut().filter(|(_, p)| p.retry_at <= now) {
             match p.state {
-                Position::Committed => committed.push(*slot),
-                Position::At(timestamp) => {
+                PositionState::Committed => committed.push(*slot),
+                PositionState::ByTimestamp(timestamp) => {
                     let batching = match self.cluster.leader(&p.topic, p.partition) {
                         _ if p.lists_alone => Batching::Alone(*slot),
                         Some((leader, _)) => Batching::Leader(leader),
                         None if self.cluster.topics.contains_key(&p.topic) => Batching::Alone(*slot),
                         None => Batching::UnknownTopic,
                     };
-                    timed.entry((timestamp, batching)).or_default().push(*slot);
+                    by_timestamp.entry((timestamp, batching)).or_default().push(*slot);
                 }
                 _ => continue,
             }
-            p.state = Position::Asking;
+            p.state = PositionState::Requesting;
         }
         let timeout = self.config.api_timeout;
         let key = |this: &Self, slot: &usize| this.partitions.get(slot).map(|p| (p.topic.clone(), p.partition));
         if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
-            let wanted = committed.iter().filter_map(|s| key(self, s)).map(TopicPartition::from).collect();
-            let purpose = OpPurpose::Start(self.tagged(&committed), Position::Committed);
-            let op = Committed::new(group.group, wanted).with_coordinator(self.coordinator());
+            let partitions = committed.iter().filter_map(|s| key(self, s)).map(TopicPartition::from).collect();
+            let purpose = OpPurpose::Start(self.tagged(&committed), PositionState::Committed);
+            let op = Committed::new(group.group, partitions).with_coordinator(self.coordinator());
             self.ops.start(now, Box::new(op), timeout, purpose);
         }
-        for ((timestamp, _), slots) in timed {
-            let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
-            let purpose = OpPurpose::Start(self.tagged(&slots), Position::At(timestamp));
-            let op = ListOffsets::of_several(wanted, self.config.read_committed);
+        for ((timestamp, _), slots) in by_timestamp {
+            let timestamps = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
+            let purpose = OpPurpose::Start(self.tagged(&slots), PositionState::ByTimestamp(timestamp));
+            let op = ListOffsets::of_several(timestamps, self.config.read_committed);
             self.ops.start(now, Box::new(op), timeout, purpose);
         }
         self.complete_positions();
@@ -111,19 +113,19 @@ impl<T: Send> Consumer<T> {
 
     /// Handles completed operations.
     pub(super) fn handle_done(&mut self, now: Time) {
-        let mut found = false;
+        let mut has_positions = false;
         while let Some((purpose, result)) = self.ops.poll_done() {
             match purpose {
                 OpPurpose::User(completion) => self.done.push_back((completion, result)),
                 OpPurpose::Commit(commit) => self.complete_commit(now, commit, &result),
                 OpPurpose::Check(slots) => self.handle_epoch_ends(now, &slots, result),
-                OpPurpose::Start(slots, asked) => {
-                    found = true;
-                    self.handle_positions(now, &slots, asked, result);
+                OpPurpose::Start(slots, state) => {
+                    has_positions = true;
+                    self.handle_positions(now, &slots, state, result);
                 }
             }
         }
-        if found {
+        if has_positions {
             self.find_positions(now);
             self.check_positions(now);
             self.check_missing(now);
@@ -135,7 +137,7 @@ impl<T: Send> Consumer<T> {
         &mut self,
         now: Time,
         slots: &[(usize, u64)],
-        asked: Position,
+        requested: PositionState,
         result: Result<Output, Error>,
     ) {
         // Each offset comes with the leader epoch of the record before it, if that was committed.
@@ -148,18 +150,18 @@ impl<T: Send> Consumer<T> {
             Err(error) => {
                 // An operation that timed out has the last error as its cause.
                 let why = error.cause().unwrap_or(&error);
-                let is_news = !(self.is_member && why.code().is_some_and(is_gone));
-                let culprit = why.topic().zip(why.partition()).filter(|_| slots.len() > 1);
+                let is_reported = !(self.is_member && why.code().is_some_and(is_unknown_topic));
+                let failed_partition = why.topic().zip(why.partition()).filter(|_| slots.len() > 1);
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
-                        p.state = asked;
-                        if let (Position::At(_), Some(failed)) = (asked, culprit) {
+                        p.state = requested;
+                        if let (PositionState::ByTimestamp(_), Some(failed)) = (requested, failed_partition) {
                             p.lists_alone |= failed == (&*p.topic, p.partition);
                             continue;
                         }
                         // Back off even after the first error: an immediate retry would fail in the same way.
                         p.back_off(now, self.config.retry_backoff);
-                        if is_news {
+                        if is_reported {
                             p.set_error(error.clone());
                         }
                     }
@@ -171,24 +173,27 @@ impl<T: Send> Consumer<T> {
             let Some(p) = self.partitions.get(slot).filter(|p| p.generation == *generation) else {
                 continue;
             };
-            let first = self.first_position(now, &p.topic, p.partition);
+            let first_position = self.first_position(now, &p.topic, p.partition);
             let Some(p) = self.partitions.get_mut(slot) else { continue };
-            match (offset, asked) {
-                (Some((found, _)), Position::At(_)) if p.is_past_end(found) => {
-                    p.fail_past_end(found);
+            match (offset, requested) {
+                (Some((offset, _)), PositionState::ByTimestamp(_)) if p.is_past_end(offset) => {
+                    p.fail_past_end(offset);
                     p.back_off(now, self.config.retry_backoff);
                 }
                 (Some((offset, epoch)), _) => {
-                    p.log_reset(offset, asked);
+                    p.log_reset(offset, requested);
                     p.start_at(offset);
                     (p.fetch_epoch, p.position_epoch) = (epoch, epoch);
                 }
-                (None, Position::Committed) => p.reset(first),
+                (None, PositionState::Committed) => p.reset(first_position),
                 // All records are older than the timestamp.
-                (None, _) => p.state = Position::At(LATEST),
+                (None, _) => p.state = PositionState::ByTimestamp(LATEST),
             }
-            p.committed =
-                if asked == Position::Committed { offset.map_or(-1, |(offset, _)| offset) } else { p.committed };
+            p.committed = if requested == PositionState::Committed {
+                offset.map_or(-1, |(offset, _)| offset)
+            } else {
+                p.committed
+            };
         }
     }
 }
@@ -206,44 +211,47 @@ enum Batching {
 
 impl Partition {
     /// Starts at the position of `auto.offset.reset`, which may be nowhere.
-    pub(super) fn reset(&mut self, to: Position) {
+    pub(super) fn reset(&mut self, to: PositionState) {
         self.state = to;
-        if to == Position::Lost {
+        if to == PositionState::Lost {
             self.set_error(no_offset(self));
         }
     }
 
     /// Returns whether a reset found an offset after the last one to read, so that every record of the read is gone.
-    fn is_past_end(&self, found: i64) -> bool {
-        self.lost_at.is_some() && self.end.is_some_and(|end| found >= end)
+    fn is_past_end(&self, offset: i64) -> bool {
+        self.out_of_range_offset.is_some() && self.end_offset.is_some_and(|end| offset >= end)
     }
 
     /// Logs that `auto.offset.reset` decided where to read.
-    fn log_reset(&self, found: i64, asked: Position) {
+    fn log_reset(&self, offset: i64, requested: PositionState) {
         let location = Location::partition(&self.topic, self.partition);
-        match (self.lost_at, asked) {
+        match (self.out_of_range_offset, requested) {
             (Some(lost), _) => {
-                let skipped = (found - lost).max(0);
+                let skipped = (offset - lost).max(0);
                 event!(
                     Info,
                     Consumer,
                     location,
-                    "the offset was reset from {lost} to {found}, which skips {skipped} records"
+                    "the offset was reset from {lost} to {offset}, which skips {skipped} records"
                 );
             }
-            (None, Position::At(_)) => event!(Info, Consumer, location, "reading starts at offset {found}"),
-            (None, _) => event!(Info, Consumer, location, "reading continues at the committed offset {found}"),
+            (None, PositionState::ByTimestamp(_)) => {
+                event!(Info, Consumer, location, "reading starts at offset {offset}")
+            }
+            (None, _) => event!(Info, Consumer, location, "reading continues at the committed offset {offset}"),
         }
     }
 
     /// Stays at the lost position with an error: otherwise the read would look complete.
-    fn fail_past_end(&mut self, found: i64) {
-        let lost = self.lost_at.unwrap_or(self.position);
-        let finished = self.finished.min(lost);
+    fn fail_past_end(&mut self, log_start_offset: i64) {
+        let lost = self.out_of_range_offset.unwrap_or(self.position);
+        let processed = self.processed.min(lost);
         self.start_at(lost);
-        self.finished = finished;
-        let (topic, partition, end) = (&self.topic, self.partition, self.end.unwrap_or(found));
-        let what = format!("fetch {topic}-{partition} from offset {lost} to {end}: the log starts at {found}");
+        self.processed = processed;
+        let (topic, partition, end) = (&self.topic, self.partition, self.end_offset.unwrap_or(log_start_offset));
+        let what =
+            format!("fetch {topic}-{partition} from offset {lost} to {end}: the log starts at {log_start_offset}");
         let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(topic, partition);
         self.set_error(
             error.with_hint("the records were deleted: read from beginning_offsets() to end_offsets(), or seek"),

@@ -20,7 +20,7 @@ const WHOLE_BATCHES: i16 = 3;
 
 /// A partition in a fetch request.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RequestedPartition {
     /// The consumer's number of the partition.
     pub slot: usize,
     /// Counts seeks: a response to a request from before a seek is dropped.
@@ -34,26 +34,26 @@ pub struct Asked {
     pub leader_epoch: i32,
     /// The requested maximum size in bytes.
     pub max_bytes: i32,
-    /// Whether reading stops at a batch whose offset or epoch is implausible.
-    pub doubts: bool,
+    /// Whether reading stops at a batch with an implausible offset or epoch.
+    pub stops_at_implausible: bool,
 }
 
 /// How to read a response.
 #[derive(Clone, Copy, Debug)]
-pub struct Checks {
-    pub crcs: bool,
+pub struct DecodeOptions {
+    pub check_crcs: bool,
     pub read_committed: bool,
     /// Largest decompressed size of a batch, bytes.
-    pub limit: usize,
-    /// Bytes that may be decompressed ahead of the application. The batch that exceeds this is the last one.
-    pub room: usize,
+    pub max_decompressed_bytes: usize,
+    /// Bytes that may be decompressed ahead of the application. The last decompressed batch may exceed this.
+    pub decompression_budget: usize,
 }
 
-impl Checks {
+impl DecodeOptions {
     /// Decompresses a batch.
     pub fn records(&self, batch: &Batch) -> Result<RecordSet, wire::Error> {
-        let records = batch.records(self.limit)?;
-        Ok(if self.crcs { records } else { records.skip_crcs() })
+        let records = batch.records(self.max_decompressed_bytes)?;
+        Ok(if self.check_crcs { records } else { records.skip_crcs() })
     }
 }
 
@@ -61,11 +61,11 @@ impl Checks {
 #[derive(Debug)]
 pub enum Contents {
     /// None up to its last offset: a control batch, or records of an aborted transaction.
-    Nothing,
+    NoRecords,
     /// Decompressed records.
     Records(RecordSet),
-    /// Compressed records: the batches before used up the room.
-    Packed(Batch, Checks),
+    /// Compressed records: the batches before used up the decompression budget.
+    Compressed(Batch, DecodeOptions),
 }
 
 /// A batch in the buffer.
@@ -86,49 +86,49 @@ impl Chunk {
     /// Returns the number of records.
     pub fn count(&self) -> usize {
         match &self.contents {
-            Contents::Nothing => 0,
+            Contents::NoRecords => 0,
             Contents::Records(set) => set.left(),
-            Contents::Packed(batch, _) => usize::try_from(batch.header.count).unwrap_or(0),
+            Contents::Compressed(batch, _) => usize::try_from(batch.header.count).unwrap_or(0),
         }
     }
 }
 
-/// The result of one partition.
+/// The fetched records of one partition, or its error.
 #[derive(Debug)]
-pub struct Fetched {
-    pub asked: Asked,
+pub struct FetchedPartition {
+    pub requested: RequestedPartition,
     pub code: ErrorCode,
     pub high_watermark: i64,
     /// The end of the readable records: the last stable offset with `read_committed`, else the high watermark. -1 if
     /// unknown.
-    pub readable: i64,
+    pub readable_end: i64,
     /// The first offset of the log; -1 if unknown.
-    pub log_start: i64,
+    pub log_start_offset: i64,
     /// A nearer follower to fetch from, instead of records (KIP-392).
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
-    /// The size of their batches.
+    /// The size of the batches in `chunks`.
     pub density: Density,
     /// Why reading stopped before the end of the data.
     pub error: Option<Error>,
     /// Whether a batch has an implausible offset or epoch.
-    pub doubtful: bool,
+    pub has_implausible_batch: bool,
     /// Whether the data is only the beginning of a message larger than the requested size.
     pub cut_off: bool,
 }
 
 /// A whole response.
 #[derive(Debug)]
-pub struct FetchedAll {
+pub struct FetchResult {
     /// The ID of the fetch session, 0 for none.
-    pub session: i32,
+    pub session_id: i32,
     /// The throttle time.
     pub throttle: Duration,
-    /// All requested partitions. A fetch session leaves out partitions without news.
-    pub partitions: Vec<Fetched>,
+    /// All requested partitions. In a fetch session, the response omits partitions without changes.
+    pub partitions: Vec<FetchedPartition>,
 }
 
-impl FetchedAll {
+impl FetchResult {
     /// Returns the bytes of all records.
     pub fn bytes(&self) -> usize {
         self.partitions.iter().flat_map(|p| &p.chunks).map(|chunk| chunk.bytes).sum()
@@ -136,133 +136,138 @@ impl FetchedAll {
 }
 
 /// Reads a response. `leftover` counts the response's memory that stays allocated beyond the buffered batches.
-pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, mut reply: Reply) -> Result<FetchedAll, Error> {
-    let gives_whole_batches = reply.version >= WHOLE_BATCHES;
+pub fn decode_fetch_response(
+    requested: Vec<RequestedPartition>,
+    options: DecodeOptions,
+    leftover: Leftover,
+    mut reply: Reply,
+) -> Result<FetchResult, Error> {
+    let returns_whole_batches = reply.version >= WHOLE_BATCHES;
     let frame;
     (frame, reply.body) = Frame::new(reply.body, leftover);
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
-    let mut found_at: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
+    let mut positions: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
     for (t, topic) in response.responses.iter().enumerate() {
         for (p, partition) in topic.partitions.iter().enumerate() {
-            found_at.insert((&topic.topic, topic.topic_id, partition.partition_index), (t, p));
+            positions.insert((&topic.topic, topic.topic_id, partition.partition_index), (t, p));
         }
     }
-    let by_id = |a: &Asked| found_at.get(&("", a.id, a.partition));
-    let found: Vec<Option<(usize, usize)>> = asked
+    let by_id = |r: &RequestedPartition| positions.get(&("", r.id, r.partition));
+    let in_response: Vec<Option<(usize, usize)>> = requested
         .iter()
-        .map(|a| found_at.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied())
+        .map(|r| positions.get(&(&*r.topic, Uuid::ZERO, r.partition)).or_else(|| by_id(r)).copied())
         .collect();
-    let mut all = Vec::with_capacity(asked.len());
-    let mut room = checks.room;
-    for (asked, found) in asked.into_iter().zip(found) {
-        let topic = found.and_then(|(t, p)| response.responses.get_mut(t).map(|t| (t, p)));
-        all.push(match topic.and_then(|(t, p)| t.partitions.get_mut(p)) {
+    let mut partitions = Vec::with_capacity(requested.len());
+    let mut budget = options.decompression_budget;
+    for (requested, position) in requested.into_iter().zip(in_response) {
+        let topic = position.and_then(|(t, p)| response.responses.get_mut(t).map(|t| (t, p)));
+        partitions.push(match topic.and_then(|(t, p)| t.partitions.get_mut(p)) {
             Some(p) => {
                 let has_data = p.records.as_ref().is_some_and(|records| !records.is_empty());
-                let mut fetched = read_partition(asked, checks, &frame, &mut room, p);
-                let has_news = !fetched.chunks.is_empty() || fetched.error.is_some() || fetched.doubtful;
-                fetched.cut_off = has_data && !has_news && !gives_whole_batches;
+                let mut fetched = decode_partition(requested, options, &frame, &mut budget, p);
+                let has_result = !fetched.chunks.is_empty() || fetched.error.is_some() || fetched.has_implausible_batch;
+                fetched.cut_off = has_data && !has_result && !returns_whole_batches;
                 fetched
             }
-            None => Fetched {
-                asked,
+            None => FetchedPartition {
+                requested,
                 code: ErrorCode::NONE,
                 high_watermark: -1,
-                readable: -1,
-                log_start: -1,
+                readable_end: -1,
+                log_start_offset: -1,
                 replica: None,
                 chunks: Vec::new(),
                 density: Density::default(),
                 error: None,
-                doubtful: false,
+                has_implausible_batch: false,
                 cut_off: false,
             },
         });
     }
     let throttle = Duration::from_millis(u64::try_from(response.throttle_time_ms).unwrap_or(0));
-    Ok(FetchedAll { session: response.session_id, throttle, partitions: all })
+    Ok(FetchResult { session_id: response.session_id, throttle, partitions })
 }
 
-fn read_partition(
-    asked: Asked,
-    checks: Checks,
+fn decode_partition(
+    requested: RequestedPartition,
+    options: DecodeOptions,
     frame: &Arc<Frame>,
-    room: &mut usize,
+    budget: &mut usize,
     p: &mut fetch::PartitionResponse,
-) -> Fetched {
+) -> FetchedPartition {
     let mut aborted = p.aborted_transactions.take().unwrap_or_default();
     aborted.sort_by_key(|t| t.first_offset);
     let mut aborted = aborted.into_iter().peekable();
     let mut aborting = HashSet::new();
     let replica = Some(p.preferred_read_replica).filter(|r| *r >= 0);
     // Brokers before 0.11 have no last stable offset.
-    let is_bounded = checks.read_committed && p.last_stable_offset >= 0;
-    let mut fetched = Fetched {
+    let is_bounded = options.read_committed && p.last_stable_offset >= 0;
+    let mut fetched = FetchedPartition {
         code: p.error_code,
         high_watermark: p.high_watermark,
-        readable: if is_bounded { p.last_stable_offset } else { p.high_watermark },
-        log_start: p.log_start_offset,
+        readable_end: if is_bounded { p.last_stable_offset } else { p.high_watermark },
+        log_start_offset: p.log_start_offset,
         replica,
         chunks: Vec::new(),
         density: Density::default(),
         error: None,
-        doubtful: false,
+        has_implausible_batch: false,
         cut_off: false,
-        asked,
+        requested,
     };
-    let mut before = fetched.asked.offset;
+    let mut expected_offset = fetched.requested.offset;
     let mut first_offset = None;
     for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
-        let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
+        let batch = match batch.and_then(|b| if options.check_crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
             Err(e) => {
-                fetched.error = Some(damaged(&fetched.asked, &fetched.chunks, &e));
+                fetched.error = Some(damaged_batch_error(&fetched.requested, &fetched.chunks, &e));
                 break;
             }
         };
         let next_offset = batch.header.next_offset();
-        if is_doubtful(&batch, before, &fetched) {
-            fetched.doubtful = true;
-            if fetched.asked.doubts {
+        if is_implausible(&batch, expected_offset, &fetched) {
+            fetched.has_implausible_batch = true;
+            if fetched.requested.stops_at_implausible {
                 // Possibly the previous batch has too high an offset, instead of this one too low an offset.
-                if batch.header.base_offset < before {
+                if batch.header.base_offset < expected_offset {
                     fetched.chunks.pop();
                 }
                 break;
             }
         }
-        before = next_offset;
-        if next_offset <= fetched.asked.offset {
+        expected_offset = next_offset;
+        if next_offset <= fetched.requested.offset {
             continue;
         }
-        if checks.read_committed {
+        if options.read_committed {
             while let Some(t) = aborted.next_if(|t| t.first_offset <= batch.header.last_offset()) {
                 aborting.insert(t.producer_id);
             }
         }
         let dropped = batch.header.is_transactional() && aborting.contains(&batch.header.producer_id);
-        let is_packed = batch.header.compression() != Some(Compression::None);
+        let is_compressed = batch.header.compression() != Some(Compression::None);
         let (timestamp_type, leader_epoch) = (batch.header.timestamp_type(), batch.header.partition_leader_epoch);
         let (size, base_offset) = (batch.data.len(), batch.header.base_offset);
         let (contents, bytes, in_frame) = if batch.header.is_control() {
-            if checks.read_committed && is_abort(&batch, checks.limit) {
+            if options.read_committed && is_abort(&batch, options.max_decompressed_bytes) {
                 aborting.remove(&batch.header.producer_id);
             }
-            (Contents::Nothing, 0, false)
+            (Contents::NoRecords, 0, false)
         } else if dropped {
-            (Contents::Nothing, 0, false)
-        } else if is_packed && *room == 0 {
-            (Contents::Packed(batch, checks), size, true)
+            (Contents::NoRecords, 0, false)
+        } else if is_compressed && *budget == 0 {
+            (Contents::Compressed(batch, options), size, true)
         } else {
-            match checks.records(&batch) {
+            match options.records(&batch) {
                 Ok(records) => {
                     let bytes = records.data().len().max(size);
-                    *room = room.saturating_sub(if is_packed { bytes } else { 0 });
-                    (Contents::Records(records), bytes, !is_packed)
+                    *budget = budget.saturating_sub(if is_compressed { bytes } else { 0 });
+                    (Contents::Records(records), bytes, !is_compressed)
                 }
                 Err(e) => {
-                    fetched.error = Some(damaged(&fetched.asked, &fetched.chunks, &e));
+                    fetched.error = Some(damaged_batch_error(&fetched.requested, &fetched.chunks, &e));
                     break;
                 }
             }
@@ -279,31 +284,32 @@ fn read_partition(
     fetched
 }
 
-/// Returns whether a batch that should start at `before` has an implausible offset or epoch. No checksum covers these
-/// fields. A damaged offset would make the consumer skip records, or put its position out of range. Batches above the
-/// high watermark are rare but valid: the broker looks the watermark up before it reads the log.
-fn is_doubtful(batch: &Batch, before: i64, fetched: &Fetched) -> bool {
+/// Returns whether a batch that should start at `expected_offset` has an implausible offset or epoch. No checksum
+/// covers these fields. A damaged offset would make the consumer skip records, or put its position out of range.
+/// Batches above the high watermark are rare but valid: the broker looks the watermark up before it reads the log.
+fn is_implausible(batch: &Batch, expected_offset: i64, fetched: &FetchedPartition) -> bool {
     let Header { base_offset, partition_leader_epoch, .. } = batch.header;
-    let (last_offset, epoch) = (batch.header.last_offset(), fetched.asked.leader_epoch);
+    let (last_offset, epoch) = (batch.header.last_offset(), fetched.requested.leader_epoch);
     // The first batch may begin before the requested offset.
-    let is_back = last_offset < before || (base_offset < before && before != fetched.asked.offset);
-    is_back
+    let starts_too_low =
+        last_offset < expected_offset || (base_offset < expected_offset && expected_offset != fetched.requested.offset);
+    starts_too_low
         || (fetched.high_watermark >= 0 && last_offset >= fetched.high_watermark)
         || (epoch >= 0 && partition_leader_epoch > epoch)
 }
 
 /// Returns the error for a damaged batch.
-pub fn damaged(asked: &Asked, before: &[Chunk], e: &wire::Error) -> Error {
-    let offset = before.last().map_or(asked.offset, |c| c.next_offset);
-    let message = format!("batch at offset {offset} of {}-{} is damaged: {e}", asked.topic, asked.partition);
-    Error::new(ErrorKind::Decode, message).at(&asked.topic, asked.partition).with_hint(format!(
+pub fn damaged_batch_error(requested: &RequestedPartition, chunks: &[Chunk], e: &wire::Error) -> Error {
+    let offset = chunks.last().map_or(requested.offset, |c| c.next_offset);
+    let message = format!("batch at offset {offset} of {}-{} is damaged: {e}", requested.topic, requested.partition);
+    Error::new(ErrorKind::Decode, message).at(&requested.topic, requested.partition).with_hint(format!(
         "check the broker's disk; seek past the batch, or read what is readable from {offset} with check.crcs=false"
     ))
 }
 
 /// Returns whether a control batch aborts a transaction.
-fn is_abort(batch: &Batch, limit: usize) -> bool {
-    let Ok(mut records) = batch.records(limit) else {
+fn is_abort(batch: &Batch, max_decompressed_bytes: usize) -> bool {
+    let Ok(mut records) = batch.records(max_decompressed_bytes) else {
         return false;
     };
     match records.next_view() {
@@ -322,7 +328,12 @@ mod tests {
     use crate::compress::DEFAULT_LIMIT;
     use crate::record::{BatchBuilder, MessageSetBuilder, Producer};
 
-    const CHECKS: Checks = Checks { crcs: true, read_committed: false, limit: DEFAULT_LIMIT, room: usize::MAX };
+    const OPTIONS: DecodeOptions = DecodeOptions {
+        check_crcs: true,
+        read_committed: false,
+        max_decompressed_bytes: DEFAULT_LIMIT,
+        decompression_budget: usize::MAX,
+    };
 
     fn messages(magic: i8, offsets: std::ops::Range<i64>, compression: Compression) -> Vec<u8> {
         let mut set = if magic == 0 { MessageSetBuilder::magic_0() } else { MessageSetBuilder::magic_1(None) };
@@ -342,8 +353,8 @@ mod tests {
     }
 
     /// Reads a response to a fetch from `offset`.
-    fn fetched(offset: i64, checks: Checks, records: Vec<u8>, doubts: bool) -> Fetched {
-        let asked = Asked {
+    fn fetched(offset: i64, options: DecodeOptions, records: Vec<u8>, stops_at_implausible: bool) -> FetchedPartition {
+        let requested = RequestedPartition {
             slot: 0,
             generation: 0,
             offset,
@@ -352,19 +363,19 @@ mod tests {
             partition: 0,
             leader_epoch: 3,
             max_bytes: 0,
-            doubts,
+            stops_at_implausible,
         };
         let partition =
             fetch::PartitionResponse { high_watermark: 1_000, records: Some(records.into()), ..Default::default() };
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };
         let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
-        read(vec![asked], checks, Leftover::default(), reply).unwrap().partitions.remove(0)
+        decode_fetch_response(vec![requested], options, Leftover::default(), reply).unwrap().partitions.remove(0)
     }
 
     /// Returns the timestamp type and the offset of each delivered record, and the error after them.
-    fn delivered(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
-        let fetched = fetched(offset, checks, records, false);
+    fn delivered(offset: i64, options: DecodeOptions, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
+        let fetched = fetched(offset, options, records, false);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(offset);
         partition.buffer(fetched.chunks, fetched.error);
@@ -391,7 +402,7 @@ mod tests {
             batch(9..11, Compression::None),
             messages(1, 11..12, Compression::None)[..20].to_vec(),
         ];
-        let (records, error) = delivered(0, CHECKS, all.concat());
+        let (records, error) = delivered(0, OPTIONS, all.concat());
         let kind = |offset| if offset < 5 { TimestampType::None } else { TimestampType::CreateTime };
         assert_eq!(records, (0..11).map(|offset| (kind(offset), offset)).collect::<Vec<_>>());
         assert!(error.is_none());
@@ -404,15 +415,15 @@ mod tests {
             batch[12..16].copy_from_slice(&epoch.to_be_bytes());
             batch
         };
-        let fetched = fetched(0, CHECKS, [of_epoch(1, 0..3), of_epoch(1, 3..5), of_epoch(2, 5..8)].concat(), false);
+        let fetched = fetched(0, OPTIONS, [of_epoch(1, 0..3), of_epoch(1, 3..5), of_epoch(2, 5..8)].concat(), false);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(0);
         partition.buffer(fetched.chunks, fetched.error);
         partition.take(7, usize::MAX, &mut Vec::new());
         let epochs = |p: &Partition| [0, 1, 4, 5, 6, 7].map(|offset| p.offset_to_commit(offset).leader_epoch);
         assert_eq!(epochs(&partition), [-1, 1, 1, 1, 2, 2]);
-        // Epochs of finished records are forgotten.
-        partition.finish(6);
+        // Epochs of processed records are forgotten.
+        partition.mark_processed(6);
         assert_eq!(epochs(&partition), [-1, -1, -1, -1, 2, 2]);
     }
 
@@ -421,7 +432,7 @@ mod tests {
         for magic in [0, 1] {
             for compression in [Compression::None, Compression::Snappy] {
                 let data = [messages(magic, 0..4, compression), messages(magic, 4..9, compression)].concat();
-                let (records, _) = delivered(6, CHECKS, data);
+                let (records, _) = delivered(6, OPTIONS, data);
                 assert_eq!(records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [6, 7, 8]);
             }
         }
@@ -431,34 +442,34 @@ mod tests {
     fn records_after_the_end_offset_are_dropped() {
         let all = [batch(0..5, Compression::None), batch(5..10, Compression::None), batch(10..15, Compression::None)];
         for (end, most) in [(5, usize::MAX), (7, usize::MAX), (7, 2)] {
-            let fetched = fetched(0, CHECKS, all.concat(), false);
+            let fetched = fetched(0, OPTIONS, all.concat(), false);
             let mut partition = Partition::new(Arc::from("t"), 0, Some(end));
             partition.start_at(0);
             partition.buffer(fetched.chunks, fetched.error);
             let mut slices = Vec::new();
             while partition.take(most, usize::MAX, &mut slices).0 > 0 {}
-            let given: usize = slices.iter().map(|s| s.records.len()).sum();
-            assert_eq!((given as i64, partition.position, partition.buffered), (end, end, 0), "{most} at a time");
+            let delivered: usize = slices.iter().map(|s| s.records.len()).sum();
+            assert_eq!((delivered as i64, partition.position, partition.buffered), (end, end, 0), "{most} at a time");
         }
     }
 
     #[test]
-    fn batches_without_room_are_decompressed_when_the_application_reaches_them() {
+    fn batches_beyond_the_budget_are_decompressed_when_the_application_reaches_them() {
         let parts = [batch(0..3, Compression::Gzip), batch(3..5, Compression::Lz4), batch(5..9, Compression::None)];
         let (sizes, mut data) = (parts.each_ref().map(Vec::len), parts.concat());
-        let checks = Checks { room: 1, ..CHECKS };
-        let read = fetched(0, checks, data.clone(), true);
-        let is_packed = |chunk: &Chunk| matches!(chunk.contents, Contents::Packed(..));
-        assert_eq!(read.chunks.iter().map(is_packed).collect::<Vec<_>>(), [false, true, false]);
+        let options = DecodeOptions { decompression_budget: 1, ..OPTIONS };
+        let read = fetched(0, options, data.clone(), true);
+        let is_compressed = |chunk: &Chunk| matches!(chunk.contents, Contents::Compressed(..));
+        assert_eq!(read.chunks.iter().map(is_compressed).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(read.chunks[1].bytes, sizes[1]);
         let offsets = |data| {
-            let (records, error) = delivered(0, checks, data);
+            let (records, error) = delivered(0, options, data);
             (records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), error.map(|e| e.to_string()))
         };
         assert_eq!(offsets(data.clone()), ((0..9).collect(), None));
         // If it is damaged, the error comes when the application reaches it.
         data[sizes[0] + crate::record::HEADER_SIZE] ^= 0xff;
-        let (records, error) = delivered(0, Checks { crcs: false, ..checks }, data);
+        let (records, error) = delivered(0, DecodeOptions { check_crcs: false, ..options }, data);
         assert_eq!(records.len(), 3);
         assert!(error.unwrap().to_string().contains("batch at offset 3 of t-0 is damaged"));
     }
@@ -469,8 +480,8 @@ mod tests {
         let read = |damage: &dyn Fn(&mut [u8])| {
             let mut batches = good();
             damage(&mut batches[1]);
-            let fetched = fetched(1, CHECKS, batches.concat(), true);
-            (fetched.doubtful, fetched.chunks.last().map(|c| c.next_offset))
+            let fetched = fetched(1, OPTIONS, batches.concat(), true);
+            (fetched.has_implausible_batch, fetched.chunks.last().map(|c| c.next_offset))
         };
         let offset = |offset: i64| move |batch: &mut [u8]| batch[..8].copy_from_slice(&offset.to_be_bytes());
         assert_eq!(read(&|_| {}), (false, Some(7)));
@@ -498,7 +509,7 @@ mod tests {
         }
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(0);
-        partition.buffer(fetched(0, CHECKS, batches.concat(), true).chunks, None);
+        partition.buffer(fetched(0, OPTIONS, batches.concat(), true).chunks, None);
         let mut after = |count| {
             partition.take(count, usize::MAX, &mut Vec::new());
             (partition.position, partition.position_epoch)
@@ -511,10 +522,10 @@ mod tests {
         let mut data = messages(1, 0..5, Compression::None);
         let message = data.len() / 5;
         data[3 * message + 12] ^= 1;
-        let (records, error) = delivered(0, CHECKS, data.clone());
+        let (records, error) = delivered(0, OPTIONS, data.clone());
         assert_eq!(records.len(), 3);
         assert!(error.unwrap().to_string().contains("batch at offset 3 of t-0 is damaged: checksum"));
-        let (records, error) = delivered(0, Checks { crcs: false, ..CHECKS }, data);
+        let (records, error) = delivered(0, DecodeOptions { check_crcs: false, ..OPTIONS }, data);
         assert_eq!(records.len(), 5);
         assert!(error.is_none());
     }

@@ -7,8 +7,8 @@
 //! codes that only one protocol has.
 //!
 //! ```text
-//! Out → Joining (epoch 0) → Member (epoch > 0) → Leaving (epoch -1 or -2) → Out
-//!          ↑ fenced or unknown ┘
+//! Unsubscribed → Joining (epoch 0) → Stable (epoch > 0) → Leaving (epoch -1 or -2) → Unsubscribed
+//!                   ↑ fenced or unknown ┘
 //! ```
 
 use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized};
@@ -25,18 +25,18 @@ use std::time::Duration;
 /// The member epoch of a member that joins.
 pub(super) const JOIN: i32 = 0;
 /// The interval of heartbeats until the coordinator has named one.
-const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 /// The first version of either heartbeat that released brokers serve, and in which members choose their own IDs.
-const FIRST_VERSION: i16 = 1;
+const MIN_VERSION: i16 = 1;
 
 /// Partitions by topic ID, as assignments name them.
 pub(super) type PartitionsById = BTreeMap<Uuid, Vec<i32>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberState {
-    Out,
+    Unsubscribed,
     Joining,
-    Member,
+    Stable,
     Leaving { deadline: Time },
 }
 
@@ -74,19 +74,19 @@ pub(super) trait HeartbeatProtocol {
     fn read(response: Self::Response) -> Heartbeat;
     /// Returns the epoch with which a member leaves.
     fn leave_epoch(&self) -> i32;
-    /// Adds what the coordinator does not know yet.
-    fn add_news(&mut self, request: &mut Self::Request, cluster: &Cluster);
+    /// Adds the fields that the coordinator does not know yet.
+    fn add_changed_fields(&mut self, request: &mut Self::Request, cluster: &Cluster);
     /// Returns whether the member has changes that must reach the coordinator before the next heartbeat is due.
-    fn has_news(&self) -> bool;
-    /// Notes that the coordinator accepted what [`HeartbeatProtocol::add_news`] added last.
+    fn has_changed_fields(&self) -> bool;
+    /// Notes that the coordinator accepted the fields that [`HeartbeatProtocol::add_changed_fields`] added last.
     fn accepted(&mut self);
-    /// Notes that the coordinator may know nothing of the member, so the next heartbeat has to say everything.
+    /// Notes that the coordinator may have lost the member's fields, so the next heartbeat has to contain all of them.
     fn forget_accepted(&mut self);
     /// Returns whether the member may join now.
     fn may_join(&self) -> bool {
         true
     }
-    /// Takes in which partitions the coordinator assigns.
+    /// Handles a new assignment.
     fn assign(&mut self, assignment: PartitionsById);
     /// Notes that the cluster changed, before the next [`HeartbeatProtocol::reconcile`].
     fn cluster_changed(&mut self) {}
@@ -116,15 +116,15 @@ pub struct HeartbeatMember<P> {
     interval: Duration,
     heartbeat_at: Time,
     in_flight: bool,
-    /// Whether the coordinator may know the member. It may before the response to the first heartbeat arrives.
+    /// Whether the coordinator may know the member. This is true from the first heartbeat on, even before its response.
     may_be_known: bool,
     /// Whether the coordinator has ever accepted the member.
     pub(super) was_member: bool,
-    /// When to ask again for the names of topics that are known only by their IDs.
-    names_at: Time,
+    /// When to request the names of topics again that are known only by their IDs.
+    topic_names_retry_at: Time,
     error: Option<Error>,
     /// An error that does not end the membership.
-    complaint: Option<Error>,
+    nonfatal_error: Option<Error>,
 }
 
 #[allow(private_bounds)]
@@ -133,17 +133,17 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         Self {
             protocol,
             coordinator,
-            state: MemberState::Out,
+            state: MemberState::Unsubscribed,
             member_id: member_id(seed),
             epoch: JOIN,
-            interval: FIRST_INTERVAL,
+            interval: DEFAULT_INTERVAL,
             heartbeat_at: Time(0),
             in_flight: false,
             may_be_known: false,
             was_member: false,
-            names_at: Time(0),
+            topic_names_retry_at: Time(0),
             error: None,
-            complaint: None,
+            nonfatal_error: None,
         }
     }
 
@@ -154,7 +154,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 
     /// Returns the member's epoch; -1 while it is no member.
     pub(super) fn epoch(&self) -> i32 {
-        if self.state == MemberState::Member { self.epoch } else { -1 }
+        if self.state == MemberState::Stable { self.epoch } else { -1 }
     }
 
     /// Returns whether the member joins.
@@ -164,20 +164,20 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 
     /// Joins the group, unless the member is in it or joins already.
     pub(super) fn join(&mut self, now: Time) {
-        if matches!(self.state, MemberState::Out | MemberState::Leaving { .. }) {
+        if matches!(self.state, MemberState::Unsubscribed | MemberState::Leaving { .. }) {
             self.start_over(now);
         }
     }
 
-    /// Joins again after the member was out, unless an error ended the membership.
+    /// Joins again after the member has left, unless an error ended the membership.
     pub(super) fn rejoin(&mut self, now: Time) {
-        if self.state == MemberState::Out && self.error.is_none() {
+        if self.state == MemberState::Unsubscribed && self.error.is_none() {
             self.start_over(now);
         }
     }
 
     fn start_over(&mut self, now: Time) {
-        self.next_round();
+        self.invalidate_in_flight();
         self.may_be_known = false;
         self.epoch = JOIN;
         self.protocol.unassign();
@@ -189,16 +189,17 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 
     /// Leaves the group, with a request if the coordinator may know the member.
     pub(super) fn leave_group(&mut self, now: Time) {
-        let notifies = self.state != MemberState::Out && self.may_be_known;
-        self.next_round();
-        self.coordinator.forget_trouble();
+        let notifies = self.state != MemberState::Unsubscribed && self.may_be_known;
+        self.invalidate_in_flight();
+        self.coordinator.clear_join_failure();
         self.protocol.unassign();
-        self.state = if notifies { MemberState::Leaving { deadline: now + LEAVE_WITHIN } } else { MemberState::Out };
+        self.state =
+            if notifies { MemberState::Leaving { deadline: now + LEAVE_WITHIN } } else { MemberState::Unsubscribed };
     }
 
-    /// Returns whether the member is out and has nothing left to send.
+    /// Returns whether the member has left and has nothing more to send.
     pub fn has_left(&self) -> bool {
-        self.state == MemberState::Out
+        self.state == MemberState::Unsubscribed
     }
 
     /// Returns the error that ended the membership, once.
@@ -207,13 +208,13 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
     }
 
     /// Returns an error that does not end the membership, once.
-    pub fn take_complaint(&mut self) -> Option<Error> {
-        self.complaint.take()
+    pub fn take_nonfatal_error(&mut self) -> Option<Error> {
+        self.nonfatal_error.take()
     }
 
-    /// Makes all requests so far void: their responses do not count, and everything has to be said again.
-    fn next_round(&mut self) {
-        self.coordinator.next_round();
+    /// Ignores the responses to all requests so far. The next heartbeat has to contain all fields.
+    fn invalidate_in_flight(&mut self) {
+        self.coordinator.invalidate_in_flight();
         self.in_flight = false;
         self.protocol.forget_accepted();
     }
@@ -236,9 +237,9 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         if let MemberState::Leaving { deadline } = self.state
             && self.coordinator.timers.is_due(GroupTimer::Leave, deadline, now)
         {
-            self.state = MemberState::Out;
+            self.state = MemberState::Unsubscribed;
         }
-        if self.state == MemberState::Out {
+        if self.state == MemberState::Unsubscribed {
             return;
         }
         self.reconcile(now);
@@ -249,34 +250,37 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         if let MemberState::Leaving { deadline } = self.state {
             let request = self.protocol.request(&self.member_id, self.protocol.leave_epoch());
             self.in_flight = true;
-            self.coordinator.send_leave(now, deadline, Target::Group(node), AtLeast(request, FIRST_VERSION));
+            self.coordinator.send_leave(now, deadline, Target::Group(node), AtLeast(request, MIN_VERSION));
             return;
         }
         if self.state == MemberState::Joining && !self.protocol.may_join() {
             return;
         }
-        if self.coordinator.timers.is_due(GroupTimer::Heartbeat, self.heartbeat_at, now) || self.protocol.has_news() {
+        if self.coordinator.timers.is_due(GroupTimer::Heartbeat, self.heartbeat_at, now)
+            || self.protocol.has_changed_fields()
+        {
             let mut request = self.protocol.request(&self.member_id, self.epoch);
-            self.protocol.add_news(&mut request, &self.coordinator.cluster);
+            self.protocol.add_changed_fields(&mut request, &self.coordinator.cluster);
             self.in_flight = true;
             self.may_be_known = true;
             self.heartbeat_at = now + self.interval;
             let deadline = now + self.coordinator.request_timeout;
-            let request = AtLeast(request, FIRST_VERSION);
+            let request = AtLeast(request, MIN_VERSION);
             self.coordinator.send(now, deadline, Target::Group(node), request, Step::Heartbeat);
         }
     }
 
     /// Follows the assignment, and asks for the names of its topics.
     fn reconcile(&mut self, now: Time) {
-        if self.state != MemberState::Member {
+        if self.state != MemberState::Stable {
             return;
         }
         let unknown = self.protocol.reconcile(&self.coordinator.cluster);
-        if !unknown.is_empty() && self.coordinator.timers.is_due(GroupTimer::TopicNames, self.names_at, now) {
+        if !unknown.is_empty() && self.coordinator.timers.is_due(GroupTimer::TopicNames, self.topic_names_retry_at, now)
+        {
             // A topic that was deleted stays unknown until the coordinator takes it out of the assignment.
-            self.names_at = now + self.coordinator.longest_wait;
-            self.coordinator.timers.set(GroupTimer::TopicNames, self.names_at);
+            self.topic_names_retry_at = now + self.coordinator.longest_wait;
+            self.coordinator.timers.set(GroupTimer::TopicNames, self.topic_names_retry_at);
             self.coordinator.demand.ids.extend(unknown);
         }
     }
@@ -301,14 +305,14 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.in_flight &= step == Step::Find;
         if step == Step::Leave {
             let code = |response: P::Response| P::read(response).error_code;
-            if !self.coordinator.leaves_again(now, response.result, code) {
-                self.next_round();
-                self.state = MemberState::Out;
+            if !self.coordinator.must_leave_again(now, response.result, code) {
+                self.invalidate_in_flight();
+                self.state = MemberState::Unsubscribed;
             }
             return;
         }
         let result = response.result.and_then(|reply| match step {
-            Step::Find => self.coordinator.found(now, reply),
+            Step::Find => self.coordinator.handle_find_coordinator(now, reply),
             _ => self.handle_heartbeat(now, reply),
         });
         if let Err(error) = result {
@@ -320,7 +324,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
     /// Takes in that no broker can be reached.
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
         if self.state == MemberState::Joining {
-            self.coordinator.failed_to_join(now, now, error);
+            self.coordinator.note_join_failure(now, now, error);
         }
     }
 
@@ -328,7 +332,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == MemberState::Joining {
             self.coordinator.report_failure(now, error);
-            self.coordinator.failed_to_join(now, since, error);
+            self.coordinator.note_join_failure(now, since, error);
         }
     }
 
@@ -337,15 +341,16 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         match error.code() {
             Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => self.lose_membership(now),
             _ if reaction == Some(Reaction::Rejoin) => self.lose_membership(now),
-            _ if reaction == Some(Reaction::Retry) => self.coordinator.try_later(now),
-            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.try_later(now),
-            // The member continues as soon as it may again. For topics, Java's does so too (KAFKA-18813).
+            _ if reaction == Some(Reaction::Retry) => self.coordinator.back_off(now),
+            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.back_off(now),
+            // The member continues when an administrator allows it again. For topics, Java's member does so too
+            // (KAFKA-18813).
             Some(code) if is_unauthorized(code) && !self.is_leaving() => {
-                self.coordinator.try_later(now);
-                self.complaint = Some(error);
+                self.coordinator.back_off(now);
+                self.nonfatal_error = Some(error);
             }
             _ if error.is_retriable() => {
-                self.coordinator.lose(now);
+                self.coordinator.mark_unknown(now);
                 self.protocol.forget_accepted();
             }
             _ => return self.fail(now, error),
@@ -358,7 +363,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.coordinator.log_joining("the coordinator has dropped this member");
         self.protocol.lose_all();
         self.start_over(now);
-        self.coordinator.ask_again(now);
+        self.coordinator.retry_immediately_once(now);
     }
 
     fn is_leaving(&self) -> bool {
@@ -368,13 +373,14 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
     /// Ends the membership with an error. The member leaves, so that other members need not wait until its session ends.
     fn fail(&mut self, now: Time, error: Error) {
         if self.is_leaving() {
-            self.next_round();
-            self.state = MemberState::Out;
+            self.invalidate_in_flight();
+            self.state = MemberState::Unsubscribed;
             return;
         }
         // The coordinator knows another member of this instance ID.
-        let is_others = matches!(error.code(), Some(ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID));
-        self.may_be_known &= !is_others;
+        let is_other_member =
+            matches!(error.code(), Some(ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID));
+        self.may_be_known &= !is_other_member;
         error.log_fatal(Component::Group);
         self.protocol.lose_all();
         self.leave_group(now);
@@ -392,12 +398,12 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
             });
         }
         self.coordinator.succeeded();
-        self.coordinator.forget_trouble();
+        self.coordinator.clear_join_failure();
         self.was_member = true;
         self.protocol.accepted();
         self.interval = Duration::from_millis(u64::try_from(response.interval_ms).unwrap_or(0).max(1));
         self.heartbeat_at = now + self.interval;
-        self.state = MemberState::Member;
+        self.state = MemberState::Stable;
         self.epoch = response.member_epoch;
         if let Some(since) = self.coordinator.rebalancing_since.take() {
             self.coordinator.log_joined(now, since, format_args!("epoch {}", response.member_epoch));
@@ -409,7 +415,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
             let count = assignment.values().map(Vec::len).sum::<usize>();
             self.coordinator.log_assigned(self.epoch, count);
             self.protocol.assign(assignment);
-            self.names_at = now;
+            self.topic_names_retry_at = now;
             self.reconcile(now);
         }
         Ok(())

@@ -33,7 +33,7 @@ pub struct NewRecord<'a> {
     /// Milliseconds since 1970.
     pub timestamp: i64,
     /// Whether the application set the timestamp; then a broker that cannot store it is an error.
-    pub is_timed: bool,
+    pub has_explicit_timestamp: bool,
     /// The key; `None` is null.
     pub key: Option<&'a [u8]>,
     /// The value; `None` is null, a tombstone.
@@ -55,7 +55,7 @@ pub(super) struct PartitionedRecord<'a, D> {
 struct Waiting<D> {
     partition: Option<i32>,
     timestamp: i64,
-    is_timed: bool,
+    has_explicit_timestamp: bool,
     key: Option<Box<[u8]>>,
     value: Option<Box<[u8]>>,
     headers: Vec<(Box<[u8]>, Option<Box<[u8]>>)>,
@@ -70,13 +70,13 @@ pub struct Topic<D> {
     pub name: Arc<str>,
     pub state: TopicState,
     /// When a record was last appended.
-    pub used: Time,
+    pub last_used: Time,
     pub id: Uuid,
     pub partitions: Vec<Partition<D>>,
     /// The number of partitions to choose from. `partitions` may be longer if the topic was recreated with fewer.
     pub count: usize,
-    /// How many metadata updates in a row said that the topic does not exist.
-    pub denials: u32,
+    /// Number of metadata updates in a row that said that the topic does not exist.
+    pub unknown_topic_count: u32,
     /// The log lines about records that failed.
     pub failure_log: Reminder,
     pub metrics: TopicMetrics,
@@ -88,11 +88,11 @@ pub struct Topic<D> {
 /// Whether the producer has the metadata of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicState {
-    /// The producer does not want it.
+    /// The producer does not need the metadata.
     Forgotten,
-    /// The producer asked for it; records wait.
-    Asked,
-    /// The producer has it and keeps it up to date.
+    /// The producer has requested the metadata; records wait for it.
+    Requested,
+    /// The producer has the metadata and keeps it up to date.
     Known,
 }
 
@@ -101,11 +101,11 @@ impl<D> Topic<D> {
         Self {
             name,
             state: TopicState::Forgotten,
-            used: Time(0),
+            last_used: Time(0),
             id: Uuid::ZERO,
             partitions: Vec::new(),
             count: 0,
-            denials: 0,
+            unknown_topic_count: 0,
             failure_log: Reminder::default(),
             metrics: TopicMetrics::default(),
             sending: Sending::default(),
@@ -139,10 +139,10 @@ fn check_name(topic: &str) -> Result<(), Error> {
 }
 
 #[cold]
-fn no_partition(topic: &Arc<str>, count: usize, asked: i32) -> Error {
-    let message = format!("topic {topic:?} has partitions 0 to {}, not {asked}", count - 1);
+fn unknown_partition_error(topic: &Arc<str>, count: usize, partition: i32) -> Error {
+    let message = format!("topic {topic:?} has partitions 0 to {}, not {partition}", count - 1);
     let hint = "if the partition was just added, retry: klamm is refreshing its metadata";
-    Error::new(ErrorKind::Config, message).at(topic, asked).with_hint(hint)
+    Error::new(ErrorKind::Config, message).at(topic, partition).with_hint(hint)
 }
 
 impl<D> Producer<D> {
@@ -167,13 +167,13 @@ impl<D> Producer<D> {
             None => self.topics.push(topic),
         }
         self.by_name.insert(name, index);
-        self.ask_for(index);
+        self.demand_metadata(index);
         Ok(TopicIndex(index))
     }
 
-    fn ask_for(&mut self, topic: usize) {
+    fn demand_metadata(&mut self, topic: usize) {
         if let Some(t) = self.topics.get_mut(topic) {
-            t.state = TopicState::Asked;
+            t.state = TopicState::Requested;
             self.demand.topics.insert(t.name.clone());
         }
     }
@@ -183,14 +183,14 @@ impl<D> Producer<D> {
     /// continue them. A topic that never existed has none, so its index is reused.
     pub(super) fn forget_topics(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
-            let is_absent = self.cluster.topics.get(&t.name).is_some_and(|known| known.error.is_error());
-            let stays = match t.state {
+            let is_absent = self.cluster.topics.get(&t.name).is_some_and(|metadata| metadata.error.is_error());
+            let is_kept = match t.state {
                 TopicState::Forgotten => true,
                 // No record waits for it any more.
-                TopicState::Asked => false,
-                TopicState::Known => !is_absent && now.since(t.used) < self.config.metadata_max_idle,
+                TopicState::Requested => false,
+                TopicState::Known => !is_absent && now.since(t.last_used) < self.config.metadata_max_idle,
             };
-            if stays || t.is_busy() {
+            if is_kept || t.is_busy() {
                 continue;
             }
             self.demand.topics.remove(&t.name);
@@ -227,17 +227,17 @@ impl<D> Producer<D> {
         if bound + HEADER_SIZE > self.config.max_request_size {
             let size = first_record_size(record.key, record.value, record.headers);
             if size + HEADER_SIZE > self.config.max_request_size {
-                return Err(self.too_large(topic, size));
+                return Err(self.too_large_error(topic, size));
             }
         }
         if self.memory + bound > self.config.buffer_memory {
-            return Err(self.no_room(bound));
+            return Err(self.buffer_full_error(bound));
         }
         match self.topics.get(topic) {
             Some(t) if t.is_known() => self
                 .append_to(now, self.flush_epoch, topic, record, bound, completion)
                 .inspect_err(|error| self.fail_transaction(error)),
-            _ => Ok(self.hold(now, topic, record, bound, completion)),
+            _ => Ok(self.queue_until_metadata(now, topic, record, bound, completion)),
         }
     }
 
@@ -254,7 +254,7 @@ impl<D> Producer<D> {
     }
 
     #[cold]
-    fn too_large(&mut self, topic: usize, size: usize) -> Error {
+    fn too_large_error(&mut self, topic: usize, size: usize) -> Error {
         let (name, max) = (self.topics.get(topic).map_or("", |t| &t.name), self.config.max_request_size);
         let batch = size + HEADER_SIZE;
         let tried = format!(
@@ -267,7 +267,7 @@ impl<D> Producer<D> {
     }
 
     #[cold]
-    fn no_room(&mut self, bound: usize) -> Error {
+    fn buffer_full_error(&mut self, bound: usize) -> Error {
         let buffer_memory = self.config.buffer_memory;
         if bound > buffer_memory {
             let message = format!("a record of {bound} bytes never fits buffer.memory ({buffer_memory} bytes)");
@@ -275,7 +275,7 @@ impl<D> Producer<D> {
             self.fail_transaction(&error);
             return error;
         }
-        self.pressure = true;
+        self.buffer_is_full = true;
         self.measured.note_full();
         let message = format!("buffer.memory ({buffer_memory} bytes) is full of unsent records");
         Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
@@ -283,16 +283,23 @@ impl<D> Producer<D> {
 
     /// Keeps a record until the topic's metadata arrives; returns whether it is the first one.
     #[cold]
-    fn hold(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, bytes: usize, completion: Option<D>) -> bool {
+    fn queue_until_metadata(
+        &mut self,
+        now: Time,
+        topic: usize,
+        record: &NewRecord<'_>,
+        bytes: usize,
+        completion: Option<D>,
+    ) -> bool {
         let Some(t) = self.topics.get_mut(topic) else {
             return false;
         };
-        t.used = now;
+        t.last_used = now;
         let owned = |b: Option<&[u8]>| b.map(Box::from);
         t.waiting.push_back(Waiting {
             partition: record.partition,
             timestamp: record.timestamp,
-            is_timed: record.is_timed,
+            has_explicit_timestamp: record.has_explicit_timestamp,
             key: owned(record.key),
             value: owned(record.value),
             headers: record.headers.iter().map(|(k, v)| (Box::from(*k), owned(*v))).collect(),
@@ -306,7 +313,7 @@ impl<D> Producer<D> {
         self.pending.add(self.flush_epoch);
         let (is_first, is_forgotten) = (t.waiting.len() == 1, t.state == TopicState::Forgotten);
         if is_forgotten {
-            self.ask_for(topic);
+            self.demand_metadata(topic);
             // The cluster's metadata may still contain the topic.
             self.update_topic(now, topic);
         }
@@ -329,29 +336,29 @@ impl<D> Producer<D> {
             return Ok(false);
         };
         let count = t.count;
-        let (partition, sticks) = match record.partition {
+        let (partition, is_sticky) = match record.partition {
             Some(p) => match usize::try_from(p).ok().filter(|p| *p < count) {
                 Some(p) => (p, false),
                 None => {
                     // The partition may have been added since the last refresh.
                     self.demand.refresh = true;
-                    return Err(no_partition(&t.name, count, p));
+                    return Err(unknown_partition_error(&t.name, count, p));
                 }
             },
             None => match self.config.partitioner.choose(record.key, count) {
                 Chosen::Partition(p) => (p, false),
                 Chosen::Next => {
                     let has_leader = |p: &usize| self.cluster.leader(&t.name, *p as i32).is_some();
-                    let led = (0..count).map(|_| t.sticky.next(count)).find(has_leader);
-                    (led.unwrap_or_else(|| t.sticky.next(count)), false)
+                    let with_leader = (0..count).map(|_| t.sticky.next(count)).find(has_leader);
+                    (with_leader.unwrap_or_else(|| t.sticky.next(count)), false)
                 }
                 Chosen::Sticky => (t.sticky.partition(count), true),
             },
         };
         let (size, wake) =
             self.append_all(now, flush_epoch, topic, [PartitionedRecord { record, partition, bound, completion }]);
-        if sticks {
-            self.note_sent(topic, size);
+        if is_sticky {
+            self.count_sticky_bytes(topic, size);
         }
         Ok(wake)
     }
@@ -369,14 +376,14 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return (size, wake);
         };
-        t.used = now;
+        t.last_used = now;
         let (batch_size, linger, spare) = (self.config.batch_size, self.config.linger, &mut self.spare);
         for PartitionedRecord { record, partition, bound, completion } in records {
             let Some(p) = t.partitions.get_mut(partition) else {
                 continue;
             };
             if let Some(full) = p.open.take_if(|open| open.size() + bound > batch_size) {
-                self.wake_ups.remove(&(full.created + linger, topic, partition));
+                self.send_timers.remove(&(full.created + linger, topic, partition));
                 p.queue.push_back(full);
                 wake = true;
             }
@@ -387,7 +394,7 @@ impl<D> Producer<D> {
                 };
                 self.active.insert((topic, partition));
                 if !linger.is_zero() {
-                    self.wake_ups.insert((now + linger, topic, partition));
+                    self.send_timers.insert((now + linger, topic, partition));
                 }
                 self.unsent_expiry = self.unsent_expiry.min(now + self.config.delivery_timeout);
                 if let Some(transactions) = &mut self.transactions {
@@ -405,7 +412,7 @@ impl<D> Producer<D> {
             let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
             open.count += 1;
             open.has_headers |= !record.headers.is_empty();
-            open.has_timestamps |= record.is_timed;
+            open.has_timestamps |= record.has_explicit_timestamp;
             let mut bytes = appended.size;
             if let Some(completion) = completion {
                 bytes += DELIVERY_BYTES;
@@ -420,16 +427,16 @@ impl<D> Producer<D> {
         (size, wake)
     }
 
-    /// Counts the bytes of a record without a key, and switches the sticky partition when it had enough.
-    fn note_sent(&mut self, topic: usize, size: usize) {
+    /// Counts the bytes of a record without a key. Switches the sticky partition after about `batch.size` bytes.
+    fn count_sticky_bytes(&mut self, topic: usize, size: usize) {
         let batch_size = self.config.batch_size;
-        if self.topics.get_mut(topic).is_some_and(|t| t.sticky.sent(size, batch_size)) {
-            self.turn(topic);
+        if self.topics.get_mut(topic).is_some_and(|t| t.sticky.count_bytes(size, batch_size)) {
+            self.switch_sticky_partition(topic);
         }
     }
 
-    /// Switches to another sticky partition, one with a leader if there is any.
-    fn turn(&mut self, topic: usize) {
+    /// Switches to another sticky partition. Prefers partitions with a leader.
+    fn switch_sticky_partition(&mut self, topic: usize) {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
@@ -440,7 +447,7 @@ impl<D> Producer<D> {
         };
         let loads: Vec<Option<usize>> =
             t.partitions.iter().take(t.count).enumerate().map(|(i, p)| load(i, p)).collect();
-        t.sticky.turn(&loads);
+        t.sticky.switch(&loads);
     }
 
     /// Applies new metadata of a topic, and appends the records that waited for it.
@@ -448,28 +455,28 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
-        let Some(known) = self.cluster.topics.get(&t.name) else {
+        let Some(metadata) = self.cluster.topics.get(&t.name) else {
             return;
         };
-        if known.error.is_error() || known.partitions.is_empty() {
+        if metadata.error.is_error() || metadata.partitions.is_empty() {
             return;
         }
         // Partitions are never removed. A smaller number means a recreated topic or stale metadata of a broker.
-        let is_stale = !known.id.is_zero() && known.id == t.id && known.partitions.len() < t.count;
-        t.id = known.id;
-        if t.state == TopicState::Asked {
+        let is_stale = !metadata.id.is_zero() && metadata.id == t.id && metadata.partitions.len() < t.count;
+        t.id = metadata.id;
+        if t.state == TopicState::Requested {
             t.state = TopicState::Known;
         }
-        let count = if is_stale { t.count } else { known.partitions.len() };
+        let count = if is_stale { t.count } else { metadata.partitions.len() };
         t.count = count;
         t.partitions.resize_with(count.max(t.partitions.len()), Partition::default);
         if self.cluster.leader(&t.name, t.sticky.partition(count) as i32).is_none() {
-            self.turn(topic);
+            self.switch_sticky_partition(topic);
         }
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
-        let mut refused = None;
+        let mut last_refusal = None;
         self.waiting_topics.remove(&topic);
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes);
@@ -481,17 +488,17 @@ impl<D> Producer<D> {
             let record = NewRecord {
                 partition: w.partition,
                 timestamp: w.timestamp,
-                is_timed: w.is_timed,
+                has_explicit_timestamp: w.has_explicit_timestamp,
                 key: w.key.as_deref(),
                 value: w.value.as_deref(),
                 headers: &headers,
             };
             // The delivery timeout counts from the application's call, not from the arrival of the metadata.
-            let bad = record.partition.filter(|p| usize::try_from(*p).is_ok_and(|p| p >= count) || *p < 0);
-            if let Some(p) = bad {
-                let error = no_partition(&name, count, p);
-                self.refuse(topic, w.completion, w.timestamp, &error);
-                refused = Some(error);
+            let missing = record.partition.filter(|p| usize::try_from(*p).is_ok_and(|p| p >= count) || *p < 0);
+            if let Some(p) = missing {
+                let error = unknown_partition_error(&name, count, p);
+                self.fail_record(topic, w.completion, w.timestamp, &error);
+                last_refusal = Some(error);
                 continue;
             }
             if let Err(e) = self.append_to(w.since.min(now), w.flush_epoch, topic, &record, w.bytes, w.completion) {
@@ -499,20 +506,20 @@ impl<D> Producer<D> {
             }
         }
         // Only now, so that failing the transaction also fails the records just appended.
-        if let Some(error) = refused {
-            self.note_refused(&error);
+        if let Some(error) = last_refusal {
+            self.fail_any_transaction(&error);
         }
     }
 
     /// Fails the transaction, even one that is being committed.
-    fn note_refused(&mut self, error: &Error) {
+    fn fail_any_transaction(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
             transactions.fail(error);
             self.apply_transaction_effects();
         }
     }
 
-    fn refuse(&mut self, topic: usize, completion: Option<D>, timestamp: i64, error: &Error) {
+    fn fail_record(&mut self, topic: usize, completion: Option<D>, timestamp: i64, error: &Error) {
         let Some(t) = self.topics.get(topic) else {
             return;
         };
@@ -536,8 +543,8 @@ impl<D> Producer<D> {
         for w in waiting {
             self.release(w.bytes);
             self.pending.remove(w.flush_epoch, 1);
-            self.refuse(topic, w.completion, w.timestamp, error);
+            self.fail_record(topic, w.completion, w.timestamp, error);
         }
-        self.note_refused(error);
+        self.fail_any_transaction(error);
     }
 }
