@@ -35,11 +35,11 @@ impl Backoff {
     }
 }
 
-/// Returns the wait after one or more failures in a row. `range` is the first and the longest wait before jitter, which
-/// makes the wait up to 20 % shorter or longer.
+/// Returns the wait after one or more failures in a row. `range` is the first wait before jitter, and the longest wait.
+/// The jitter makes a wait up to 20 % shorter or longer, but never longer than the longest wait.
 pub fn wait_after(failures: u32, range: (Duration, Duration), seed: u64) -> Duration {
     let base = range.0.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(range.1);
-    base.mul_f64(0.8 + 0.4 * Random::new(seed).next_f64())
+    base.mul_f64(0.8 + 0.4 * Random::new(seed).next_f64()).min(range.1)
 }
 
 #[cfg(test)]
@@ -53,6 +53,8 @@ mod tests {
             let wait = backoff.next_wait().as_millis();
             assert!((expected * 8 / 10..=expected * 12 / 10).contains(&wait), "{wait} for {expected}");
         }
+        let longest = (0..100).map(|_| backoff.next_wait()).max();
+        assert_eq!(longest, Some(Duration::from_secs(1)));
         backoff.reset();
         assert!(backoff.next_wait() <= Duration::from_millis(120));
     }

@@ -5,11 +5,11 @@
 //! changes. As in Kafka, the session ends with its connection. The handler ignores `batch_size` and returns batches as
 //! they are in the log. v0 has only a byte limit.
 //!
-//! A group that no member has joined has no state. As in Kafka, a request to open a session then waits and finds nothing.
-//! Unlike Kafka, the dev broker does not keep that session.
+//! A group that no member has joined has no state. As in Kafka, a request that opens a session for this group waits and
+//! finds no records. Unlike Kafka, the dev broker does not keep the session.
 //!
-//! The dev broker also differs from Kafka when a request releases records: it can acquire the same records again. Kafka
-//! writes the release to its log first.
+//! The dev broker also differs from Kafka if a request releases records: the same request can acquire them again. In
+//! Kafka it cannot, because Kafka writes the release to its log first.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;
