@@ -208,8 +208,8 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     def close(self, timeout: float | None = None, *, commit: bool = True) -> None:
         """Send the acknowledgements, release all other records, leave the group and close the client.
 
-        With implicit acknowledgement, the last record of a loop and the records of the last poll are released. The
-        program may not have finished with these records.
+        With implicit acknowledgement, `close` releases the records that the program may not have finished. These are
+        the last record if the program iterates, or all records of the last `poll`.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave

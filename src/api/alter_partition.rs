@@ -2,7 +2,7 @@
 //! called AlterIsr).
 //!
 //! * v1: recovery from an unclean election (KIP-704)
-//! * v2: topic IDs instead of names, INELIGIBLE_REPLICA, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_ID (KIP-841)
+//! * v2: topic IDs instead of names; new errors INELIGIBLE_REPLICA, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_ID (KIP-841)
 //! * v3: broker epochs of the replicas (KIP-903)
 //!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION,

@@ -1,6 +1,7 @@
 //! EndQuorumEpoch (54): the leader of the metadata quorum resigns and names preferred successors (KIP-595).
 //!
-//! * v1: flexible; candidates with directory IDs instead of successors, the leader's endpoints (KIP-853)
+//! * v1: flexible; candidates with directory IDs replace the successors; the request also has the leader's endpoints
+//!   (KIP-853)
 //!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, INCONSISTENT_CLUSTER_ID, BROKER_NOT_AVAILABLE, FENCED_LEADER_EPOCH,
 //! INVALID_REQUEST.

@@ -2,7 +2,7 @@
 //! the partition leaders.
 //!
 //! * v0: early access, up to Kafka 4.0
-//! * v1: stable; limits in records instead of a limit in bytes for each partition
+//! * v1: stable; the request limits the number of records, and no longer the bytes of each partition
 //! * v2: acquire modes (KIP-1206), renewed acquisition locks (KIP-1222)
 //!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, SHARE_SESSION_NOT_FOUND,

@@ -13,8 +13,8 @@
 //! fn next_timeout(&self) -> Option<Time> { self.timers.next_timeout() }
 //! ```
 //!
-//! `step` has to run after each input and before `next_timeout`. The drivers guarantee this, because they call
-//! `poll_send` until it returns `None`. State machines without a `step` function keep the deadline in the table itself:
+//! `step` has to run after each input and before `next_timeout`. `poll_send` calls `step` when no request waits to be
+//! sent, and the driver calls `poll_send` after each input until it returns `None`. State machines without a `step` function keep the deadline in the table itself:
 //! [`Timers::set`] when the wait begins, [`Timers::stop`] when it ends, and [`Timers::has_passed`] in `handle_timeout`.
 
 use super::Time;

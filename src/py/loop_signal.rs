@@ -2,8 +2,8 @@
 //!
 //! The calling thread may hold locks of a client. If the calling thread waited for the GIL, it could deadlock with a
 //! thread that holds the GIL and waits for one of those locks. Loops on Unix watch a socket pair, and the calling
-//! thread only writes a byte. For loops that cannot watch sockets, and for all loops on Windows, a separate thread
-//! calls `call_soon_threadsafe`.
+//! thread only writes a byte. If a loop cannot watch sockets, or runs on Windows, a separate thread calls
+//! `call_soon_threadsafe`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};

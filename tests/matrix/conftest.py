@@ -56,9 +56,9 @@ NOTES = """
 
 ## Detecting the release
 
-Brokers before 0.10 do not support ApiVersions. klamm then opens three more connections to detect the release,
-once for each address. Kafka 0.8 closes the first of these connections. Kafka 0.9 does not answer for
-`api.version.request.timeout.ms`. To skip the detection, set `broker.version.fallback` to the release.
+Brokers before 0.10 do not support ApiVersions. Kafka 0.8 closes the connection, and Kafka 0.9 does not respond: klamm
+then waits for `api.version.request.timeout.ms`. After that, klamm detects the release with three more connections for
+Kafka 0.8, and with two for Kafka 0.9. klamm does this once for each broker address. To skip the detection, set `broker.version.fallback` to the release.
 """
 
 

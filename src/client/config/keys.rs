@@ -143,8 +143,8 @@ keys! {
          librdkafka's, such as `broker`, `cgrp`, `security`, `fetch`, `msg` and `all`.";
     "flight.recorder.bytes": Kind::Int(0, 1 << 30), "1048576", ALL,
         "The memory, in bytes, for the last requests, responses and changes of state. `dump_flight()` writes them \
-         to a file. The recorder keeps keys and values only with `flight.recorder.values`, and never keeps \
-         credentials. `0` turns the recorder off.";
+         to a file. The recorder keeps the keys and values of records only if `flight.recorder.values` is true, \
+         and never keeps credentials. `0` turns the recorder off.";
     "flight.recorder.values": Kind::Bool, "false", ALL,
         "Whether the flight recorder keeps keys and values of records, and the contents of group and transaction \
          requests. `DevBroker.replay` can then replay a dump with its records. The recorder never keeps \

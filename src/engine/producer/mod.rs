@@ -13,8 +13,8 @@
 //! batch         batches of a partition           pending        records that a flush waits for
 //! ```
 //!
-//! With `linger` 0 the producer sends a single record at once. While two requests to the same broker are in flight, new
-//! records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
+//! With `linger` 0, the producer sends a record immediately if no other record waits for its result. While two requests
+//! to the same broker are in flight, new records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
 
 mod accumulator;
 mod backpressure;

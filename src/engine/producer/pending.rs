@@ -1,4 +1,5 @@
-//! Counts the records that have no result yet, separately for each flush epoch.
+//! Counts the records that have no result yet. Each `flush` starts a new flush epoch. The records of each epoch are
+//! counted separately, so a flush waits only for earlier records.
 
 use std::collections::VecDeque;
 
