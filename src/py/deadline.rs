@@ -2,7 +2,9 @@
 //!
 //! A waiting thread wakes up every 100 ms ([`SLICE`]) and checks for signals, so Ctrl+C interrupts the wait.
 
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,8 +85,12 @@ pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) ->
 ///
 /// A thread without a hub has no other greenlets, and the hub itself cannot switch to them.
 fn greenlet_sleep(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
-    let modules = py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?;
-    let Some(hubs) = modules.get_item("gevent._hub_local")? else { return Ok(None) };
+    // Every call that blocks comes here. Importing `sys` each time was 13 % of the instructions of a blocking send.
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let modules = MODULES.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
+    })?;
+    let Some(hubs) = modules.bind(py).get_item(intern!(py, "gevent._hub_local"))? else { return Ok(None) };
     let hub = hubs.call_method0("get_hub_if_exists")?;
     if hub.is_none() || py.import("greenlet")?.call_method0("getcurrent")?.is(&hub) {
         return Ok(None);
