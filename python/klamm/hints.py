@@ -174,17 +174,11 @@ def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
     raise ArgumentError(f"{name}() has no argument {keyword[1]}", hint=keyword_hint(keyword[1], arguments)) from None
 
 
-def unknown_keywords(method: str, unknown: Mapping[str, object]) -> ArgumentError:
-    """Return the error for unknown keyword arguments of a method of the core. The core calls this function."""
-    wrong = next(iter(unknown))
-    return ArgumentError(f"Producer.{method}() has no argument {wrong}", hint=keyword_hint(wrong, RECORD))
-
-
 def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
     """Return the error for a method that sends a record and was called with wrong arguments."""
-    unknown = {name: value for name, value in named.items() if name not in RECORD}
-    if unknown:
-        return unknown_keywords(method, unknown)
+    wrong = next((name for name in named if name not in RECORD), None)
+    if wrong is not None:
+        return ArgumentError(f"Producer.{method}() has no argument {wrong}", hint=keyword_hint(wrong, RECORD))
     return ArgumentError(f"Producer.{method}() takes {', '.join(RECORD)}, each at most once")
 
 

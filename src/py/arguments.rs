@@ -10,7 +10,7 @@ use crate::client::NOW;
 use crate::record::NO_TIMESTAMP;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::types::{PyBool, PyString};
 use std::time::Duration;
 
 macro_rules! text_arguments {
@@ -192,16 +192,6 @@ fn texts(name: &str, one: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String
     let items = value.try_iter().ok().filter(|_| !value.is_instance_of::<PyString>());
     let items = items.ok_or_else(|| of_type(name, value, "a list of names", None))?;
     items.map(|item| text(one, &item?).map(str::to_owned)).collect()
-}
-
-/// An error about keywords that a method does not have. It names the nearest right one.
-#[cold]
-pub(super) fn unknown_keywords(method: &str, unknown: &Bound<'_, PyDict>) -> PyErr {
-    let hints = unknown.py().import("klamm.hints");
-    match hints.and_then(|hints| hints.call_method1("unknown_keywords", (method, unknown))) {
-        Ok(error) => PyErr::from_value(error),
-        Err(error) => error,
-    }
 }
 
 #[cold]

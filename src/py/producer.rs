@@ -169,10 +169,8 @@ impl ProducerCore {
     /// Example:
     ///     delivery = producer.send("greetings", b"hello", key=b"world", headers={"lang": b"en"})
     ///     print(delivery.result(timeout=5).offset)
-    #[pyo3(
-        signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None, **unknown),
-        text_signature = "($self, /, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None)"
-    )]
+    // With `**unknown`, the error could suggest a name. But Python would then build a dict for each call with keywords.
+    #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
     fn send(
         &self,
         py: Python<'_>,
@@ -182,11 +180,7 @@ impl ProducerCore {
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
-        unknown: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Pending> {
-        if let Some(unknown) = unknown {
-            return Err(arguments::unknown_keywords("send", unknown));
-        }
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
@@ -218,10 +212,7 @@ impl ProducerCore {
     ///     for line in lines:
     ///         producer.send_nowait("lines", line)
     ///     producer.flush()
-    #[pyo3(
-        signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None, **unknown),
-        text_signature = "($self, /, topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None)"
-    )]
+    #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
     fn send_nowait(
         &self,
         py: Python<'_>,
@@ -231,11 +222,7 @@ impl ProducerCore {
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
-        unknown: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        if let Some(unknown) = unknown {
-            return Err(arguments::unknown_keywords("send_nowait", unknown));
-        }
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);

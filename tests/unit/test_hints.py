@@ -136,17 +136,6 @@ def test_names_of_the_module_in_hints_exist():
 
 
 WRONG = [
-    (lambda on: on.producer.send("t", val=b"v"), "Producer.send() has no argument val", "did you mean value?"),
-    (
-        lambda on: on.producer.send("t", timestamp=1),
-        "Producer.send() has no argument timestamp",
-        "klamm calls it timestamp_ms",
-    ),
-    (
-        lambda on: on.producer.send_nowait("t", keys=b"k"),
-        "Producer.send_nowait() has no argument keys",
-        "did you mean key?",
-    ),
     (
         lambda on: on.producer.flush(timeout_ms=1),
         "Producer.flush() has no argument timeout_ms",
@@ -243,6 +232,14 @@ def test_importing_the_clients_does_not_import_what_only_hints_need():
     program = "import klamm, sys; klamm.Producer, klamm.Consumer, klamm.Admin; print('difflib' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+def test_calls_for_single_records_name_an_unknown_argument():
+    """Python raises this error. A suggestion would cost each call with keywords a third more instructions."""
+    with klamm.Producer("localhost:1") as producer:
+        for call in (producer.send, producer.send_nowait):
+            with pytest.raises(TypeError, match=rf"Producer\.{call.__name__}\(\) got an unexpected .* 'keys'"):
+                call("t", keys=b"k")
 
 
 def test_calls_for_single_records_have_no_wrapper():
