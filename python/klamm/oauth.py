@@ -143,7 +143,7 @@ def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
 def _backoff(failures: int) -> float:
     first, longest = RETRY_S
     # Without the limit of 16, the power would overflow a float after some hours of failures.
-    return min(first * 2.0 ** min(failures, 16), longest) * random.uniform(0.8, 1.2)
+    return min(first * 2.0 ** min(failures, 16) * random.uniform(0.8, 1.2), longest)
 
 
 def _explain(error: BaseException) -> tuple[str, str]:

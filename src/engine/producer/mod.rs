@@ -9,12 +9,14 @@
 //! accumulator   records into batches             partitioner    chooses the partition
 //! bulk          many records of one call         backpressure   how far bulk appends run ahead
 //! send          batches into requests            producer_id    producer ID and epoch without transactions
-//! completion    responses, retries, timeouts     transaction    transactions
+//! completion    results, retries, timeouts       transaction    transactions
 //! batch         batches of a partition           pending        records that a flush waits for
+//! produce_response   reads produce responses
 //! ```
 //!
 //! With `linger` 0, the producer sends a record immediately if no other record waits for its result. While two requests
-//! to the same broker are in flight, new records collect in the open batch. A busy producer therefore sends large batches without a configured delay.
+//! to the same broker are in flight, new records collect in the open batch. A busy producer therefore sends large
+//! batches without a configured delay.
 
 mod accumulator;
 mod backpressure;
@@ -26,6 +28,7 @@ mod measured;
 mod metrics;
 mod partitioner;
 mod pending;
+mod produce_response;
 mod producer_id;
 mod send;
 mod timed_out;
