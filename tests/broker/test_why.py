@@ -131,6 +131,17 @@ def test_a_commit_that_waits_for_the_members_to_share_says_so(style, dev):
         dev.clear_faults()
 
 
+@pytest.mark.parametrize("code", ["REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS"])
+def test_a_commit_that_is_retried_still_names_the_previous_error(style, dev, code):
+    with style.consumer(dev.bootstrap_servers, group_id="g", topics=["t"]) as consumer:
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        dev.fault("OffsetCommit", "error", error=code)
+        dev.fault("OffsetCommit", "delay", seconds=2)
+        # The retry is in flight when the time is over, but not long enough to be the cause.
+        assert code in timeout_of(CALLS["commit"][0], consumer)
+
+
 @pytest.mark.parametrize("fault", ["error", "delay"])
 def test_a_producer_says_why_it_does_not_know_the_partitions(style, dev, fault):
     with style.producer(dev.bootstrap_servers) as producer:

@@ -131,8 +131,9 @@ impl<T: Send> Consumer<T> {
             .with_retention(self.config.offsets_retention)
             .with_coordinator(self.coordinator());
         let (wanted_at, timeout) = (commit.wanted_at, commit.deadline.since(now));
+        let last_error = commit.last_error.take();
         let op = self.ops.start(now, Box::new(op), timeout, OpPurpose::Commit(commit));
-        self.ops.waited_since(op, wanted_at);
+        self.ops.continues(op, wanted_at, last_error);
     }
 
     /// Returns the last error that delays a commit.

@@ -48,10 +48,11 @@ impl<T: Send> Consumer<T> {
             }
             slots.entry(leader).or_default().push(*slot);
         }
-        slots.into_values().for_each(|slots| self.request_epoch_ends(now, slots));
+        slots.into_values().for_each(|slots| self.request_epoch_ends(now, slots, None));
     }
 
-    fn request_epoch_ends(&mut self, now: Time, slots: Vec<usize>) {
+    /// `last_error` is why the previous request for these partitions failed.
+    fn request_epoch_ends(&mut self, now: Time, slots: Vec<usize>, last_error: Option<Error>) {
         let (mut requested, mut tagged) = (Vec::new(), Vec::new());
         for slot in slots {
             let Some(p) = self.partitions.get_mut(&slot) else { continue };
@@ -60,7 +61,9 @@ impl<T: Send> Consumer<T> {
             requested.push((p.topic.clone(), p.partition, p.fetch_epoch));
             tagged.push((slot, p.generation, leader_epoch));
         }
-        self.ops.start(now, Box::new(EpochEnds::new(requested)), self.config.api_timeout, OpPurpose::Check(tagged));
+        let op = Box::new(EpochEnds::new(requested));
+        let op = self.ops.start(now, op, self.config.api_timeout, OpPurpose::Check(tagged));
+        self.ops.continues(op, now, last_error);
     }
 
     /// Handles the end offsets of epochs.
@@ -93,7 +96,8 @@ impl<T: Send> Consumer<T> {
                 },
             }
         }
-        retried.into_iter().for_each(|slot| self.request_epoch_ends(now, vec![slot]));
+        let last_error = result.err().map(|error| error.cause().cloned().unwrap_or(error));
+        retried.into_iter().for_each(|slot| self.request_epoch_ends(now, vec![slot], last_error.clone()));
     }
 }
 

@@ -141,10 +141,12 @@ impl<T> Ops<T> {
         id
     }
 
-    /// Notes that the caller asked for an operation before it started, so that the error of a timeout names the whole time.
-    pub fn waited_since(&mut self, op: u64, requested_at: Time) {
+    /// Notes that an operation continues one that the caller requested earlier. The error of a timeout then names the
+    /// whole time and why the previous attempt failed.
+    pub fn continues(&mut self, op: u64, requested_at: Time, last_error: Option<Error>) {
         if let Some(running) = self.running.get_mut(&op) {
             running.requested_at = requested_at;
+            running.error = running.error.take().or(last_error);
         }
     }
 
