@@ -218,8 +218,8 @@ impl Drop for Entered {
     }
 }
 
-/// Returns whether lines of a level may be wanted by some client. Flight recorders take lines up to level info. Costs one
-/// atomic load.
+/// Returns whether lines of a level may be wanted by some client. Flight recorders take lines up to level info. Costs
+/// one atomic load.
 #[inline]
 pub fn may_be_wanted(level: Level) -> bool {
     level <= Level::Info || level <= log::max_level()
@@ -234,7 +234,8 @@ pub fn record(frame: impl FnOnce(&Flight) -> Frame) {
     });
 }
 
-/// Notes an error that ends the work of the client that this thread works for. The client then writes its flight recorder.
+/// Notes an error that ends the work of the client that this thread works for. The client then writes its flight
+/// recorder.
 pub fn note_failure() {
     CURRENT.with_borrow(|current| {
         if let Some(flight) = current.as_ref().and_then(|identity| identity.flight()) {
@@ -291,7 +292,8 @@ pub fn report(event: &(dyn Any + Send + Sync)) {
     }
 }
 
-/// Writes a log line: the level, the component, the location, and what `format!` takes. Formats only if the level is wanted.
+/// Writes a log line: the level, the component, the location, and what `format!` takes. Formats only if the level is
+/// wanted.
 macro_rules! event {
     ($level:ident, $component:ident, $location:expr, $($message:tt)+) => {
         if $crate::logging::may_be_wanted(::log::Level::$level) {

@@ -246,8 +246,8 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
     Ok(ListArray::new(header_field(layout), offset_buffer(offsets), Arc::new(structs), nulls.finish()))
 }
 
-/// Appends the name of a header. Arrow's strings are UTF-8, so other bytes are written as `\xe4`, which keeps names apart.
-/// Spark's connector replaces them.
+/// Appends the name of a header. Arrow's strings are UTF-8, so other bytes are written as `\xe4`, which keeps names
+/// apart. Spark's connector replaces them.
 fn put_name(names: &mut Vec<u8>, name: &[u8], layout: Layout) {
     for chunk in name.utf8_chunks() {
         names.extend_from_slice(chunk.valid().as_bytes());

@@ -99,7 +99,8 @@ impl Client<Machine> {
     }
 
     /// Returns, for each partition, the end of its log and the first offsets of the segments that were written before a
-    /// timestamp: the newest first, at most `limit` per partition. This is how brokers before 0.10.1 look up timestamps.
+    /// timestamp: the newest first, at most `limit` per partition. This is how brokers before 0.10.1 look up
+    /// timestamps.
     pub fn offsets_before(
         &self,
         wanted: Vec<(Arc<str>, i32, i64)>,

@@ -152,8 +152,8 @@ thread_local! {
     static ORPHANS: RefCell<Option<Vec<Orphan>>> = const { RefCell::new(None) };
 }
 
-/// Runs code that may panic. After a panic, the calls whose promises it dropped end with the error that `explain` makes of the
-/// panic's text.
+/// Runs code that may panic. After a panic, the calls whose promises it dropped end with the error that `explain` makes
+/// of the panic's text.
 pub(super) fn catch<T>(f: impl FnOnce() -> T, explain: impl FnOnce(&str) -> Error) -> Result<T, Error> {
     let outer = ORPHANS.replace(Some(Vec::new()));
     let result = catch_unwind(AssertUnwindSafe(f));

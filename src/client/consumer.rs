@@ -19,8 +19,8 @@ use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// The largest fetch response, in bytes, that a caller polls for inline. The I/O thread reads larger ones ahead, while the
-/// application handles the records it has.
+/// The largest fetch response, in bytes, that a caller polls for inline. The I/O thread reads larger ones ahead, while
+/// the application handles the records it has.
 const SMALL_FETCH: usize = 16 << 10;
 /// How long the I/O thread leaves reading to an application that may not come back.
 const READER_MAY_BE_AWAY: Duration = Duration::from_millis(100);
@@ -177,14 +177,14 @@ impl Client<Machine> {
         Ok(Self::start(Machine::new(role), unlocked, connecting, config.api_timeout()))
     }
 
-    /// Assigns these partitions in place of the earlier ones. With auto commit, the consumer commits the handled records of the
-    /// earlier ones.
+    /// Assigns these partitions in place of the earlier ones. With auto commit, the consumer commits the handled
+    /// records of the earlier ones.
     pub fn assign(&self, assigned: Vec<Assigned>) -> Result<(), Error> {
         self.update(|now, s| s.role.assign(now, assigned))
     }
 
-    /// Subscribes to topics: with the other members of the group, or without a group to every partition, including those that
-    /// are added later.
+    /// Subscribes to topics: with the other members of the group, or without a group to every partition, including
+    /// those that are added later.
     pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
         self.update(|now, s| s.role.subscribe(now, topics))
     }
@@ -205,16 +205,16 @@ impl Client<Machine> {
         self.unlocked().change.load(Relaxed)
     }
 
-    /// Notes that the application makes progress. If it makes none for `max.poll.interval.ms`, the consumer leaves its group.
-    /// Costs one atomic load and store.
+    /// Notes that the application makes progress. If it makes none for `max.poll.interval.ms`, the consumer leaves its
+    /// group. Costs one atomic load and store.
     #[inline]
     pub fn note_progress(&self) {
         // Only the thread that polls writes it.
         self.unlocked().progress.store(self.unlocked().progress.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Returns the next change of the assignment. The caller then calls [`Consumer::handled`]. With auto commit, the consumer
-    /// commits the offsets of revoked partitions in between.
+    /// Returns the next change of the assignment. The caller then calls [`Consumer::handled`]. With auto commit, the
+    /// consumer commits the offsets of revoked partitions in between.
     pub fn take_change(&self) -> Result<Option<Change>, Error> {
         self.unlocked().change.store(false, Relaxed);
         self.update(|now, s| s.role.take_change(now))
@@ -252,8 +252,8 @@ impl Client<Machine> {
         Ok(self.open()?.role.assignment())
     }
 
-    /// Returns buffered records, up to `max_records` and about `max_bytes`. Never blocks. An error is returned once, after the
-    /// records that arrived before it.
+    /// Returns buffered records, up to `max_records` and about `max_bytes`. Never blocks. An error is returned once,
+    /// after the records that arrived before it.
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
         let mut state = self.open()?;
@@ -262,8 +262,8 @@ impl Client<Machine> {
         Ok(slices)
     }
 
-    /// Returns buffered records like [`Consumer::try_poll`], but leaves an error for the next poll: the caller already has
-    /// records, which it would lose by the error.
+    /// Returns buffered records like [`Consumer::try_poll`], but leaves an error for the next poll: the caller already
+    /// has records, which it would lose by the error.
     pub fn try_more(&self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut state = self.state();
         let slices = state.role.take_records(max_records, max_bytes);
@@ -271,7 +271,8 @@ impl Client<Machine> {
         slices
     }
 
-    /// Notes that a poll begins, unless one has, or that it ends. [`Consumer::try_poll`] notes both, unless it returns no records.
+    /// Notes that a poll begins, unless one has, or that it ends. [`Consumer::try_poll`] notes both, unless it returns
+    /// no records.
     pub fn note_poll(&self, begins: bool) {
         self.unlocked().polls.note(self.now(), begins);
     }
@@ -414,8 +415,9 @@ impl Client<Machine> {
         })
     }
 
-    /// Returns, for each partition, the first offset at or after a timestamp, and its timestamp. -1 means the end and -2 the
-    /// beginning. The call waits for partitions without a leader. With `skip_leaderless`, these have no offset instead.
+    /// Returns, for each partition, the first offset at or after a timestamp, and its timestamp. -1 means the end and
+    /// -2 the beginning. The call waits for partitions without a leader. With `skip_leaderless`, these have no offset
+    /// instead.
     pub fn list_offsets(
         &self,
         wanted: Vec<(String, i32, i64)>,
@@ -446,7 +448,8 @@ impl Client<Machine> {
         })
     }
 
-    /// Prepares to leave. With `commit`, commits the offsets of handled records, if auto commit is on and there are any.
+    /// Prepares to leave. With `commit`, commits the offsets of handled records, if auto commit is on and there are
+    /// any.
     pub fn commit_finished(&self, commit: bool) -> Result<Option<LastCommit>, Error> {
         self.check()?;
         let now = self.now();
@@ -474,8 +477,8 @@ impl Client<Machine> {
         self.wait_until(timeout, |state| state.role.has_left())
     }
 
-    /// Commits the offsets of handled records, if auto commit is on, leaves the group, and closes the client, all within
-    /// `timeout`.
+    /// Commits the offsets of handled records, if auto commit is on, leaves the group, and closes the client, all
+    /// within `timeout`.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let end = deadline(timeout);
         let mut result = Ok(());
@@ -506,9 +509,9 @@ impl LastCommit {
 
     /// Returns the result of the commit, or an error if it is unknown.
     ///
-    /// If the group has meanwhile removed the member, the group continues from the previous commit, as after every rebalance,
-    /// so that is not an error. During a rebalance the group still has the member and would accept the commit later, so that
-    /// is an error.
+    /// If the group has meanwhile removed the member, the group continues from the previous commit, as after every
+    /// rebalance, so that is not an error. During a rebalance the group still has the member and would accept the
+    /// commit later, so that is an error.
     pub fn result(&self) -> Result<(), Error> {
         let unknown = || {
             Err(Error::new(ErrorKind::Timeout, "the last commit was not confirmed in time")

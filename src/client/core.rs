@@ -53,8 +53,8 @@ pub trait AnyClient: Send + Sync {
     fn id(&self) -> &str;
     /// Returns the ID that a broker gives the client (KIP-714).
     fn instance_id(&self) -> Result<Pending<Uuid>, Error>;
-    /// Replaces the metrics of the application that the client pushes (KIP-1076): names, whether they are totals, tags and
-    /// values.
+    /// Replaces the metrics of the application that the client pushes (KIP-1076): names, whether they are totals, tags
+    /// and values.
     fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>);
     /// Stops the I/O thread at once. What has no result by then fails.
     fn end(&self);
@@ -444,7 +444,8 @@ impl<R: ClientRole> Core<R> {
         has_results
     }
 
-    /// Polls inline until `is_done` or `end`. Returns early if there is no I/O thread yet, or if another caller polls inline.
+    /// Polls inline until `is_done` or `end`. Returns early if there is no I/O thread yet, or if another caller polls
+    /// inline.
     fn poll_inline(&self, end: Instant, is_done: impl Fn() -> bool) {
         let Some(poller) = self.shared.poller() else { return };
         let mut events = Vec::new();
@@ -474,8 +475,8 @@ impl<R: ClientRole> Core<R> {
         }
     }
 
-    /// Adds an event loop to the external pollers. Fails before the first use of the client, and on systems whose pollers
-    /// cannot be polled.
+    /// Adds an event loop to the external pollers. Fails before the first use of the client, and on systems whose
+    /// pollers cannot be polled.
     fn sockets(self: &Arc<Self>) -> io::Result<Sockets> {
         let poller = self.shared.poller().ok_or(io::ErrorKind::NotConnected)?;
         let descriptor = poller.descriptor()?;

@@ -48,8 +48,8 @@ pub(super) fn may_wait(awaited: usize) -> Result<Waiting, Error> {
     waiting.sort_unstable();
     waiting.dedup();
     let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
-    // The awaited client continues only after its callbacks return, so after the clients that these callbacks wait for do,
-    // and so forth.
+    // The awaited client continues only after its callbacks return, so after the clients that these callbacks wait for
+    // do, and so forth.
     let mut needed = BTreeSet::from([awaited]);
     let mut found = 0;
     while found < needed.len() {

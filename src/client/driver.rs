@@ -136,9 +136,9 @@ impl<R: ClientRole> Driver<R> {
 
     /// Closes the sockets, after brokers have read the requests that they do not answer.
     ///
-    /// If a socket is closed with unread bytes, the kernel resets the connection, and the broker drops what it has not read
-    /// yet. Closing only the sending side lost a record once on 0.9. So this sends one more request, which the broker
-    /// answers after it has read the earlier ones.
+    /// If a socket is closed with unread bytes, the kernel resets the connection, and the broker drops what it has not
+    /// read yet. Closing only the sending side lost a record once on 0.9. So this sends one more request, which the
+    /// broker answers after it has read the earlier ones.
     pub fn linger(mut self) {
         let network = &mut self.network;
         self.sockets.retain(|connection, _| network.is_unconfirmed(*connection));

@@ -53,8 +53,8 @@ impl LoginMailbox {
         }
     }
 
-    /// Waits until the client is closed or a broker refuses the last token, for `timeout` at most. Returns whether the client
-    /// is still open.
+    /// Waits until the client is closed or a broker refuses the last token, for `timeout` at most. Returns whether the
+    /// client is still open.
     pub fn wait(&self, timeout: Duration) -> bool {
         !self.wait_until(timeout, |mail| mail.is_refused).is_closed
     }

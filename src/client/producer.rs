@@ -69,8 +69,8 @@ pub struct Locked {
 /// Settings and counters that are read without the lock.
 pub struct Unlocked {
     has_failures: AtomicBool,
-    /// The number of batches whose results were taken from the state machine and not delivered to callers yet. A flush and
-    /// the end of a transaction promise that these are delivered, so both wait for them.
+    /// The number of batches whose results were taken from the state machine and not delivered to callers yet. A flush
+    /// and the end of a transaction promise that these are delivered, so both wait for them.
     undelivered: AtomicU64,
     /// Whether a flush or the end of a transaction waits for `undelivered` to become 0.
     is_awaited: AtomicBool,
@@ -192,8 +192,8 @@ impl Locked {
     }
 }
 
-/// The time of day for records. It derives from the client's clock, which every call reads anyway. The system's clock is
-/// read once a second, to follow its adjustments.
+/// The time of day for records. It derives from the client's clock, which every call reads anyway. The system's clock
+/// is read once a second, to follow its adjustments.
 #[derive(Default)]
 struct WallClock {
     /// Milliseconds from the start of the client's clock to 1970, negated.
@@ -315,8 +315,8 @@ impl Client<Machine> {
         Ok(pending)
     }
 
-    /// Prepares transactions: fences earlier producers with the same transactional ID, and ends the transaction that such a
-    /// producer left open.
+    /// Prepares transactions: fences earlier producers with the same transactional ID, and ends the transaction that
+    /// such a producer left open.
     pub fn init_transactions(&self) -> Result<Pending<()>, Error> {
         self.call(Machine::init_transactions)
     }
@@ -407,8 +407,8 @@ impl Client<Machine> {
         Machine::refusal(&self.state())
     }
 
-    /// Waits for the results of all records, for `timeout` at most, and closes the client. Records without a result by then
-    /// fail.
+    /// Waits for the results of all records, for `timeout` at most, and closes the client. Records without a result by
+    /// then fail.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let mut unfinished = 0;
         if let Some(abort) = self.abort_transaction() {
@@ -459,8 +459,8 @@ impl Appender<'_> {
         self.append(topic, record, None)
     }
 
-    /// Returns whether so many bytes wait for the network that a call which sends many records has to pause. Producers that
-    /// fail on a full buffer do not pause.
+    /// Returns whether so many bytes wait for the network that a call which sends many records has to pause. Producers
+    /// that fail on a full buffer do not pause.
     pub fn is_ahead(&mut self) -> bool {
         !self.drop_when_full && self.state.role.is_ahead()
     }

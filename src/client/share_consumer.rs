@@ -86,8 +86,8 @@ impl Client<Machine> {
         Ok(self.open()?.role.subscription().cloned().collect())
     }
 
-    /// Returns up to `max_records` buffered records, and asks the brokers for more if there are none. Never blocks. An error
-    /// is returned once, after the records that arrived before it.
+    /// Returns up to `max_records` buffered records, and asks the brokers for more if there are none. Never blocks. An
+    /// error is returned once, after the records that arrived before it.
     pub fn try_poll(&self, max_records: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
         let result = self.update(|now, s| s.role.poll_records(now, max_records))?;
@@ -97,8 +97,8 @@ impl Client<Machine> {
         result
     }
 
-    /// Notes that a poll begins, unless one has, or that it ends. [`ShareConsumer::try_poll`] notes both, unless it returns no
-    /// records.
+    /// Notes that a poll begins, unless one has, or that it ends. [`ShareConsumer::try_poll`] notes both, unless it
+    /// returns no records.
     pub fn note_poll(&self, begins: bool) {
         self.unlocked().polls.note(self.now(), begins);
     }

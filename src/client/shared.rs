@@ -314,8 +314,8 @@ impl<R: ClientRole> Shared<R> {
         }
     }
 
-    /// Calls the wakers if their wait is over, and updates what is read without the lock. The caller holds the lock, so a
-    /// waker must not wait for another lock, nor for the interpreter.
+    /// Calls the wakers if their wait is over, and updates what is read without the lock. The caller holds the lock, so
+    /// a waker must not wait for another lock, nor for the interpreter.
     pub fn after_change(&self, state: &mut State<R>) {
         R::publish(state, &self.unlocked);
         if !state.wakers.is_empty() && (R::ends_wait(state) || self.check().is_err()) {

@@ -11,8 +11,8 @@ const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 /// Input bytes of a block: the default of the xerial library.
 const BLOCK: usize = 32 << 10;
-/// Kafka's Java client reads a stream in pieces of this size, across blocks. If a piece is damaged, the client drops the
-/// whole piece.
+/// Kafka's Java client reads a stream in pieces of this size, across blocks. If a piece is damaged, the client drops
+/// the whole piece.
 const PIECE: usize = 2 << 10;
 
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {

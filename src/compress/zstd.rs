@@ -82,7 +82,8 @@ fn bound(mut data: &[u8]) -> Option<usize> {
         let window = 1 - single;
         let dictionary = 1u8 << (flags & 3) >> 1;
         let content = if flags >> 6 == 0 { single } else { 1 << (flags >> 6) };
-        // The library minds a window that is too wide, or a block that is larger than it, only in a stream, as Java has it.
+        // The library minds a window that is too wide, or a block that is larger than it, only in a stream, as Java has
+        // it.
         let mut max_block = MAX_BLOCK;
         if let Some(&described) = data.first().filter(|_| single == 0) {
             if content == 0 && described > WIDEST {

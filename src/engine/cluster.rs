@@ -143,7 +143,8 @@ impl Cluster {
         next
     }
 
-    /// Returns the state after leader changes. Changes older than the known leaders have no effect, unless brokers insist.
+    /// Returns the state after leader changes. Changes older than the known leaders have no effect, unless brokers
+    /// insist.
     pub fn with_leader_changes(&self, changes: &[LeaderChange]) -> Self {
         let mut next = self.clone();
         for m in changes {

@@ -103,7 +103,8 @@ impl Error {
         Self::because(kind, tried, why).with_hint(why.hint().unwrap_or(hint))
     }
 
-    /// Creates an error whose cause is known. It ends with the cause's message, and is about the same broker and partition.
+    /// Creates an error whose cause is known. It ends with the cause's message, and is about the same broker and
+    /// partition.
     pub fn because(kind: ErrorKind, tried: impl fmt::Display, why: &Self) -> Self {
         let mut error = Self::new(kind, format!("{tried}: {}", why.message())).caused_by(why);
         let Inner { topic, partition, broker, node, .. } = &*why.0;
@@ -217,7 +218,8 @@ impl Error {
         self.log_warning(component);
     }
 
-    /// Writes the error as a log line, and makes the client write its flight recorder: the error ends what the client does.
+    /// Writes the error as a log line, and makes the client write its flight recorder: the error ends what the client
+    /// does.
     pub fn log_fatal(&self, component: Component) {
         self.log_warning(component);
         logging::note_failure();
@@ -274,7 +276,8 @@ impl Error {
     }
 }
 
-/// Returns a time in seconds, to the millisecond, as texts show it. `as_secs_f64` would make 1.801 s 1.8010000000000002 s.
+/// Returns a time in seconds, to the millisecond, as texts show it. `as_secs_f64` would make 1.801 s 1.8010000000000002
+/// s.
 pub fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1000.0
 }

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! `step` has to run after each input and before `next_timeout`. `poll_send` calls `step` when no request waits to be
-//! sent, and the driver calls `poll_send` after each input until it returns `None`. State machines without a `step` function keep the deadline in the table itself:
-//! [`Timers::set`] when the wait begins, [`Timers::stop`] when it ends, and [`Timers::has_passed`] in `handle_timeout`.
+//! sent, and the driver calls `poll_send` after each input until it returns `None`. State machines without a `step`
+//! function keep the deadline in the table itself: [`Timers::set`] when the wait begins, [`Timers::stop`] when it ends,
+//! and [`Timers::has_passed`] in `handle_timeout`.
 
 use super::Time;
 

@@ -37,8 +37,8 @@ pub struct Event {
     pub readable: bool,
     /// Whether there is room to write, or a connection attempt ended.
     pub writable: bool,
-    /// Whether the peer closed its side or the connection broke. No other event follows, so the socket must be read to its
-    /// end, even if a read returns less than asked for.
+    /// Whether the peer closed its side or the connection broke. No other event follows, so the socket must be read to
+    /// its end, even if a read returns less than asked for.
     pub ended: bool,
 }
 

@@ -6,8 +6,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::thread;
 
-/// Resolves a host name and passes the addresses to `done`: at once for an IP address, otherwise from another thread. An
-/// IPv6 address may have brackets and a zone.
+/// Resolves a host name and passes the addresses to `done`: at once for an IP address, otherwise from another thread.
+/// An IPv6 address may have brackets and a zone.
 pub fn resolve(host: &str, port: u16, done: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static) {
     let host = without_brackets(host);
     if let Ok(ip) = host.parse::<IpAddr>() {

@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
-/// The size of one read, in bytes, while the frame's length is unknown. Larger reads would copy more: once the length of a
-/// frame is known, the stream reads into the frame's own memory.
+/// The size of one read, in bytes, while the frame's length is unknown. Larger reads would copy more: once the length
+/// of a frame is known, the stream reads into the frame's own memory.
 const READ_SIZE: usize = 64 << 10;
 /// The largest read into a frame's own memory, in bytes.
 const MAX_DIRECT: usize = 256 << 10;
 /// The memory reserved at once for the rest of a frame. More is reserved as bytes arrive.
 const MAX_RESERVED: usize = 4 << 20;
-/// Whether a stream is drained when a read returns fewer bytes than it asked for. On Windows, mio reports the next event
-/// only after a read would have blocked.
+/// Whether a stream is drained when a read returns fewer bytes than it asked for. On Windows, mio reports the next
+/// event only after a read would have blocked.
 const SHORT_READ_DRAINS: bool = cfg!(not(windows));
 /// The number of pieces in one vectored write.
 const MAX_PIECES: usize = 64;
@@ -66,8 +66,8 @@ impl Stream {
         Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None, usual: READ_SIZE })
     }
 
-    /// Makes the kernel probe the peer while the connection is idle, so that it notices a peer that is gone, and devices in
-    /// between keep the connection. Without effect on systems other than Linux.
+    /// Makes the kernel probe the peer while the connection is idle, so that it notices a peer that is gone, and
+    /// devices in between keep the connection. Without effect on systems other than Linux.
     pub fn keep_alive(&self) {
         #[cfg(target_os = "linux")]
         {
@@ -138,9 +138,9 @@ impl Stream {
 
     /// Appends what has arrived to `buf`.
     ///
-    /// `missing` returns how many bytes of the frame in `buf` are missing. `scratch` is the buffer of the polling thread, see
-    /// [`Stream::scratch`]. With `to_end`, the stream is read to its end, because no [`Event`](super::Event) will report that
-    /// the peer closed its side. An error of TLS is a [`Failure`].
+    /// `missing` returns how many bytes of the frame in `buf` are missing. `scratch` is the buffer of the polling
+    /// thread, see [`Stream::scratch`]. With `to_end`, the stream is read to its end, because no
+    /// [`Event`](super::Event) will report that the peer closed its side. An error of TLS is a [`Failure`].
     pub fn receive(
         &mut self,
         scratch: &mut [u8],
@@ -276,7 +276,8 @@ impl Stream {
         let _ = poller.registry.deregister(&mut self.tcp);
     }
 
-    /// Sends the TLS close notification, which shows the peer that nothing was cut off. Fails only if the connection is gone.
+    /// Sends the TLS close notification, which shows the peer that nothing was cut off. Fails only if the connection is
+    /// gone.
     fn send_close_notify(&mut self) {
         if let Some(session) = &mut self.session
             && !session.is_handshaking()

@@ -56,8 +56,9 @@ impl AdminCore {
         Ok(self.client.check_served(api)?)
     }
 
-    /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker ID, a
-    /// pair of FindCoordinator's type and a key, or `"controller"`. `versions` are the oldest and the newest to send.
+    /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker
+    /// ID, a pair of FindCoordinator's type and a key, or `"controller"`. `versions` are the oldest and the newest to
+    /// send.
     #[pyo3(name = "_call", signature = (api, fields, route, timeout, versions=(0, i16::MAX)))]
     fn call(
         &self,

@@ -84,7 +84,8 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
 
 /// Converts the timestamp of a record to send, or None.
 ///
-/// Times before 1970 are accepted, as in librdkafka, except the numbers that stand for no time: Kafka's and the client's.
+/// Times before 1970 are accepted, as in librdkafka, except the numbers that stand for no time: Kafka's and the
+/// client's.
 #[inline]
 pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() {
@@ -122,9 +123,11 @@ fn no_time(value: &Bound<'_, PyAny>) -> PyErr {
     not_whole("timestamp_ms", value, types, "of milliseconds that fits 64 bits")
 }
 
-/// Converts a datetime to a record's timestamp. A datetime without a time zone is local time, as in Python's own methods.
+/// Converts a datetime to a record's timestamp. A datetime without a time zone is local time, as in Python's own
+/// methods.
 ///
-/// Returns None for other objects, and for a datetime without a timestamp: the last hours of the year 9999 can lack one.
+/// Returns None for other objects, and for a datetime without a timestamp: the last hours of the year 9999 can lack
+/// one.
 #[cold]
 fn of_datetime(value: &Bound<'_, PyAny>) -> Option<i64> {
     let seconds: f64 = value.call_method0("timestamp").ok()?.extract().ok()?;

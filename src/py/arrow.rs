@@ -166,10 +166,11 @@ impl ArrowRows {
     }
 }
 
-/// Returns the indices of all columns but those of a pandas index, after a warning, or `None` if there is no such column.
+/// Returns the indices of all columns but those of a pandas index, after a warning, or `None` if there is no such
+/// column.
 ///
-/// Whether pandas exports the index as a column depends on the rows, so it must not decide whether the rows can be sent.
-/// An index with the name of a field of a record is sent.
+/// Whether pandas exports the index as a column depends on the rows, so it must not decide whether the rows can be
+/// sent. An index with the name of a field of a record is sent.
 fn without_index(py: Python<'_>, schema: &Schema) -> PyResult<Option<Vec<usize>>> {
     let mut index: Vec<String> = Vec::new();
     if let Some(text) = schema.metadata().get("pandas") {
@@ -210,7 +211,8 @@ pub(super) fn import_field(object: &Bound<'_, PyAny>) -> PyResult<FieldRef> {
     let py = object.py();
     let capsule = object.call_method0("__arrow_c_schema__")?;
     let schema = pointer::<FFI_ArrowSchema>(&capsule, SCHEMA)?;
-    // SAFETY: a capsule of this name holds a valid ArrowSchema (Arrow PyCapsule interface), and `capsule` keeps it alive.
+    // SAFETY: a capsule of this name holds a valid ArrowSchema (Arrow PyCapsule interface), and `capsule` keeps it
+    // alive.
     let field = Field::try_from(unsafe { schema.as_ref() });
     field.map(Arc::new).map_err(|e| argument(py, &e.to_string(), None))
 }
@@ -222,9 +224,9 @@ pub(super) fn import_array(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
 
 fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let pointer = pointer::<FFI_ArrowArrayStream>(capsule, STREAM)?;
-    // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface). `from_raw` moves it out
-    // and leaves a released struct, which the capsule's destructor ignores. The interpreter is held, so no other thread
-    // takes it meanwhile.
+    // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface). `from_raw` moves it
+    // out and leaves a released struct, which the capsule's destructor ignores. The interpreter is held, so no other
+    // thread takes it meanwhile.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
     // A stream of anything else than structs has no columns.
     RecordBatchStreamReader::try_new(stream).map_err(|e| match e {
@@ -237,8 +239,8 @@ fn take_data(capsules: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = capsules.extract()?;
     let schema = pointer::<FFI_ArrowSchema>(&schema, SCHEMA)?;
     let array = pointer::<FFI_ArrowArray>(&array, ARRAY)?;
-    // SAFETY: as for a stream, capsules of these names hold valid structs, and `from_raw` moves the array out. The schema
-    // stays in its capsule, which `capsules` keeps alive until after its last use here.
+    // SAFETY: as for a stream, capsules of these names hold valid structs, and `from_raw` moves the array out. The
+    // schema stays in its capsule, which `capsules` keeps alive until after its last use here.
     let data = unsafe {
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
         from_ffi(array, schema.as_ref())

@@ -117,8 +117,8 @@ pub(super) fn take_assignors(
 /// The setting that names assignors.
 const STRATEGY: &str = "partition_assignment_strategy";
 
-/// Returns the user data of a member that owned these partitions. Without a generation, owned partitions are from before
-/// there were generations.
+/// Returns the user data of a member that owned these partitions. Without a generation, owned partitions are from
+/// before there were generations.
 fn default_user_data(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {
     let owned: Vec<_> =
         owned.iter().map(|(topic, partition)| TopicPartition::new(topic.as_str(), *partition)).collect();

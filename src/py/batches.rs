@@ -19,7 +19,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The batches as dicts, without a truncated one at the end. If a batch is damaged, also its intact records and the error.
+/// The batches as dicts, without a truncated one at the end. If a batch is damaged, also its intact records and the
+/// error.
 type Decoded<'py> = (Vec<Bound<'py, PyDict>>, Option<PackedRecords>, Option<PyErr>);
 
 /// Decodes the record batches in `data`.
@@ -356,6 +357,6 @@ pub(super) fn crc32c(data: &Bound<'_, PyAny>) -> PyResult<u32> {
     Ok(record::crc32c(&backed_bytes("data", data)?))
 }
 
-// A mark has 136 bytes and the smallest record 7, so marks of every 32nd record take at most 0.6 of the memory of the records.
-// Finding a record takes 16 steps on average, 160 ns. Creating its Python object takes 1000 ns.
+// A mark has 136 bytes and the smallest record 7, so marks of every 32nd record take at most 0.6 of the memory of the
+// records. Finding a record takes 16 steps on average, 160 ns. Creating its Python object takes 1000 ns.
 const STRIDE: usize = 32;

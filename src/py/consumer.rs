@@ -97,8 +97,8 @@ impl ConsumerCore {
 
     /// Returns the offsets after the delivered records, with the leader epochs that are known.
     ///
-    /// The client's position is after the records in the delivery buffer, so the buffer decides for its partitions. Only a
-    /// seek to an earlier offset takes precedence.
+    /// The client's position is after the records in the delivery buffer, so the buffer decides for its partitions.
+    /// Only a seek to an earlier offset takes precedence.
     fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
         let buffer = self.buffer();
         let positions = buffer.positions();
@@ -482,7 +482,8 @@ impl ConsumerCore {
         }))
     }
 
-    /// Returns `(offset, timestamp)` of the first record at or after a timestamp, or None. -1 is the end, -2 the beginning.
+    /// Returns `(offset, timestamp)` of the first record at or after a timestamp, or None. -1 is the end, -2 the
+    /// beginning.
     ///
     /// With `of_led`, the result is also None for a partition without a leader.
     #[pyo3(name = "_list_offsets", signature = (asked, timeout, of_led=false))]

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// Longest wait between two checks for signals.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a close waits even with a timeout of zero: long enough for healthy brokers to take a commit, and to remove the
-/// member from its group.
+/// How long a close waits even with a timeout of zero: long enough for healthy brokers to take a commit, and to remove
+/// the member from its group.
 pub(super) const LEAST_CLOSE: Duration = Duration::from_millis(100);
 
 /// First and longest pause of a greenlet between two looks for a result.
@@ -81,7 +81,8 @@ pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) ->
     }
 }
 
-/// Returns gevent's `sleep` if the caller is a greenlet of gevent: a native wait would stop all greenlets of this thread.
+/// Returns gevent's `sleep` if the caller is a greenlet of gevent: a native wait would stop all greenlets of this
+/// thread.
 ///
 /// A thread without a hub has no other greenlets, and the hub itself cannot switch to them.
 fn greenlet_sleep(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {

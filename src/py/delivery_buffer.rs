@@ -1,4 +1,5 @@
-//! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as processed.
+//! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as
+//! processed.
 //!
 //! The client has a prefetch buffer too. This second buffer exists because a program consumes record by record. If the
 //! program took each record from the client, it would contend with the I/O thread for the client's lock. The lock of
@@ -18,8 +19,8 @@ pub(super) struct DeliveryBuffer {
     pub chunks: VecDeque<Chunk>,
     /// Chunks of partitions that were paused later.
     paused: Vec<Chunk>,
-    /// Slices whose first records (the number) are consumed and may still be processed: whole slices, and the consumed part
-    /// of slices that were paused later.
+    /// Slices whose first records (the number) are consumed and may still be processed: whole slices, and the consumed
+    /// part of slices that were paused later.
     consumed: Vec<(Arc<Slice>, usize)>,
     /// Whether an iteration delivered the last record, rather than a poll.
     is_iterated: bool,
@@ -38,8 +39,8 @@ pub(super) struct Chunk {
 pub(super) enum Processed {
     /// All consumed records: the program asks for more, or its `with` block ended without an exception.
     All,
-    /// Polled batches, but not the last record of an iteration. A loop over polls has usually processed its batch when it
-    /// closes the consumer. A loop over records was usually left while it processed a record.
+    /// Polled batches, but not the last record of an iteration. A loop over polls has usually processed its batch when
+    /// it closes the consumer. A loop over records was usually left while it processed a record.
     Batches,
     /// Only the records before the last request for records: processing the later ones failed.
     Earlier,

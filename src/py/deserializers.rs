@@ -78,7 +78,8 @@ impl DeserializedRecord {
     }
 }
 
-/// Runs a deserializer, unless the bytes are null or it has run. Its exception becomes the cause of one with the record.
+/// Runs a deserializer, unless the bytes are null or it has run. Its exception becomes the cause of one with the
+/// record.
 fn made<'py>(
     record: &Bound<'py, Record>,
     field: &str,

@@ -131,7 +131,8 @@ pub(super) fn after_fork_in_child() {
     crate::client::fork::forked();
 }
 
-/// Returns the exception for an error code in a response. `tried` says what klamm tried, and `why` is the broker's text.
+/// Returns the exception for an error code in a response. `tried` says what klamm tried, and `why` is the broker's
+/// text.
 #[pyfunction]
 #[pyo3(signature = (code, tried, why=None, topic=None, partition=None))]
 pub(super) fn broker_error(

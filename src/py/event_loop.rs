@@ -78,8 +78,8 @@ pub(super) struct LoopWaker {
     watches: Mutex<HashMap<usize, Watch>>,
 }
 
-/// Number of waits for a single record in a row after which the loop watches a client's sockets. It stops watching after
-/// the same number of turns in a row whose work belonged to the I/O thread.
+/// Number of waits for a single record in a row after which the loop watches a client's sockets. It stops watching
+/// after the same number of turns in a row whose work belonged to the I/O thread.
 const SWITCH_COUNT: u32 = 8;
 
 struct Watch {

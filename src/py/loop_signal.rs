@@ -20,8 +20,8 @@ pub(super) enum LoopSignal {
 }
 
 impl LoopSignal {
-    /// Makes the loop call one of two functions after each [`LoopSignal::send`]. A loop that watches sockets owns the first
-    /// until it is closed.
+    /// Makes the loop call one of two functions after each [`LoopSignal::send`]. A loop that watches sockets owns the
+    /// first until it is closed.
     pub fn connect(
         running: &Bound<'_, PyAny>,
         when_watched: &Bound<'_, PyAny>,
@@ -106,7 +106,8 @@ mod pair {
             }
         }
 
-        /// Writes a byte. A full socket holds bytes already, and one is enough. A broken one means that the loop is gone.
+        /// Writes a byte. A full socket holds bytes already, and one is enough. A broken one means that the loop is
+        /// gone.
         pub(super) fn send(&self) {
             let _ = (&self.writer).write(&[1]);
         }

@@ -96,7 +96,8 @@ mod _klamm {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Their own names are those of the public subclasses, or without "Core", because help() and Python's errors show them.
+        // Their own names are those of the public subclasses, or without "Core", because help() and Python's errors
+        // show them.
         let py = module.py();
         module.add("AdminCore", py.get_type::<super::admin::AdminCore>())?;
         module.add("ClientCore", py.get_type::<super::client::ClientCore>())?;

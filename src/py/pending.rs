@@ -288,8 +288,8 @@ impl Pending {
 
     /// Calls a function with this object when the operation ends, or at once if it has ended.
     ///
-    /// The call happens in the thread that completes the operation, mostly the client's I/O thread. So the function must
-    /// be short and must not wait. An exception from it goes to `sys.unraisablehook`.
+    /// The call happens in the thread that completes the operation, mostly the client's I/O thread. So the function
+    /// must be short and must not wait. An exception from it goes to `sys.unraisablehook`.
     ///
     /// Args:
     ///     callback (Callable[[Pending], object]): The function.
@@ -337,7 +337,8 @@ impl Pending {
 
     /// Runs one step of a task. With `throw` and `close` the object is a coroutine, as `asyncio.create_task` requires.
     ///
-    /// Each step starts a wait of its own while the result is pending, so that any number of tasks can share one object.
+    /// Each step starts a wait of its own while the result is pending, so that any number of tasks can share one
+    /// object.
     fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LoopFuture>> {
         let (py, this) = (slf.py(), slf.get());
         this.check()?;
@@ -364,7 +365,8 @@ impl Pending {
     }
 }
 
-/// The awaitable of [`Pending::within`]. It starts to wait at its first step, so one that is never awaited waits for nothing.
+/// The awaitable of [`Pending::within`]. It starts to wait at its first step, so one that is never awaited waits for
+/// nothing.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct PendingWait {
     pending: Py<Pending>,

@@ -653,6 +653,6 @@ fn record<'a>(
 /// The key of the callback for problems of the client.
 const ERROR_CB: &str = "error_cb";
 
-/// Records that are appended under one lock: enough to make the lock cheap, and few enough that the I/O thread waits only
-/// about 15 microseconds and that the references fit the L1 cache.
+/// Records that are appended under one lock: enough to make the lock cheap, and few enough that the I/O thread waits
+/// only about 15 microseconds and that the references fit the L1 cache.
 const CHUNK: usize = 256;

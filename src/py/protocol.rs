@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 /// Decodes the body of a message.
 ///
-/// Decoding takes at most 256 times the memory of the body plus 128 KiB: one half while reading, one half for the dicts.
+/// Decoding takes at most 256 times the memory of the body plus 128 KiB: one half while reading, one half for the
+/// dicts.
 ///
 /// Args:
 ///     name (str): The name of the API or structure, for example "Fetch".
@@ -218,7 +219,8 @@ pub(super) fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'p
     })
 }
 
-/// Converts a field. A value that no field can hold becomes `Value::Unencodable`: the codec rejects it with the field's path.
+/// Converts a field. A value that no field can hold becomes `Value::Unencodable`: the codec rejects it with the field's
+/// path.
 pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if depth > DEEPEST {
         return Ok(Value::Unencodable("a value nested deeper than any message of Kafka".to_owned()));
@@ -302,8 +304,8 @@ fn flexible(info: &Info) -> Option<i16> {
 
 /// Returns the schema of a message in the form of Kafka's schema files.
 ///
-/// Version ranges are strings (`3`, `3-5`, `3+`) and arrays have types such as `[]int32`. A struct lists its `fields` in
-/// place. Records are `bytes`. Defaults are values as `decode` returns them. Names of structs are klamm's own.
+/// Version ranges are strings (`3`, `3-5`, `3+`) and arrays have types such as `[]int32`. A struct lists its `fields`
+/// in place. Records are `bytes`. Defaults are values as `decode` returns them. Names of structs are klamm's own.
 ///
 /// Args:
 ///     name (str): The name of the API or structure, for example "Fetch".

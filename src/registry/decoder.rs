@@ -104,7 +104,8 @@ impl Decoder {
         self.plans.contains_key(prefix)
     }
 
-    /// Decodes the records from `start` on, and stops at the first failure if `stop_at_failure`, or when the column is large.
+    /// Decodes the records from `start` on, and stops at the first failure if `stop_at_failure`, or when the column is
+    /// large.
     ///
     /// The number of values is that of the decoded records, which includes failed ones only without `stop_at_failure`.
     pub fn decode(

@@ -158,7 +158,8 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
         return Err(Fault::new("the plan does not fit the column"));
     }
     let mut input = Input(data);
-    // Embedded messages are decoded once, at the end: decoding each part and then the whole doubles the work of each level.
+    // Embedded messages are decoded once, at the end: decoding each part and then the whole doubles the work of each
+    // level.
     let mut embedded: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
     while !input.0.is_empty() {
         let (number, wire) = input.tag()?;

@@ -193,8 +193,8 @@ impl Groups {
         Some(result)
     }
 
-    /// Changes a KIP-848 group. Returns `None` if it does not exist. A group in which only members of the classic protocol
-    /// are left becomes a classic group, if the policy allows that.
+    /// Changes a KIP-848 group. Returns `None` if it does not exist. A group in which only members of the classic
+    /// protocol are left becomes a classic group, if the policy allows that.
     pub fn with_consumer<T>(
         &mut self,
         memory: &mut Memory,
@@ -217,8 +217,8 @@ impl Groups {
         Some(result)
     }
 
-    /// Converts a classic group with members into a KIP-848 group. Does nothing if there is no such group. The error is a
-    /// message.
+    /// Converts a classic group with members into a KIP-848 group. Does nothing if there is no such group. The error is
+    /// a message.
     pub fn upgrade(&mut self, memory: &mut Memory, now: Time, id: &str, topics: &Topics) -> Result<(), String> {
         if let Some(entry) = self.entries.get_mut(id)
             && let Group::Classic(group) = &mut entry.group

@@ -1,5 +1,5 @@
-//! IncrementalAlterConfigs v0 and v1: changes configurations of topics, groups and nodes, and the level of a node's root
-//! logger.
+//! IncrementalAlterConfigs v0 and v1: changes configurations of topics, groups and nodes, and the level of a node's
+//! root logger.
 
 use super::describe_configs::ROOT_LOGGER;
 use crate::api::ErrorCode;

@@ -200,7 +200,8 @@ serve! {
     push_telemetry
 }
 
-/// Returns the APIs and versions that a release serves, or all of them. Those of telemetry need a receiver, as in Kafka.
+/// Returns the APIs and versions that a release serves, or all of them. Those of telemetry need a receiver, as in
+/// Kafka.
 pub(super) fn served(release: Option<Release>, has_telemetry: bool) -> Vec<ServedApi> {
     let telemetry = [api::get_telemetry_subscriptions::API.key, api::push_telemetry::API.key];
     let of = |api: &&'static Info| match release {

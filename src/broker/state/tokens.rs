@@ -9,8 +9,8 @@ use crate::broker::request::Context;
 use crate::broker::tokens::{Principal, Token, USER};
 
 impl State {
-    /// Returns the user of a connection that may use the APIs of tokens. As in Kafka, the client has authenticated, and not
-    /// with a token.
+    /// Returns the user of a connection that may use the APIs of tokens. As in Kafka, the client has authenticated, and
+    /// not with a token.
     pub fn token_user(&self, connection: Connection) -> Option<Principal> {
         let has_token = self.authenticator.as_ref().is_some_and(|login| login.has_token(connection));
         self.user(connection).filter(|_| !has_token).map(|name| Principal::new(USER, name))

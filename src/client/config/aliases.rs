@@ -27,8 +27,8 @@ impl RejectedOption {
     }
 }
 
-/// Suggests what to use instead of an unknown option: the hint for an option of another client, or the key with the most
-/// similar name. `spell` formats klamm's keys.
+/// Suggests what to use instead of an unknown option: the hint for an option of another client, or the key with the
+/// most similar name. `spell` formats klamm's keys.
 pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String) -> Option<String> {
     // Some options of librdkafka have underscores in dicts, too.
     let name = name.replace('_', ".");

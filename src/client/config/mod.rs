@@ -230,7 +230,8 @@ impl Config {
             versions_timeout: self.values.ms("api.version.request.timeout.ms"),
             version_fallback: self.version_fallback()?,
             credentials: security::credentials(&self.values)?.map(Arc::new),
-            // The hash keys behind a seed come from the system's random numbers, so four seeds are random enough for a nonce.
+            // The hash keys behind a seed come from the system's random numbers, so four seeds are random enough for a
+            // nonce.
             nonces: Nonces::new(std::array::from_fn(|i| seed().to_le_bytes()[i % 8])),
         })
     }
@@ -390,8 +391,8 @@ impl Config {
         self.values.text("share.acknowledgement.mode") == "explicit"
     }
 
-    /// Returns the assignors of a classic group. They are checked even without a group, so that a typing error does not show up
-    /// only when a group is added later.
+    /// Returns the assignors of a classic group. They are checked even without a group, so that a typing error does not
+    /// show up only when a group is added later.
     fn strategies(&self) -> Result<Vec<Strategy>, Error> {
         let classic_key = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.is_set(key));
         if let Some((key, why, instead)) = classic_key.filter(|_| self.values.text("group.protocol") == "consumer") {

@@ -17,8 +17,8 @@ fn protocol(values: &Values) -> String {
     values.text(PROTOCOL)
 }
 
-/// Fails if a key `sasl.*` or `ssl.*` is set that the protocol does not use: the program would send in the clear what the
-/// user meant to protect.
+/// Fails if a key `sasl.*` or `ssl.*` is set that the protocol does not use: the program would send in the clear what
+/// the user meant to protect.
 pub(super) fn check_effect(values: &Values) -> Result<(), Error> {
     let protocol = protocol(values);
     let unused = |key: &&Key| match key.name.split_once('.') {
@@ -81,8 +81,8 @@ pub(super) fn credentials(values: &Values) -> Result<Option<Credentials>, Error>
     credentials.check().map(|()| Some(credentials))
 }
 
-/// Returns the keys `sasl.oauthbearer.*` or, with GSSAPI, `sasl.kerberos.*` that are set. `sasl.jaas.config` fills in what is
-/// missing.
+/// Returns the keys `sasl.oauthbearer.*` or, with GSSAPI, `sasl.kerberos.*` that are set. `sasl.jaas.config` fills in
+/// what is missing.
 pub(super) fn token_settings(values: &Values) -> Result<Vec<(&'static str, String)>, Error> {
     let is_kerberos = values.text("sasl.mechanism") == "GSSAPI";
     let prefix = if is_kerberos { "sasl.kerberos." } else { "sasl.oauthbearer." };
@@ -153,8 +153,8 @@ fn version(name: &str) -> Result<tls::Version, Error> {
     })
 }
 
-/// Parses the options of a JAAS entry: `module required key="value" ...;`. The error does not show the entry, which holds a
-/// password.
+/// Parses the options of a JAAS entry: `module required key="value" ...;`. The error does not show the entry, which
+/// holds a password.
 pub fn jaas(text: &str) -> Result<Vec<(String, String)>, Error> {
     let wrong = || {
         let hint = "write it as org.apache.kafka...LoginModule required username=\"...\" password=\"...\";";

@@ -86,8 +86,8 @@ impl Values {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
-    /// Returns an ID, if the caller set one. Rejects a blank ID, as the Java client does: it mostly comes from an environment
-    /// variable that is not set, and the program would run without transactions or without commits.
+    /// Returns an ID, if the caller set one. Rejects a blank ID, as the Java client does: it mostly comes from an
+    /// environment variable that is not set, and the program would run without transactions or without commits.
     pub fn id(&self, name: &'static str, why: &str) -> Result<Option<String>, Error> {
         match self.values.get(name).map(|_| self.text(name)) {
             Some(text) if text.trim().is_empty() => {

@@ -20,8 +20,8 @@ impl<T> Connection<T> {
         self.state == ConnectionState::Checking
     }
 
-    /// Asks the broker for a sign of life if the connection was idle for longer than it is known to survive: routers and load
-    /// balancers drop idle connections without a word. Returns whether requests have to wait for the response.
+    /// Asks the broker for a sign of life if the connection was idle for longer than it is known to survive: routers
+    /// and load balancers drop idle connections without a word. Returns whether requests have to wait for the response.
     pub fn check_if_idle(&mut self, now: Time) -> bool {
         let is_due = now.since(self.received_at) > IDLE_CHECK.max(self.longest_silence + CHECK_SLACK);
         let ends = |timer| self.timers.get(timer).is_some_and(|at| at <= now + CHECK_TIMEOUT);
@@ -52,7 +52,8 @@ impl<T> Connection<T> {
         self.in_flight.is_empty() && self.unanswered.is_empty()
     }
 
-    /// Sends a request whose response shows that the broker has read all earlier ones, for [`Connection::is_unconfirmed`].
+    /// Sends a request whose response shows that the broker has read all earlier ones, for
+    /// [`Connection::is_unconfirmed`].
     pub fn ask_confirmation(&mut self) {
         if self.is_ready() {
             self.ask_anything(Time::NEVER);

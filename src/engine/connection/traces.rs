@@ -10,7 +10,8 @@ use crate::wire::{Reader, Value};
 use bytes::{Bytes, BytesMut};
 use std::fmt::Write;
 
-/// The size of the largest response to a fetch whose error codes are recorded. A copy of a larger one would cost too much.
+/// The size of the largest response to a fetch whose error codes are recorded. A copy of a larger one would cost too
+/// much.
 const LONGEST_FETCH: usize = 4 << 10;
 /// The same of other responses.
 const LONGEST_OTHER: usize = 64 << 10;

@@ -31,7 +31,8 @@ pub(super) enum Wanted {
 }
 
 /// The partitions that existed when a subscription began. Those found later start at their first record: none of their
-/// records was there before, so `auto.offset.reset` `latest` would only skip the ones that arrived before the discovery.
+/// records was there before, so `auto.offset.reset` `latest` would only skip the ones that arrived before the
+/// discovery.
 #[derive(Debug, Default)]
 pub(super) struct FirstKnown {
     /// The ID and the number of partitions of each topic.

@@ -316,7 +316,8 @@ impl<T: Send> Consumer<T> {
                 broker.throttled_until = now + throttle;
                 log_throttle(Component::Consumer, &self.cluster, node, throttle);
                 (broker.malformed, broker.session_errors) = (0, 0);
-                // At this speed, a response of twice the size takes half of the timeout. An empty response proves nothing.
+                // At this speed, a response of twice the size takes half of the timeout. An empty response proves
+                // nothing.
                 let is_quick = now.since(broker.sent_at) < self.config.request_timeout / 4 + self.config.max_wait;
                 if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
                     broker.halvings = broker.halvings.saturating_sub(1);

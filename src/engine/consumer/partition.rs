@@ -113,7 +113,8 @@ pub struct Partition {
     /// Since when brokers have answered with errors that may be temporary, such as an unknown topic.
     pub unknown_since: Option<Time>,
     pub failures: u32,
-    /// Whether its start offset is requested alone, because its error failed the request it shared with other partitions.
+    /// Whether its start offset is requested alone, because its error failed the request it shared with other
+    /// partitions.
     pub lists_alone: bool,
     /// How to treat batches with an implausible offset or epoch.
     pub implausible_batches: ImplausibleBatches,

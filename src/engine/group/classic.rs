@@ -212,8 +212,8 @@ impl ClassicMember {
         self.error = Some(error);
     }
 
-    /// Tries again after a refusal that an administrator can end, or that passes by itself. The application gets the error
-    /// meanwhile. If the session ends, the member joins again.
+    /// Tries again after a refusal that an administrator can end, or that passes by itself. The application gets the
+    /// error meanwhile. If the session ends, the member joins again.
     fn wait_for_permission(&mut self, now: Time, step: Step, error: Error) {
         if matches!(self.state, ClassicState::Leaving { .. }) {
             return self.finish_leaving();

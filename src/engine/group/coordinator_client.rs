@@ -263,8 +263,8 @@ impl CoordinatorClient {
         join_failure.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }
 
-    /// Reports why the member could not join, at once and then less and less often. The network reports by itself that it
-    /// reaches no broker, so that error must not come here.
+    /// Reports why the member could not join, at once and then less and less often. The network reports by itself that
+    /// it reaches no broker, so that error must not come here.
     pub fn report_failure(&mut self, now: Time, error: &Error) {
         if self.join_failure_log.is_due(now) {
             error.report(Component::Group);

@@ -370,7 +370,8 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         matches!(self.state, MemberState::Leaving { .. })
     }
 
-    /// Ends the membership with an error. The member leaves, so that other members need not wait until its session ends.
+    /// Ends the membership with an error. The member leaves, so that other members need not wait until its session
+    /// ends.
     fn fail(&mut self, now: Time, error: Error) {
         if self.is_leaving() {
             self.invalidate_in_flight();

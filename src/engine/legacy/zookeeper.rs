@@ -178,7 +178,8 @@ pub enum Event {
 /// The reason why a member gets no partitions, until the group changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The subscription of a member cannot be read, so the assignment cannot be computed. The member keeps what it owns.
+    /// The subscription of a member cannot be read, so the assignment cannot be computed. The member keeps what it
+    /// owns.
     Unreadable {
         /// The member's ID.
         member: String,

@@ -176,7 +176,8 @@ impl Network {
         self.config.endpoints.wrong_type(|api| c.newest(api))
     }
 
-    /// Returns the node for a request: the active controller, unless the request names a known node or any broker will do.
+    /// Returns the node for a request: the active controller, unless the request names a known node or any broker will
+    /// do.
     pub(super) fn resolve(&self, target: Target) -> Target {
         let is_known = |id: i32| self.cluster.brokers.contains_key(&id);
         let takes_active = match target {

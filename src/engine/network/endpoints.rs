@@ -74,7 +74,8 @@ impl Endpoints {
         })
     }
 
-    /// Returns the error for a node of the wrong type. `newest` returns the newest version of an API that the node serves.
+    /// Returns the error for a node of the wrong type. `newest` returns the newest version of an API that the node
+    /// serves.
     pub(super) fn wrong_type(self, newest: impl FnOnce(&Info) -> i16) -> Option<Error> {
         let (api, oldest, what) = match self {
             Self::Brokers => (&metadata::API, 0, "the address belongs to a controller"),

@@ -35,7 +35,8 @@ impl Endpoints {
         event!(Info, Network, Location::broker(&peer.address()), "connected to {}{how}", self.shown(id));
     }
 
-    /// Logs the end of a connection or of an attempt. Attempts in a row that fail are logged once, and then at level debug.
+    /// Logs the end of a connection or of an attempt. Attempts in a row that fail are logged once, and then at level
+    /// debug.
     pub(super) fn log_end(self, peer: &mut Peer, id: PeerId, error: &Error) {
         let address = peer.address();
         let location = Location::broker(&address);

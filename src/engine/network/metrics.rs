@@ -96,8 +96,8 @@ impl NetworkMetrics {
         (timing, self.last.get(&api.key).copied())
     }
 
-    /// Returns the metrics of all connections, those of each broker, and those of each API. `prefix` is Java's name of the
-    /// client: `producer`, `consumer`, `consumer-share` or `admin-client`.
+    /// Returns the metrics of all connections, those of each broker, and those of each API. `prefix` is Java's name of
+    /// the client: `producer`, `consumer`, `consumer-share` or `admin-client`.
     pub fn families(&self, prefix: &str, now: Time) -> Vec<Family> {
         let mut all = Family::new(format!("{prefix}-metrics"));
         all.put("connection-count", self.opened.count().saturating_sub(self.closed.count()));

@@ -12,8 +12,8 @@ use std::time::Duration;
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 impl Network {
-    /// Starts to watch an attempt to connect. Another attempt at the same time belongs to it, such as one to the next address
-    /// of the host.
+    /// Starts to watch an attempt to connect. Another attempt at the same time belongs to it, such as one to the next
+    /// address of the host.
     pub(super) fn watch(peer: &mut Peer, now: Time) {
         peer.attempt.silence.get_or_insert_with(|| Reminder::from(now + REPORT_AFTER));
     }

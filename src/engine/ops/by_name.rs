@@ -56,8 +56,8 @@ pub struct ByName {
 }
 
 impl ByName {
-    /// Creates an operation that sends one of these versions. Fails if there is no such API, or if no version has all the
-    /// fields.
+    /// Creates an operation that sends one of these versions. Fails if there is no such API, or if no version has all
+    /// the fields.
     pub fn new(name: &str, fields: Value, route: Route, versions: RangeInclusive<i16>) -> Result<Self, Error> {
         let Some(entry) = api::by_name(name) else {
             return Err(Error::new(ErrorKind::Config, format!("there is no API {name:?}")));

@@ -178,9 +178,9 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Forgets topics that were not found, and topics without new records for `metadata.max.idle.ms` (KIP-526). Topics with
-    /// waiting records or batches in flight stay. The sequence numbers of known partitions also stay, because later batches
-    /// continue them. A topic that never existed has none, so its index is reused.
+    /// Forgets topics that were not found, and topics without new records for `metadata.max.idle.ms` (KIP-526). Topics
+    /// with waiting records or batches in flight stay. The sequence numbers of known partitions also stay, because
+    /// later batches continue them. A topic that never existed has none, so its index is reused.
     pub(super) fn forget_topics(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
             let is_absent = self.cluster.topics.get(&t.name).is_some_and(|metadata| metadata.error.is_error());
@@ -320,8 +320,8 @@ impl<D> Producer<D> {
         is_first
     }
 
-    /// Appends a record of a known topic. `flush_epoch` is the epoch in which the application sent the record, `bound` the
-    /// largest size it may have.
+    /// Appends a record of a known topic. `flush_epoch` is the epoch in which the application sent the record, `bound`
+    /// the largest size it may have.
     #[inline]
     fn append_to(
         &mut self,

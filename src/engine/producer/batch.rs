@@ -147,8 +147,8 @@ impl<D> Batch<D> {
         self.divide(|index| index < half)
     }
 
-    /// Divides the records into those for which `is_first` holds and the rest, each in order. The sequence numbers of the
-    /// second batch follow those of the first. Returns the batch unchanged as the error if that is impossible.
+    /// Divides the records into those for which `is_first` holds and the rest, each in order. The sequence numbers of
+    /// the second batch follow those of the first. Returns the batch unchanged as the error if that is impossible.
     pub fn divide(mut self, is_first: impl Fn(i32) -> bool) -> Result<(Self, Self), Box<Self>> {
         let Some((first, second)) = self.divided(&is_first) else {
             return Err(Box::new(self));
@@ -295,7 +295,8 @@ impl<D> Partition<D> {
             || self.in_flight.first().is_some_and(|oldest| self.sent_count - oldest + 1 >= window)
     }
 
-    /// Returns whether a batch that the broker rejected as out of order follows one that is in flight or waits for a retry.
+    /// Returns whether a batch that the broker rejected as out of order follows one that is in flight or waits for a
+    /// retry.
     pub fn follows_another(&self, batch: &Batch<D>) -> bool {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
         let follows_queued = first.zip(batch.producer).is_some_and(|(first, p)| is_before(first, p.base_sequence));

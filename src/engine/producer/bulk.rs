@@ -34,8 +34,9 @@ impl<D> Producer<D> {
         appended
     }
 
-    /// Computes the partition and the largest possible size of each record. Returns false in three cases: a partition depends
-    /// on earlier records, a record is invalid, or the buffer might be too small if each record needs a batch of its own.
+    /// Computes the partition and the largest possible size of each record. Returns false in three cases: a partition
+    /// depends on earlier records, a record is invalid, or the buffer might be too small if each record needs a batch
+    /// of its own.
     fn choose_all(
         &self,
         TopicIndex(topic): TopicIndex,

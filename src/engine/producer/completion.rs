@@ -42,8 +42,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Fails the records that the broker blamed (KIP-467), and retries the rest of the batch without them. The whole batch
-    /// fails if an earlier attempt may have written it.
+    /// Fails the records that the broker blamed (KIP-467), and retries the rest of the batch without them. The whole
+    /// batch fails if an earlier attempt may have written it.
     fn fail_records(
         &mut self,
         now: Time,
@@ -251,7 +251,8 @@ impl<D> Producer<D> {
             }
             let (created, retry_at) = (batch.created, p.retry_at);
             p.requeue(batch);
-            // The broker does not have this batch, or it would know the producer. So it has none of the later ones either.
+            // The broker does not have this batch, or it would know the producer. So it has none of the later ones
+            // either.
             if bumps_epoch && p.in_flight() == 0 {
                 p.forget_sequences();
             }

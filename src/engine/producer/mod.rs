@@ -367,7 +367,8 @@ impl<D> Producer<D> {
         self.transact(|t| t.begin(version))
     }
 
-    /// Ends the transaction after all of its records are acknowledged or failed. Committing a failed transaction aborts it.
+    /// Ends the transaction after all of its records are acknowledged or failed. Committing a failed transaction aborts
+    /// it.
     pub fn end_transaction(&mut self, now: Time, commit: bool) -> Result<u64, Error> {
         let call = self.transact(|t| t.end(now, commit))?;
         self.flush();
@@ -476,8 +477,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Returns the next end of a linger or of a retry backoff after now. Entries of batches that were sent earlier, or that
-    /// failed, do not count.
+    /// Returns the next end of a linger or of a retry backoff after now. Entries of batches that were sent earlier, or
+    /// that failed, do not count.
     fn next_send_timer(&self, now: Time) -> Option<Time> {
         let is_current = |(at, topic, partition): &&(Time, usize, usize)| {
             let p = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition));

@@ -25,7 +25,8 @@ pub fn murmur2(data: &[u8]) -> i32 {
     (h ^ h >> 15) as i32
 }
 
-/// Returns the hash modulo the count. The division has 32 bits: one of 64 bits takes longer than the hash of a short key.
+/// Returns the hash modulo the count. The division has 32 bits: one of 64 bits takes longer than the hash of a short
+/// key.
 #[inline]
 fn reduce(count: usize, hash: u32) -> usize {
     u32::try_from(count.max(1)).map_or(hash, |count| hash % count) as usize

@@ -106,8 +106,8 @@ impl ProducerId {
         }
     }
 
-    /// Starts the next epoch if the old one is draining and nothing is in flight. After the last epoch, requests a new ID.
-    /// Returns whether the sequence numbers must restart.
+    /// Starts the next epoch if the old one is draining and nothing is in flight. After the last epoch, requests a new
+    /// ID. Returns whether the sequence numbers must restart.
     pub fn bump_epoch_if_drained(&mut self, in_flight: usize) -> bool {
         let ProducerIdState::Draining(id, epoch) = self.state else {
             return false;

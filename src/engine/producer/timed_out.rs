@@ -38,7 +38,8 @@ impl<D> Producer<D> {
         error
     }
 
-    /// Logs that records of a topic failed: at once, and then less and less often. An outage may fail thousands of batches.
+    /// Logs that records of a topic failed: at once, and then less and less often. An outage may fail thousands of
+    /// batches.
     pub(super) fn log_failure(&mut self, now: Time, topic: usize, partition: Option<usize>, error: &Error) {
         let Some(t) = self.topics.get_mut(topic) else {
             return;

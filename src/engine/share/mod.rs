@@ -311,8 +311,8 @@ impl<T: Send> ShareConsumer<T> {
         true
     }
 
-    /// Sends all acknowledgements; completes when all have results. The commit also reports earlier results that were not
-    /// reported yet: a renewal is sent at once, and its result may arrive before the commit.
+    /// Sends all acknowledgements; completes when all have results. The commit also reports earlier results that were
+    /// not reported yet: a renewal is sent at once, and its result may arrive before the commit.
     pub fn commit(&mut self, completion: T) {
         let mut results = BTreeMap::new();
         for (partition, error) in self.results.drain(..) {

@@ -67,8 +67,8 @@ pub(super) fn broken_algorithm(signature: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Splits the certificate from the settings that OpenSSL appends in a block `TRUSTED CERTIFICATE`. Returns `None` if it is
-/// damaged.
+/// Splits the certificate from the settings that OpenSSL appends in a block `TRUSTED CERTIFICATE`. Returns `None` if it
+/// is damaged.
 pub(super) fn split_trusted(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = Elements(der);
     rest.tagged(SEQUENCE)?;

@@ -30,8 +30,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Creates sessions with servers. Each session checks whether the certificate and key files have changed, and reads them
-/// again if so. If the new files cannot be read, the earlier content stays in use.
+/// Creates sessions with servers. Each session checks whether the certificate and key files have changed, and reads
+/// them again if so. If the new files cannot be read, the earlier content stays in use.
 pub struct Client {
     settings: Settings,
     loaded: Mutex<Loaded>,
@@ -147,8 +147,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Creates a server from PEM texts: its certificate, its key, and the authority of client certificates, if clients must
-    /// have one.
+    /// Creates a server from PEM texts: its certificate, its key, and the authority of client certificates, if clients
+    /// must have one.
     pub fn new(certificates: &str, key: &str, clients: Option<&str>) -> Result<Self, Failure> {
         let provider = provider();
         let failed = |why: &str| Failure::new(format!("no TLS server: {why}"), "check the certificates");

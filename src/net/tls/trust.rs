@@ -80,7 +80,8 @@ struct Verifier {
 }
 
 impl Verifier {
-    /// Checks a certificate of the authorities' file that rustls rejects as an authority's. rustls has checked its dates.
+    /// Checks a certificate of the authorities' file that rustls rejects as an authority's. rustls has checked its
+    /// dates.
     fn check_given(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
         if !Facts::of(certificate).is_some_and(|facts| facts.is_for_servers()) {
             return Err(CertificateError::InvalidPurpose.into());

@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///     A list of Message07.
 ///
 /// Raises:
-///     DecodeError: A message is damaged, is inside more than 8 compressed messages, or decompresses to more than 256 MiB.
-///         Also if the list would take more than 256 MiB and more than 64 times the data.
+///     DecodeError: A message is damaged, is inside more than 8 compressed messages, or decompresses to more than
+///         256 MiB. Also if the list would take more than 256 MiB and more than 64 times the data.
 #[pyfunction]
 #[pyo3(signature = (data, offset=0))]
 pub(in crate::py) fn decode_messages(
@@ -57,8 +57,8 @@ pub(in crate::py) fn decode_messages(
 /// Args:
 ///     messages (iterable of bytes-like or Message07): The payloads. Only the payload of a Message07 is used.
 ///     magic (int): The message format: 1 (the default), or 0 for Kafka 0.6, which has no compression.
-///     compression (str): "none" (the default), "gzip" or "snappy". Snappy needs Kafka 0.7.1. Compressed, all payloads are
-///         inside one message.
+///     compression (str): "none" (the default), "gzip" or "snappy". Snappy needs Kafka 0.7.1. With compression, one
+///         message contains all payloads.
 ///
 /// Returns:
 ///     The bytes of the message set.

@@ -149,8 +149,8 @@ impl ZooKeeperMember {
         })
     }
 
-    /// Returns why the member gets no partitions: the ID, data and reason of a member whose subscription cannot be read,
-    /// or the seconds since another session holds this member's ID.
+    /// Returns why the member gets no partitions: the ID, data and reason of a member whose subscription cannot be
+    /// read, or the seconds since another session holds this member's ID.
     fn problem(&self, now: f64) -> (Option<(String, String, String)>, Option<f64>) {
         match self.lock().problem() {
             Some(Problem::Unreadable { member, data, why }) => {

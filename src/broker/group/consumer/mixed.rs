@@ -19,7 +19,8 @@ use crate::broker::topics::Topics;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Group {
-    /// Converts a classic group. All members keep what they were assigned. The error is the reason why that is impossible.
+    /// Converts a classic group. All members keep what they were assigned. The error is the reason why that is
+    /// impossible.
     pub fn from_classic(
         now: Time,
         generation: i32,

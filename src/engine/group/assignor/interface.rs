@@ -75,8 +75,8 @@ pub trait Assignor: Send + Sync {
         Protocol::Eager
     }
 
-    /// Returns the data that a member sends the leader besides its subscription, from its partitions and the generation that
-    /// assigned them. The generation is `None` before the first assignment.
+    /// Returns the data that a member sends the leader besides its subscription, from its partitions and the generation
+    /// that assigned them. The generation is `None` before the first assignment.
     fn user_data(&self, _owned: &[TopicPartition], _generation: Option<i32>) -> Option<Bytes> {
         None
     }

@@ -28,7 +28,8 @@ use std::time::Duration;
 /// Indexes of a topic and a partition in the producer.
 type Slot = (usize, usize);
 
-/// From this version of the feature `transaction.version` on, partition leaders add partitions to transactions (KIP-890).
+/// From this version of the feature `transaction.version` on, partition leaders add partitions to transactions
+/// (KIP-890).
 const VERSION_2: i16 = 2;
 /// The longest backoff while the markers of the previous transaction are being written, which takes milliseconds.
 pub const MARKERS_WAIT: Duration = Duration::from_millis(20);
@@ -207,8 +208,8 @@ impl Transactions {
         }
     }
 
-    /// Starts the initialization. The coordinator fences earlier producers with the same transactional ID, and completes or
-    /// aborts the transaction that they left open.
+    /// Starts the initialization. The coordinator fences earlier producers with the same transactional ID, and
+    /// completes or aborts the transaction that they left open.
     pub fn init(&mut self, now: Time) -> Result<u64, Error> {
         let call = self.new_call();
         match self.state {
@@ -341,7 +342,8 @@ impl Transactions {
         }
     }
 
-    /// Fails the transaction, so that it can only be aborted. Does not count as a sequence gap: the record had no number.
+    /// Fails the transaction, so that it can only be aborted. Does not count as a sequence gap: the record had no
+    /// number.
     pub fn fail(&mut self, error: &Error) {
         match self.state {
             State::Open => {
