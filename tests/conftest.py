@@ -81,12 +81,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(lanes.Failures(reporter))
 
 
+# Tests give records old timestamps. A shared broker runs for minutes, and retention would delete these records meanwhile.
+NO_RETENTION = {"log.retention.ms": "-1"}
+
+
 @pytest.fixture(scope="session")
 def dev_broker() -> Iterator[Broker]:
     """Three nodes of the embedded broker."""
     from klamm.testing import DevBroker
 
-    with DevBroker(brokers=3) as running:
+    with DevBroker(brokers=3, config=NO_RETENTION) as running:
         yield Broker("dev", running.bootstrap_servers)
 
 
@@ -95,7 +99,7 @@ def dev_broker_v1() -> Iterator[Broker]:
     """Three nodes with the transactions of brokers before Kafka 4.0 (KIP-890)."""
     from klamm.testing import DevBroker
 
-    with DevBroker(brokers=3, transaction_version=1) as running:
+    with DevBroker(brokers=3, transaction_version=1, config=NO_RETENTION) as running:
         yield Broker("dev-v1", running.bootstrap_servers)
 
 

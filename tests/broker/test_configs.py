@@ -45,6 +45,7 @@ def test_settings_of_a_topic(admin, made):
     settings = admin.describe_configs("topic", made)
     assert settings["cleanup.policy"].value == "compact"
     assert settings["retention.ms"].source is not klamm.ConfigSource.TOPIC
+    assert settings["retention.ms"].value == "-1"  # shared brokers keep the old records of tests
 
 
 def test_a_setting_that_counts(broker, admin, made):

@@ -95,7 +95,8 @@ def dev_brokers() -> Iterator[Secured]:
             "SHORT": {"sasl": {**users, "OAUTHBEARER": None}, "sasl_session": SESSION_S},
         }
         listener_addresses = {
-            name: running.enter_context(DevBroker(**kind)).bootstrap_servers for name, kind in kinds.items()
+            name: running.enter_context(DevBroker(config={"log.retention.ms": "-1"}, **kind)).bootstrap_servers
+            for name, kind in kinds.items()
         }
         yield Secured("dev", listener_addresses, authority, home)
 
