@@ -18,6 +18,7 @@ KafkaError                      base class; .hint says what to do
 ├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
 ├── BufferFullError             the producer's buffer is full, and the call does not wait
 ├── CombinedError              several items of one call failed: .errors .results
+├── DeliveryError              records were not delivered: .exceptions
 ├── ClosedError                 the client is closed
 ├── ForkedClientError           the client was created before a fork
 ├── OtherClusterError           another cluster answers at the address of the client's cluster
@@ -126,6 +127,25 @@ class CombinedError(KafkaError):
         super().__init__(f"{len(errors)} items failed, the first because: {first.message}", hint=first.hint)
         self.errors = dict(errors)
         self.exceptions = tuple(errors.values())
+
+
+class DeliveryError(KafkaError):
+    """Records were not delivered. `flush` and `close` raise it for records whose result no caller has received yet.
+
+    The hint, the topic, the partition and the broker are those of the first error.
+
+    Attributes:
+        exceptions: The errors, in the order in which they occurred. Records that failed together share an error.
+    """
+
+    def __init__(self, records: int, errors: Sequence[KafkaError]) -> None:
+        """Describe the errors of this number of records."""
+        first = errors[0]
+        many = f"{records:,} records were not delivered, the first because"
+        lost = "1 record was not delivered" if records == 1 else many
+        super().__init__(f"{lost}: {first.message}", hint=first.hint)
+        self.topic, self.partition, self.broker = first.topic, first.partition, first.broker
+        self.exceptions = tuple(errors)
 
 
 class BrokerError(KafkaError):

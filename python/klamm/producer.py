@@ -19,7 +19,7 @@ from klamm import logs  # noqa: F401 - its exit handler has to run after the exi
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
-from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
+from klamm.errors import BufferFullError, DeliveryError, KafkaError, KafkaTimeoutError, TransactionAbortedError
 from klamm.hints import hints_for_other_clients
 from klamm.hooks import Hooks, K_contra, V_contra, hooked, sequences
 from klamm.other_clients import PRODUCER
@@ -27,9 +27,6 @@ from klamm.statistics import pop_statistics_options
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
 from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer
 from klamm.waiting import Asyncio, Blocking, documented_by, run
-
-if sys.version_info < (3, 11):
-    from exceptiongroup import ExceptionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -69,13 +66,13 @@ def _close_all() -> None:
     is_interrupted = issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt)
     deadline = time.monotonic() + (0 if is_interrupted else EXIT_FLUSH_S)
     for producer in list(_open):
-        with suppress(KafkaError, ExceptionGroup):
+        with suppress(KafkaError):
             if producer._outstanding():
                 producer._flush().result(max(deadline - time.monotonic(), 0))
         unsent = producer._outstanding()
         if unsent and not is_interrupted:
             print(f"{producer!r}: {_count(unsent)} lost at the end of the program", file=sys.stderr)  # noqa: T201
-        with suppress(KafkaError, ExceptionGroup):
+        with suppress(KafkaError):
             producer._close_core(0)
 
 
@@ -172,8 +169,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
     def _raise_failures(self) -> None:
         failures = self._failures(True)
         if failures:
-            lost = _count(sum(count for _, count in failures))
-            raise ExceptionGroup(f"{lost} not delivered", [error for error, _ in failures])
+            raise DeliveryError(sum(count for _, count in failures), [error for error, _ in failures])
 
     def _close_core(self, timeout: float | None, waited: float = 0) -> None:
         try:
@@ -192,7 +188,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             return
         # The producer still delivers its records. If the program is being stopped, it does not wait longer than this.
         timeout = None if issubclass(kind, Exception) else self._close_timeout
-        with suppress(KafkaError, ExceptionGroup):  # the exception that ends the block matters more
+        with suppress(KafkaError):  # the exception that ends the block matters more
             await self._flush_and_close(await self._wait_for_transaction(timeout))
 
     async def _wait_for_transaction(self, timeout: float | None) -> float | None:
@@ -204,7 +200,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             with suppress(KafkaError):
                 await self._wait(self._last_end, timeout)
         except BaseException:
-            with suppress(KafkaError, ExceptionGroup):
+            with suppress(KafkaError):
                 self._close_core(0)
             raise
         return None if timeout is None else max(timeout - (time.monotonic() - began), 0)
@@ -316,7 +312,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             timeout: Seconds to wait. `None` waits without limit, but each record fails after `delivery_timeout_ms`.
 
         Raises:
-            ExceptionGroup: Errors of records that no caller has received yet.
+            DeliveryError: Records failed, and no caller has received their errors yet.
             KafkaTimeoutError: The timeout passed. The records are still being sent.
         """
         run(self._flush_all(timeout))
@@ -365,7 +361,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             timeout: Seconds to wait for the records. `None` waits without limit.
 
         Raises:
-            ExceptionGroup: Errors of records that no caller has received yet.
+            DeliveryError: Records failed, and no caller has received their errors yet.
             KafkaTimeoutError: The timeout passed before all records were acknowledged. The remaining records are lost.
         """
         self._close_core(timeout)
@@ -524,7 +520,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         try:
             await self._flush_within(seconds(timeout))
         except asyncio.CancelledError:
-            with suppress(KafkaError, ExceptionGroup):
+            with suppress(KafkaError):
                 self._close_core(0)
             raise
 

@@ -119,12 +119,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KafkaError, CommandError, OSError) as error:
         print_error(error)
         return USAGE if is_usage(error) else 1
-    except Exception as error:
-        # flush() raises an ExceptionGroup. Python 3.10 has no such class, so recognize it by its attribute.
-        if not hasattr(error, "exceptions"):
-            raise
-        print_error(error)
-        return 1
     return code
 
 

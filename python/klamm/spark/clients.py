@@ -22,9 +22,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import klamm
 from klamm.errors import KafkaError
 
-if sys.version_info < (3, 11):
-    from exceptiongroup import ExceptionGroup
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -128,7 +125,7 @@ def _cached(create: Callable[[dict[str, str]], C], config: dict[str, str]) -> It
     try:
         yield client
     except BaseException:
-        with suppress(KafkaError, ExceptionGroup):  # closing reports the unsent records of the failed task
+        with suppress(KafkaError):  # closing reports the unsent records of the failed task
             client.close(timeout=0)
         raise
     idle.append(client)

@@ -19,11 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import TaskContext
 
-from klamm.errors import ArgumentError, KafkaError, MessageTooLargeError
+from klamm.errors import ArgumentError, DeliveryError, KafkaError, MessageTooLargeError
 from klamm.spark import clients
-
-if sys.version_info < (3, 11):
-    from exceptiongroup import ExceptionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,18 +50,15 @@ def short_errors(method: F) -> F:
 def _without_traceback() -> Iterator[None]:
     try:
         yield
-    except (KafkaError, ExceptionGroup) as error:
-        # An ExceptionGroup contains the errors of records that were not delivered.
-        first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-        if not isinstance(first, KafkaError):
-            raise
+    except KafkaError as error:
+        first = error.exceptions[0] if isinstance(error, DeliveryError) else error
         log.debug("a klamm error in a Python process of Spark", exc_info=True)
         if clients.SPARK_PROCESS in sys.modules:
             # Spark's Python processes read this variable when they send an exception. Then the process ends.
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         if first is error:
             raise
-        first.message = f"{error.message}, the first because: {first.message}"
+        first.message = error.message
         raise first from None
 
 
