@@ -1,5 +1,4 @@
-//! Bounded output of the decoders: a loop that reads from a decoder up to a limit, and the error if there is more
-//! output.
+//! Limits the output of the decoders: reads from a decoder up to a limit, and returns an error if there is more output.
 //!
 //! The codecs depend on this file, and this file depends on no codec.
 

@@ -2,8 +2,8 @@
 //!
 //! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). This module runs the plans over
 //! records. `frame` finds the framing that names the schema of a record. `avro`, `json` and `protobuf` decode the
-//! payload, and `column` collects the values. `encode` encodes a column as values. The module does not use the network:
-//! the caller looks up the schemas of the framings that `unknown` returns.
+//! payload, and `column` collects the values. `encode` encodes a column as values. The module does not use the network.
+//! The function `unknown` lists the framings whose schemas the caller has to look up.
 
 mod avro;
 mod column;

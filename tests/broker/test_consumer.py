@@ -148,6 +148,29 @@ def test_an_offset_that_is_gone_is_an_error_if_so_wanted(style, broker, filled):
         assert numbers(take(1, consumer)) == [99]
 
 
+def test_a_partition_without_a_start_offset_is_an_error_of_each_poll(style, broker, partitioned):
+    """If only the first poll raised, a program that retries would wait for records for ever."""
+    lost, read = TopicPartition(partitioned, 0), TopicPartition(partitioned, 1, 0)
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send(partitioned, b"1", partition=1).result(20)
+    with style.consumer(broker.bootstrap_servers, auto_offset_reset="none") as consumer:
+        consumer.assign([lost])
+        for _ in range(3):
+            with pytest.raises(ConfigError, match="has no start offset"):
+                take(1, consumer)
+        consumer.assign([lost, read])
+        consumer.pause([lost])
+        assert numbers(take(1, consumer)) == [1]
+        consumer.resume([lost])
+        for _ in range(3):
+            with pytest.raises(ConfigError, match="has no start offset"):
+                take(1, consumer)
+        consumer.seek(lost, 0)
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send(partitioned, b"2", partition=0).result(20)
+        assert numbers(take(1, consumer)) == [2]
+
+
 def test_an_offset_that_is_gone_moves_to_the_reset_position(style, broker, filled):
     with style.consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(filled, 0, 5_000)])

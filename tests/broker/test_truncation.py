@@ -50,8 +50,9 @@ def test_without_a_reset_it_is_an_error(style, cluster):
         read(consumer, 10)
         cluster.truncate("t", 0, 6)
         write(cluster, "t", range(100, 110))
-        with pytest.raises(OffsetOutOfRangeError, match="t-0 at offset 10: the log was truncated to 6"):
-            read(consumer, 1)
+        for _ in range(2):
+            with pytest.raises(OffsetOutOfRangeError, match="t-0 at offset 10: the log was truncated to 6"):
+                read(consumer, 1)
         consumer.seek(tp, 6)
         assert read(consumer, 10) == list(range(100, 110))
 

@@ -576,7 +576,7 @@ class GroupConsumer07(Closing):
 
 
 def _check_topic(topic: str, streams: int) -> None:
-    """Raise if Java members of the group could not read a registration with this topic."""
+    """Raise ConfigError for a topic name that a member cannot register in ZooKeeper, or for fewer than one stream."""
     if not topic or topic in (".", "..") or any(char in '/"\\' or not char.isprintable() for char in topic):
         raise ConfigError(
             f"invalid topic {topic!r}", hint="use a name that is not empty and has no slash, quote or backslash"

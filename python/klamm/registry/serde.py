@@ -197,7 +197,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return self._known(self._key(value, topic, field)) is not None
 
     def _key(self, value: Any, topic: str | None, field: Field) -> tuple[Any, ...]:  # noqa: ARG002
-        """Return a key for the cache of targets. Values with the same key have the same schema."""
+        """Return the key under which the serializer caches the schema for this value."""
         return topic, field, None
 
     def _known(self, key: tuple[Any, ...]) -> Target | None:

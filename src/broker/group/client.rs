@@ -1,5 +1,5 @@
-//! Types that all group protocols use for clients: the identity of a member, and the host name of
-//! every member.
+//! Types of all group protocols: the fields that identify a member in a request, an error with its message, and the
+//! address of every member.
 
 use crate::api::ErrorCode;
 

@@ -1,4 +1,4 @@
-//! CreateTopics v0 to v7: creates topics at once. Any node accepts the request.
+//! CreateTopics v0 to v7: creates the topics before it responds. Any node accepts the request.
 //!
 //! The error messages are Kafka's, because users search for these texts. The handler ignores the timeout. Left out:
 //! quotas and policies, except for a limit on the number of partitions.

@@ -295,7 +295,7 @@ keys! {
         "Whether sending raises `BufferFullError` at once if the buffer is full, instead of waiting for room.";
     "max.block.ms": MS, "60000", PRODUCER,
         "How long sending may wait for room in the buffer, and how long a record may wait for the metadata of its \
-         topic. After that, sending raises an error.";
+         topic. After that, sending raises an error, or the delivery of the record fails.";
     "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER,
         "The maximum size of a request, in bytes. A record that is larger raises an error.";
     "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER,

@@ -367,9 +367,14 @@ impl Partition {
         self.error = Some(error);
     }
 
-    /// Takes the error, once all records before it are delivered.
+    /// Takes the error, once all records before it are delivered. A lost partition keeps its error, so that each poll
+    /// raises it until the application seeks.
     pub fn take_error(&mut self) -> Option<Error> {
-        if self.queue.is_empty() && !self.paused { self.error.take() } else { None }
+        match self.state {
+            _ if !self.queue.is_empty() || self.paused => None,
+            PositionState::Lost => self.error.clone(),
+            _ => self.error.take(),
+        }
     }
 
     /// Delivers up to `max_records` records and about `max_bytes` bytes, one slice per batch. Returns both counts.
