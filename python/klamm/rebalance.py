@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.errors import ArgumentError
 from klamm.record import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
 
 __all__ = ["RebalanceListener"]
+
+# The names of kafka-python and aiokafka, and of Java in the spelling of Python.
+OTHER_NAMES = {f"on_partitions_{name}": name for name in ("assigned", "revoked", "lost")}
 
 
 class RebalanceListener:
@@ -28,6 +32,15 @@ class RebalanceListener:
 
         consumer.subscribe("greetings", on_rebalance=Saving())
     """
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Reject the method names of other clients, because the consumer would never call these methods."""
+        super().__init_subclass__(**kwargs)
+        for name, ours in OTHER_NAMES.items():
+            if name in vars(cls) and ours not in vars(cls):
+                raise ArgumentError(
+                    f"{cls.__name__} has {name}(), which no consumer calls", hint=f"klamm calls this method {ours}()"
+                )
 
     def assigned(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
         """Handle new partitions, before their first record. The consumer can seek here."""

@@ -278,8 +278,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         The dump has records only if the client had `flight_recorder_values=True`. The cluster stores these records at
         their recorded offsets.
 
-        A dump does not have response times, ACLs, committed offsets, configurations or other members of a group. It
-        also lacks attempts to connect that failed, and everything that happened before the oldest entry. If the client
+        A dump has no ACLs, committed offsets, configurations or other members of a group. It also lacks attempts to
+        connect that failed, and everything that happened before the oldest entry. The cluster does not reproduce
+        response times. If the client
         did not record values, the error codes of fetch responses larger than 4 KiB, and of other responses larger than
         64 KiB, are missing. A test can set up missing state with `options` and the other methods.
 

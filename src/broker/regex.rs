@@ -1,4 +1,4 @@
-//! Regular expressions from clients: the syntax of RE2, without Unicode class names.
+//! Regular expressions from clients: the syntax of RE2, without Unicode class names and `\Q…\E`.
 
 use regex_lite::{Regex, RegexBuilder};
 

@@ -198,10 +198,11 @@ def test_json_lines_may_have_json_as_values_and_an_object_of_headers():
         "[1]",
         '{"value": "x", "value_encoding": "base64"}',
         '{"value": "x", "value_encoding": "hex"}',
-        '{"headers": [{"value": "x"}]}',
-        '{"headers": 5}',
-        '{"headers": [5]}',
-        '{"timestamp_ms": "soon"}',
+        '{"value": "x", "headers": [{"value": "x"}]}',
+        '{"value": "x", "headers": 5}',
+        '{"value": "x", "headers": [5]}',
+        '{"value": "x", "timestamp_ms": "soon"}',
+        '{"key": "k", "valeu": "x"}',
     ],
 )
 def test_other_lines_are_not_records(line):

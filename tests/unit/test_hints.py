@@ -34,6 +34,13 @@ CLASSES = [
 ]
 
 
+@pytest.mark.parametrize("name", ["assigned", "revoked", "lost"])
+def test_a_listener_with_the_method_names_of_other_clients_is_rejected(name):
+    with pytest.raises(ArgumentError, match=rf"Mine has on_partitions_{name}\(\).*klamm calls this method {name}\(\)"):
+        type("Mine", (klamm.RebalanceListener,), {f"on_partitions_{name}": print})
+    type("Both", (klamm.RebalanceListener,), dict.fromkeys((f"on_partitions_{name}", name), print))
+
+
 @pytest.fixture(scope="module")
 def producer():
     with klamm.Producer(NOWHERE) as producer:

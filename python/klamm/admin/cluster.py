@@ -312,7 +312,7 @@ class Clusters(ClusterCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Some keys failed; `results` has the other results.
+            CombinedError: Several keys failed; `results` has the other results.
         """
         return run(self._coordinators(keys, kind, timeout))
 
@@ -329,7 +329,7 @@ class Clusters(ClusterCalls):
             For each broker ID, a dict from the name of an API to its versions.
 
         Raises:
-            CombinedError: Some brokers failed; `results` has the other results.
+            CombinedError: Several brokers failed; `results` has the other results.
         """
         return run(self._versions(brokers, timeout))
 

@@ -284,7 +284,7 @@ class Configs(ConfigCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
-            CombinedError: Some resources failed; `results` has the other results.
+            CombinedError: Several resources failed; `results` has the other results.
         """
         flags = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
         return run(self._read_configs(resources, timeout, names, flags))

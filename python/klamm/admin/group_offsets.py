@@ -205,7 +205,7 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Some groups failed; `results` has the other results.
+            CombinedError: Several groups failed; `results` has the other results.
         """
         return run(self._fetch_offsets(groups, require_stable, timeout))
 
@@ -255,7 +255,7 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupIdNotFoundError: A share group does not exist.
-            CombinedError: Some groups failed; `results` has the other results.
+            CombinedError: Several groups failed; `results` has the other results.
         """
         return run(self._share_offsets(groups, timeout))
 

@@ -251,7 +251,7 @@ class Groups(GroupCalls):
 
         Raises:
             GroupIdNotFoundError: A group does not exist.
-            CombinedError: Some groups cannot be described; `results` has the other results.
+            CombinedError: Several groups cannot be described; `results` has the other results.
         """
         return run(self._describe_each_group(groups, authorized_operations, timeout))
 
@@ -261,7 +261,7 @@ class Groups(GroupCalls):
         Raises:
             NonEmptyGroupError: A group has members.
             GroupIdNotFoundError: A group does not exist.
-            CombinedError: Some groups were not deleted.
+            CombinedError: Several groups were not deleted.
         """
         run(self._delete_each(groups, timeout))
 

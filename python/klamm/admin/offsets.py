@@ -223,7 +223,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             OffsetOutOfRangeError: An offset is after the end of its partition.
-            CombinedError: Some partitions failed; `results` has the other results.
+            CombinedError: Several partitions failed; `results` has the other results.
         """
         return run(self._delete_below(before, timeout))
 

@@ -303,7 +303,7 @@ class Partitions(PartitionCalls):
         Raises:
             PreferredLeaderNotAvailableError: The first replica is offline or not in sync.
             EligibleLeadersNotAvailableError: No replica is online.
-            CombinedError: Some elections failed; `results` has the other results.
+            CombinedError: Several elections failed; `results` has the other results.
         """
         return run(self._elect(partitions, election, timeout, wait))
 
@@ -328,7 +328,7 @@ class Partitions(PartitionCalls):
             InvalidReplicaAssignmentError: A broker does not exist.
             NoReassignmentInProgressError: There is no move to cancel.
             KafkaTimeoutError: The moves are not finished yet. The brokers continue to move the replicas.
-            CombinedError: Some moves were rejected.
+            CombinedError: Several moves were rejected.
         """
         run(self._reassign(replicas, timeout, wait, keep_replication_factor))
 
@@ -356,7 +356,7 @@ class Partitions(PartitionCalls):
 
         Raises:
             ClusterAuthorizationFailedError: The user may not describe the cluster.
-            CombinedError: Some brokers failed; `results` has the other results.
+            CombinedError: Several brokers failed; `results` has the other results.
         """
         return run(self._log_dirs(brokers, partitions, timeout))
 
@@ -371,7 +371,7 @@ class Partitions(PartitionCalls):
 
         Raises:
             LogDirNotFoundError: A broker does not have the directory.
-            CombinedError: Some replicas cannot be moved.
+            CombinedError: Several replicas cannot be moved.
         """
         run(self._move_replicas(paths, timeout))
 

@@ -296,7 +296,7 @@ class Topics(TopicCalls):
         Raises:
             TopicAlreadyExistsError: A topic with this name exists.
             InvalidConfigError: A topic setting is invalid.
-            CombinedError: Some topics were not created; `results` has the other results.
+            CombinedError: Several topics were not created; `results` has the other results.
         """
         return run(self._create(topics, timeout, validate_only, wait))
 
@@ -314,7 +314,7 @@ class Topics(TopicCalls):
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
             UnknownTopicIdError: No topic has this ID.
-            CombinedError: Some topics were not deleted.
+            CombinedError: Several topics were not deleted.
         """
         run(self._delete(topics, ids, timeout, wait))
 
@@ -336,7 +336,7 @@ class Topics(TopicCalls):
 
         Raises:
             InvalidPartitionsError: A topic already has that many partitions.
-            CombinedError: Some topics were not changed.
+            CombinedError: Several topics were not changed.
         """
         run(self._add_partitions(counts, timeout, validate_only, wait))
 
@@ -363,7 +363,7 @@ class Topics(TopicCalls):
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
             UnknownTopicIdError: No topic has this ID.
-            CombinedError: Some topics cannot be described; `results` has the other results.
+            CombinedError: Several topics cannot be described; `results` has the other results.
         """
         return run(self._describe(topics, ids, authorized_operations, timeout))
 

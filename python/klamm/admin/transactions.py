@@ -201,7 +201,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: Some partitions failed; `results` has the other results.
+            CombinedError: Several partitions failed; `results` has the other results.
         """
         return run(self._producers(partitions, broker, timeout))
 
@@ -212,7 +212,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             TransactionalIdNotFoundError: No producer has used a transactional ID.
-            CombinedError: Some IDs failed; `results` has the other results.
+            CombinedError: Several IDs failed; `results` has the other results.
         """
         return run(self._describe_ids(transactional_ids, timeout))
 
@@ -235,7 +235,7 @@ class Transactions(TransactionCalls):
             pattern: Regular expression that the whole transactional ID has to match (Kafka 4.1).
 
         Raises:
-            CombinedError: Some brokers failed; `results` has the lists of the other brokers by broker ID.
+            CombinedError: Several brokers failed; `results` has the lists of the other brokers by broker ID.
         """
         return run(self._list_ids(_filters(states, producer_ids, min_duration_ms, pattern), timeout))
 
@@ -291,7 +291,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             ArgumentError: `force` is not True.
-            CombinedError: Some markers were not written.
+            CombinedError: Several markers were not written.
         """
         if force is not True:
             raise ArgumentError(
@@ -306,7 +306,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             TransactionalIdAuthorizationFailedError: The user may not write with a transactional ID.
-            CombinedError: Some IDs failed; `results` has the other results.
+            CombinedError: Several IDs failed; `results` has the other results.
         """
         return run(self._fence(transactional_ids, timeout))
 

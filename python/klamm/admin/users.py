@@ -169,7 +169,7 @@ class Users(UserCalls):
 
         Raises:
             ResourceNotFoundError: A user has no credential.
-            CombinedError: Some users failed; `results` has the other results.
+            CombinedError: Several users failed; `results` has the other results.
         """
         return run(self._credentials(users, timeout))
 

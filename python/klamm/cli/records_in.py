@@ -117,6 +117,8 @@ def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
         ) from None
     if not isinstance(fields, dict):
         raise CommandError(f"a line is not a JSON object: {shown(line)}", "each line must be one JSON object")
+    if "value" not in fields:  # a misspelled name would otherwise delete the key in a compacted topic
+        raise CommandError(f"a line is not a record (no field 'value'): {shown(line)}", "write null for no value")
     headers = fields.get("headers") or []
     try:
         pairs = (
