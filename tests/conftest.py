@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lanes
-from kafka_broker import VERSION, RealKafka
+from kafka_broker import NO_RETENTION, VERSION, RealKafka
 from running import or_skip
 
 if TYPE_CHECKING:
@@ -79,10 +79,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(lanes.Lane(config.getoption("--lane")))
     if reporter := config.pluginmanager.get_plugin("terminalreporter"):
         config.pluginmanager.register(lanes.Failures(reporter))
-
-
-# Tests give records old timestamps. A shared broker runs for minutes, and retention would delete these records meanwhile.
-NO_RETENTION = {"log.retention.ms": "-1"}
 
 
 @pytest.fixture(scope="session")

@@ -89,7 +89,7 @@ def test_a_value_that_is_too_large_is_refused_by_topic_and_row(dev, topic):
 
 
 def test_records_that_were_not_delivered_are_one_line(dev, topic):
-    """The producer raises them as a group, which Python prints over many lines."""
+    """The error of the first record is raised, with the number of records before its text."""
     with klamm.Admin(dev.bootstrap) as admin:
         admin.create_topics({topic: klamm.NewTopic(configs={"max.message.bytes": "1000"})})
     with pytest.raises(PythonException) as caught:

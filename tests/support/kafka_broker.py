@@ -60,6 +60,9 @@ LOG4J_ARTIFACT = "org.slf4j:slf4j-reload4j:1.7.36"  # of 1.0 to 3.9, which use l
 # Poms of log4j 1.2.15 depend on packages that are not in public repositories and that Kafka does not need.
 _NEEDLESS = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")
 
+# Tests give records old timestamps. Retention goes by them, and would delete these records while a shared broker runs.
+NO_RETENTION = {"log.retention.ms": -1}
+
 _SMALL_KAFKA = {
     "num.network.threads": 2,
     "num.io.threads": 4,
@@ -79,8 +82,7 @@ _SMALL_KAFKA = {
     # By default, a node that gets no CPU for 9 s loses its partitions until its next heartbeat.
     "broker.session.timeout.ms": 60_000,
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
-    # Tests give records timestamps of their own choice, and retention, which goes by them, would delete records of 1970.
-    "log.retention.ms": -1,
+    **NO_RETENTION,
     # One node holds one copy of everything; 50 partitions of each internal topic would cost seconds.
     "offsets.topic.replication.factor": 1,
     "offsets.topic.num.partitions": 4,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_broker import RealKafka
+from kafka_broker import NO_RETENTION, RealKafka
 from klamm.testing import CertificateAuthority, DevBroker
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def dev_brokers() -> Iterator[Secured]:
             "SHORT": {"sasl": {**users, "OAUTHBEARER": None}, "sasl_session": SESSION_S},
         }
         listener_addresses = {
-            name: running.enter_context(DevBroker(config={"log.retention.ms": "-1"}, **kind)).bootstrap_servers
+            name: running.enter_context(DevBroker(config=NO_RETENTION, **kind)).bootstrap_servers
             for name, kind in kinds.items()
         }
         yield Secured("dev", listener_addresses, authority, home)
