@@ -1,5 +1,5 @@
-//! AddOffsetsToTxn (25): adds a group to a transaction, before TxnOffsetCommit sends its offsets (KIP-98). Sent to the
-//! transaction coordinator.
+//! AddOffsetsToTxn (25): adds a group to a transaction (KIP-98). The producer then sends the group's offsets in
+//! TxnOffsetCommit. The transaction coordinator handles AddOffsetsToTxn.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: PRODUCER_FENCED (KIP-588)

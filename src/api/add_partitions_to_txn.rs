@@ -1,10 +1,11 @@
-//! AddPartitionsToTxn (24): adds partitions to a transaction, before the producer sends records to them (KIP-98). Sent
-//! to the transaction coordinator.
+//! AddPartitionsToTxn (24): adds partitions to a transaction, before the producer sends records to these partitions
+//! (KIP-98). The transaction coordinator handles AddPartitionsToTxn.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: PRODUCER_FENCED (KIP-588)
 //! * v3: flexible
-//! * v4: several transactions, and `verify_only` (KIP-890); only brokers use v4 and later, which need CLUSTER_ACTION
+//! * v4: several transactions, and `verify_only` (KIP-890); only brokers may use v4 and later, because these versions
+//!   require the permission CLUSTER_ACTION
 //! * v5: TRANSACTION_ABORTABLE (KIP-890)
 //!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC_OR_PARTITION,

@@ -1,6 +1,6 @@
 //! AllocateProducerIds (67): a broker requests a block of producer IDs from the controller (KIP-730).
 //!
-//! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR (no ids are left).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR (no IDs are left).
 
 use super::ErrorCode;
 

@@ -1,6 +1,6 @@
-//! AlterConfigs (33): replaces the whole configuration of topics or brokers (KIP-133). Keys that the request does not
-//! contain are reset to their defaults. IncrementalAlterConfigs replaces this API. `describe_configs` lists the
-//! resource types.
+//! AlterConfigs (33): replaces the whole configuration of topics or brokers (KIP-133). The broker resets keys that the
+//! request does not contain to their defaults. IncrementalAlterConfigs is the successor of AlterConfigs. The file
+//! `describe_configs.rs` lists the resource types.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,5 +1,5 @@
-//! AlterPartition (56): the partition leader asks the controller to change the in-sync replicas (KIP-497, where it is
-//! called AlterIsr).
+//! AlterPartition (56): the partition leader asks the controller to change the in-sync replicas (KIP-497). KIP-497
+//! calls this API AlterIsr.
 //!
 //! * v1: recovery from an unclean election (KIP-704)
 //! * v2: topic IDs instead of names; new errors INELIGIBLE_REPLICA, NEW_LEADER_ELECTED, UNKNOWN_TOPIC_ID (KIP-841)

@@ -1,10 +1,10 @@
-//! AlterPartitionReassignments (45): moves partitions to other brokers, or cancels such a move (KIP-455). Sent to the
-//! controller.
+//! AlterPartitionReassignments (45): moves partitions to other brokers, or cancels a move in progress (KIP-455). The
+//! controller handles AlterPartitionReassignments.
 //!
 //! * v1: `allow_replication_factor_change` (KIP-860)
 //!
-//! Errors: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER; for a partition UNKNOWN_TOPIC_OR_PARTITION,
-//! INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
+//! Errors of a request: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER. Errors of a partition:
+//! UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
 
 use super::ErrorCode;
 

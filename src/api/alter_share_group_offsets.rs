@@ -1,5 +1,5 @@
-//! AlterShareGroupOffsets (91): sets the start offsets of a share group that has no members (KIP-932). Sent to the
-//! group coordinator.
+//! AlterShareGroupOffsets (91): sets the start offsets of a share group that has no members (KIP-932). The group
+//! coordinator handles AlterShareGroupOffsets.
 //!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, KAFKA_STORAGE_ERROR, INVALID_REQUEST,

@@ -1,5 +1,5 @@
-//! ConsumerGroupDescribe (69): describes consumer groups of the KIP-848 protocol, their members and assignments. Sent
-//! to the group coordinator.
+//! ConsumerGroupDescribe (69): describes consumer groups of the KIP-848 protocol, their members and assignments. The
+//! group coordinator handles ConsumerGroupDescribe.
 //!
 //! * v1: member types (KIP-1099)
 //!

@@ -1,5 +1,6 @@
 //! ConsumerGroupHeartbeat (68): a member joins, stays in or leaves a consumer group, and receives its assignment
-//! (KIP-848). Sent to the group coordinator. Fields that did not change since the last heartbeat are null or -1.
+//! (KIP-848). The group coordinator handles ConsumerGroupHeartbeat. Fields that did not change since the last heartbeat
+//! are null or -1.
 //!
 //! * v1: subscription by regular expression; members choose their own IDs (KIP-1082)
 //!

@@ -1,5 +1,6 @@
-//! ControlledShutdown (7): a stopping broker asks the controller of a ZooKeeper cluster to move its leaders to other
-//! brokers. The broker repeats the request until it leads no partition. Kafka 4.0 removed this API.
+//! ControlledShutdown (7): a broker that shuts down asks the controller of a ZooKeeper cluster to move the broker's
+//! leaderships to other brokers. The broker repeats the request until it leads no partition. Kafka 4.0 removed this
+//! API.
 //!
 //! * v0: a request header without client ID
 //! * v1: the usual request header

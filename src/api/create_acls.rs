@@ -1,4 +1,5 @@
-//! CreateAcls (30): adds access rules (KIP-140). Sent to the controller. `describe_acls` explains the numbers.
+//! CreateAcls (30): adds access rules (KIP-140). The controller handles CreateAcls. The file `describe_acls.rs`
+//! explains the numbers in the fields.
 //!
 //! * v1: pattern types (KIP-290); the broker responds before it throttles the client
 //! * v2: flexible

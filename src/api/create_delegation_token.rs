@@ -1,12 +1,13 @@
 //! CreateDelegationToken (38): creates a token. A client that authenticates with the token over SCRAM acts as the owner
-//! of the token (KIP-48). Sent to the controller.
+//! of the token (KIP-48). The controller handles CreateDelegationToken.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible
 //! * v3: tokens for another user (KIP-373)
 //!
-//! Errors: INVALID_PRINCIPAL_TYPE, DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (over
-//! plaintext, or by a token), DELEGATION_TOKEN_AUTHORIZATION_FAILED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
+//! Errors: INVALID_PRINCIPAL_TYPE, DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (the connection
+//! is plaintext, or the client authenticated with a token), DELEGATION_TOKEN_AUTHORIZATION_FAILED, NOT_CONTROLLER,
+//! UNSUPPORTED_VERSION.
 
 use super::ErrorCode;
 use bytes::Bytes;

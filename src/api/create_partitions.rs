@@ -1,4 +1,4 @@
-//! CreatePartitions (37): adds partitions to topics (KIP-195). Sent to the controller.
+//! CreatePartitions (37): adds partitions to topics (KIP-195). The controller handles CreatePartitions.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,4 +1,4 @@
-//! CreateTopics (19): creates topics. Sent to the controller.
+//! CreateTopics (19): creates topics. The controller handles CreateTopics.
 //!
 //! * v1: `validate_only` and error messages
 //! * v2: throttle time in the response

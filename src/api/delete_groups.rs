@@ -1,4 +1,5 @@
-//! DeleteGroups (42): deletes groups without members, and their offsets (KIP-229). Sent to the group coordinator.
+//! DeleteGroups (42): deletes groups without members, and their offsets (KIP-229). The group coordinator handles
+//! DeleteGroups.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,4 +1,5 @@
-//! DeleteRecords (21): deletes all records of partitions below given offsets (KIP-107). Sent to the partition leaders.
+//! DeleteRecords (21): deletes all records of partitions below given offsets (KIP-107). The partition leaders handle
+//! DeleteRecords.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,5 +1,5 @@
-//! DeleteShareGroupOffsets (92): deletes the offsets of topics in a share group that has no members (KIP-932). Sent to
-//! the group coordinator.
+//! DeleteShareGroupOffsets (92): deletes the offsets of topics in a share group that has no members (KIP-932). The
+//! group coordinator handles DeleteShareGroupOffsets.
 //!
 //! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
 //! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR,

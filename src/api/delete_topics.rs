@@ -1,4 +1,4 @@
-//! DeleteTopics (20): deletes topics. Sent to the controller.
+//! DeleteTopics (20): deletes topics. The controller handles DeleteTopics.
 //!
 //! * v1: throttle time in the response
 //! * v2: the broker responds before it throttles the client

@@ -2,8 +2,8 @@
 //!
 //! * v1: flexible
 //!
-//! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, UNSUPPORTED_VERSION (an entity type the broker does not
-//! know).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, UNSUPPORTED_VERSION (the broker does not know an entity
+//! type).
 
 use super::ErrorCode;
 

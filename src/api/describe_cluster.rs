@@ -1,6 +1,6 @@
 //! DescribeCluster (60): returns the cluster's ID, its controller and its nodes, without topics (KIP-700).
 //!
-//! * v1: controllers also serve this API, and return controllers (KIP-919)
+//! * v1: controllers also serve this API, and return the controllers instead of the brokers (KIP-919)
 //! * v2: fenced brokers (KIP-1073)
 //!
 //! Errors: INVALID_REQUEST; from v1 also MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE.

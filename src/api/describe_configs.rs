@@ -1,5 +1,5 @@
-//! DescribeConfigs (32): returns the configuration of topics, brokers, groups and other resources (KIP-133). The
-//! configuration of a broker is requested from that broker.
+//! DescribeConfigs (32): returns the configuration of topics, brokers, groups and other resources (KIP-133). Clients
+//! request the configuration of a broker from that broker.
 //!
 //! * v1: source of each value, synonyms (KIP-226)
 //! * v2: the broker responds before it throttles the client

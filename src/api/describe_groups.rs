@@ -1,12 +1,12 @@
-//! DescribeGroups (15): returns the state and the members of classic groups. Sent to the group coordinator.
-//! ConsumerGroupDescribe returns groups of KIP-848.
+//! DescribeGroups (15): returns the state and the members of classic groups. The group coordinator handles
+//! DescribeGroups. For groups of KIP-848, clients use ConsumerGroupDescribe instead.
 //!
 //! * v1: throttle time in the response
 //! * v2: the broker responds before it throttles the client
 //! * v3: authorized operations (KIP-430)
 //! * v4: static members (KIP-345)
 //! * v5: flexible
-//! * v6: GROUP_ID_NOT_FOUND and error messages (KIP-1043); earlier versions return an unknown group as dead
+//! * v6: GROUP_ID_NOT_FOUND and error messages (KIP-1043); earlier versions report an unknown group as `Dead`
 //!
 //! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED,
 //! INVALID_GROUP_ID, GROUP_ID_NOT_FOUND.

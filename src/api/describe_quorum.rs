@@ -1,5 +1,5 @@
-//! DescribeQuorum (55): returns the leader, voters and observers of the metadata quorum, with the end offset of each
-//! (KIP-595).
+//! DescribeQuorum (55): returns the leader, voters and observers of the metadata quorum, and the log end offset of each
+//! replica (KIP-595).
 //!
 //! * v1: when each replica last fetched, and when it was last caught up with the leader (KIP-836)
 //! * v2: error messages, directory IDs, endpoints of the controllers (KIP-853)

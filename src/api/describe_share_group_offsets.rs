@@ -1,4 +1,5 @@
-//! DescribeShareGroupOffsets (90): returns the start offsets of share groups (KIP-932). Sent to the group coordinator.
+//! DescribeShareGroupOffsets (90): returns the start offsets of share groups (KIP-932). The group coordinator handles
+//! DescribeShareGroupOffsets.
 //!
 //! * v1: lag (KIP-1226)
 //!

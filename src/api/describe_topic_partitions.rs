@@ -1,7 +1,7 @@
 //! DescribeTopicPartitions (75): returns topics and their partitions in pages (KIP-966).
 //!
-//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST (a cursor
-//! that fits no topic).
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST (the cursor
+//! is invalid).
 
 use super::ErrorCode;
 use crate::wire::Uuid;

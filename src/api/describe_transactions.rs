@@ -1,4 +1,5 @@
-//! DescribeTransactions (65): returns the state of transactional IDs (KIP-664). Sent to the transaction coordinator.
+//! DescribeTransactions (65): returns the state of transactional IDs (KIP-664). The transaction coordinator handles
+//! DescribeTransactions.
 //!
 //! Errors: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR,
 //! COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST.

@@ -1,11 +1,12 @@
-//! ElectLeaders (43): makes the preferred replicas of partitions their leaders (KIP-183). Sent to the controller.
+//! ElectLeaders (43): makes the preferred replicas of partitions their leaders (KIP-183). The controller handles
+//! ElectLeaders.
 //!
 //! * v1: unclean elections, top-level error (KIP-460)
 //! * v2: flexible
 //!
-//! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, REQUEST_TIMED_OUT; for a partition UNKNOWN_TOPIC_OR_PARTITION,
-//! LEADER_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST, PREFERRED_LEADER_NOT_AVAILABLE,
-//! ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEEDED.
+//! Errors of a request: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, REQUEST_TIMED_OUT. Errors of a partition:
+//! UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST,
+//! PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEEDED.
 
 use super::ErrorCode;
 

@@ -1,4 +1,4 @@
-//! EndTxn (26): commits or aborts a transaction (KIP-98). Sent to the transaction coordinator.
+//! EndTxn (26): commits or aborts a transaction (KIP-98). The transaction coordinator handles EndTxn.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: PRODUCER_FENCED (KIP-588)

@@ -1,5 +1,5 @@
-//! Heartbeat (12): a member of a classic group reports to its coordinator that it is alive. The response reports a
-//! rebalance.
+//! Heartbeat (12): a member of a classic group reports to its coordinator that it is alive. The error code of the
+//! response tells the member whether the group rebalances.
 //!
 //! * v1: throttle time in the response
 //! * v2: the broker responds before it throttles the client

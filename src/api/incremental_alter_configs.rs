@@ -1,6 +1,6 @@
 //! IncrementalAlterConfigs (44): changes single settings of topics, brokers, groups and other resources (KIP-339).
-//! Settings of a broker are sent to that broker, all others to the controller. `describe_configs` lists the resource
-//! types.
+//! Clients send settings of a broker to that broker, and all other settings to the controller. The file
+//! `describe_configs.rs` lists the resource types.
 //!
 //! * v1: flexible
 //!

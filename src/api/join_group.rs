@@ -8,7 +8,7 @@
 //! * v4: the coordinator first gives a new member an ID, with MEMBER_ID_REQUIRED (KIP-394)
 //! * v5: static members (KIP-345)
 //! * v6: flexible
-//! * v7: type of the chosen protocol; its name may be null (KIP-559)
+//! * v7: protocol type in the response, whose protocol name may be null (KIP-559)
 //! * v8: the reason why the member joins (KIP-800)
 //! * v9: `skip_assignment` for the leader (KIP-814)
 //!

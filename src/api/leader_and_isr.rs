@@ -1,4 +1,4 @@
-//! LeaderAndIsr (4): the controller of a ZooKeeper cluster notifies a broker which partitions it leads or follows.
+//! LeaderAndIsr (4): the controller of a ZooKeeper cluster tells a broker which partitions the broker leads or follows.
 //! Kafka 4.0 removed this API.
 //!
 //! * v1: `is_new`
@@ -9,8 +9,8 @@
 //! * v6: recovery after an unclean election (KIP-704)
 //! * v7: KRaft controllers (KIP-866)
 //!
-//! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED; for a partition also
-//! UNKNOWN_TOPIC_OR_PARTITION, INCONSISTENT_TOPIC_ID, KAFKA_STORAGE_ERROR.
+//! Errors of a request or a partition: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED. Errors
+//! of a partition only: UNKNOWN_TOPIC_OR_PARTITION, INCONSISTENT_TOPIC_ID, KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;
 use crate::wire::Uuid;

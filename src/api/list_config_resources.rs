@@ -1,6 +1,6 @@
 //! ListConfigResources (74): lists the resources that have a configuration.
 //!
-//! * v0: only client metrics; the API is named ListClientMetricsResources (KIP-1000)
+//! * v0: only client metrics; releases with only this version name the API ListClientMetricsResources (KIP-1000)
 //! * v1: every type of resource (KIP-1142)
 //!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (a resource type that has no configuration).

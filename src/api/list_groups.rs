@@ -1,5 +1,5 @@
-//! ListGroups (16): returns the groups that one broker coordinates. A client asks every broker to find all groups of a
-//! cluster.
+//! ListGroups (16): returns the groups that one broker coordinates. To find all groups of a cluster, a client asks
+//! every broker.
 //!
 //! * v1: throttle time in the response
 //! * v2: the broker responds before it throttles the client

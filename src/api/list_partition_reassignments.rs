@@ -1,4 +1,5 @@
-//! ListPartitionReassignments (46): returns the partitions that are being reassigned (KIP-455). Sent to the controller.
+//! ListPartitionReassignments (46): returns the partitions that are being reassigned (KIP-455). The controller handles
+//! ListPartitionReassignments.
 //!
 //! Errors: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER.
 

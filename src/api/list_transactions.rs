@@ -1,5 +1,5 @@
-//! ListTransactions (66): returns the transactional IDs that one broker coordinates (KIP-664). A client asks every
-//! broker to find all transactional IDs of a cluster.
+//! ListTransactions (66): returns the transactional IDs that one broker coordinates (KIP-664). To find all
+//! transactional IDs of a cluster, a client asks every broker.
 //!
 //! * v1: `duration_filter` (KIP-994)
 //! * v2: `transactional_id_pattern`, INVALID_REGULAR_EXPRESSION (KIP-1152)

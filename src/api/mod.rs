@@ -1,10 +1,10 @@
 //! Kafka's APIs. Each API has one file, which declares its request and response for all versions with `message!`. The
 //! header of the file lists what each version adds, and which errors a response can have. KIP-219 changed many APIs in
-//! the same way. Their headers say: "the broker responds before it throttles the client".
+//! the same way. The headers of these APIs say: "the broker responds before it throttles the client".
 //!
-//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] take a typed message.
-//! [`MessageHandle`] encodes and decodes a message by its name, for tools. [`header`] declares the headers of messages,
-//! and [`data`] the structures inside other messages.
+//! Each file is the namespace of its types: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] take a
+//! typed message. For tools, [`MessageHandle`] encodes and decodes a message by its name. [`header`] declares the
+//! headers of messages, and [`data`] declares the structures inside other messages.
 
 mod error_code;
 mod releases;

@@ -1,9 +1,9 @@
-//! OffsetDelete (47): deletes a group's committed offsets for topics to which no member is subscribed (KIP-496). Sent
-//! to the group coordinator.
+//! OffsetDelete (47): deletes a group's committed offsets for topics to which no member is subscribed (KIP-496). The
+//! group coordinator handles OffsetDelete.
 //!
-//! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_GROUP_ID,
-//! GROUP_AUTHORIZATION_FAILED, NON_EMPTY_GROUP (the members are not consumers), GROUP_ID_NOT_FOUND; for a partition
-//! UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, GROUP_SUBSCRIBED_TO_TOPIC.
+//! Errors of a request: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_GROUP_ID,
+//! GROUP_AUTHORIZATION_FAILED, NON_EMPTY_GROUP (the members are not consumers), GROUP_ID_NOT_FOUND. Errors of a
+//! partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, GROUP_SUBSCRIBED_TO_TOPIC.
 
 use super::ErrorCode;
 

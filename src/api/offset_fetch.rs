@@ -1,5 +1,5 @@
-//! OffsetFetch (9): returns the committed offsets of a group. An offset of -1 means that the group has not committed
-//! one.
+//! OffsetFetch (9): returns the committed offsets of a group. The offset -1 means that the group has not committed an
+//! offset.
 //!
 //! * v0: reads from ZooKeeper
 //! * v1: reads from the broker

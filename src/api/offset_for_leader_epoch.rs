@@ -1,8 +1,7 @@
 //! OffsetForLeaderEpoch (23): returns the end offset of a leader epoch in the leader's log. Followers (KIP-101) and
-//! consumers (KIP-320) use it to find the offset at which the leader's log differs from the records that they have
-//! read.
+//! consumers (KIP-320) use the end offset to find where the leader's log diverges from the records that they have read.
 //!
-//! * v1: the epoch of the returned offset, which may be older than the requested one (KIP-279)
+//! * v1: the epoch of the returned offset, which may be older than the requested epoch (KIP-279)
 //! * v2: current leader epoch and throttle time (KIP-320)
 //! * v3: replica ID
 //! * v4: flexible

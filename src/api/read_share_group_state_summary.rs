@@ -1,6 +1,6 @@
 //! ReadShareGroupStateSummary (87): the group coordinator reads start offsets from the share coordinator, to describe a
 //! group (KIP-932). The early-access v0 of Kafka 3.9 has no leader epoch in the response. A client cannot distinguish
-//! it from the v0 of Kafka 4.0.
+//! this version from the v0 of Kafka 4.0.
 //!
 //! * v1: `delivery_complete_count` (KIP-1226)
 //!

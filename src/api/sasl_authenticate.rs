@@ -1,6 +1,6 @@
 //! SaslAuthenticate (36): carries a message of the SASL mechanism that SaslHandshake v1 chose (KIP-152).
 //!
-//! * v1: lifetime of the session; the client must authenticate again before its end (KIP-368)
+//! * v1: lifetime of the session; the client must authenticate again before the session ends (KIP-368)
 //! * v2: flexible
 //!
 //! Errors: SASL_AUTHENTICATION_FAILED, ILLEGAL_SASL_STATE.

@@ -1,7 +1,7 @@
 //! SaslHandshake (17): chooses the SASL mechanism of a connection (KIP-43). Clients up to 2.4 choose the version
 //! incorrectly (KAFKA-9577), so there is no v2 and no flexible version.
 //!
-//! * v0: the client then sends each SASL message with its length and without a request header
+//! * v0: the client then sends SASL messages with a length prefix but without a request header
 //! * v1: the client then sends SASL messages in SaslAuthenticate (KIP-152)
 //!
 //! Errors: UNSUPPORTED_SASL_MECHANISM (the response lists the supported mechanisms), ILLEGAL_SASL_STATE.

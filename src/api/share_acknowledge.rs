@@ -1,4 +1,5 @@
-//! ShareAcknowledge (79): acknowledges records that a share group acquired, and fetches none (KIP-932).
+//! ShareAcknowledge (79): acknowledges records that a member of a share group acquired, and fetches no more records
+//! (KIP-932).
 //!
 //! * v0: early access, up to Kafka 4.0
 //! * v1: stable

@@ -1,5 +1,5 @@
-//! ShareFetch (78): acquires records for a member of a share group, and acknowledges earlier ones (KIP-932). Sent to
-//! the partition leaders.
+//! ShareFetch (78): acquires records for a member of a share group, and acknowledges records that the member acquired
+//! earlier (KIP-932). The partition leaders handle ShareFetch.
 //!
 //! * v0: early access, up to Kafka 4.0
 //! * v1: stable; the request limits the number of records, and no longer the bytes of each partition

@@ -1,5 +1,5 @@
-//! ShareGroupDescribe (77): describes share groups, their members and assignments (KIP-932). Sent to the group
-//! coordinator.
+//! ShareGroupDescribe (77): describes share groups, their members and assignments (KIP-932). The group coordinator
+//! handles ShareGroupDescribe.
 //!
 //! * v0: early access, up to Kafka 4.0
 //! * v1: stable; TOPIC_AUTHORIZATION_FAILED

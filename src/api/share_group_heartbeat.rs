@@ -1,5 +1,5 @@
 //! ShareGroupHeartbeat (76): a member joins, stays in or leaves a share group, and receives its assignment (KIP-932).
-//! Sent to the group coordinator. Fields that did not change since the last heartbeat are null.
+//! The group coordinator handles ShareGroupHeartbeat. Fields that did not change since the last heartbeat are null.
 //!
 //! * v0: early access, up to Kafka 4.0
 //! * v1: stable; TOPIC_AUTHORIZATION_FAILED

@@ -6,8 +6,8 @@
 //! * v3: leader epochs and deletion for each partition (KIP-570)
 //! * v4: KRaft controllers (KIP-866)
 //!
-//! Errors: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED; for a partition also
-//! FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
+//! Errors of a request or a partition: STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH, CLUSTER_AUTHORIZATION_FAILED. Errors
+//! of a partition only: FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;
 

@@ -1,5 +1,5 @@
-//! StreamsGroupDescribe (89): describes streams groups, their topology, members and tasks (KIP-1071). Sent to the group
-//! coordinator.
+//! StreamsGroupDescribe (89): describes streams groups, their topology, members and tasks (KIP-1071). The group
+//! coordinator handles StreamsGroupDescribe.
 //!
 //! * v1: topology descriptions (KIP-1331), the assignor's name (KIP-1357)
 //!

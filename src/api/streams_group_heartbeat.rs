@@ -1,5 +1,6 @@
 //! StreamsGroupHeartbeat (88): a Kafka Streams client joins, stays in or leaves a streams group, and receives its tasks
-//! (KIP-1071). Sent to the group coordinator. Fields that did not change since the last heartbeat are null or -1.
+//! (KIP-1071). The group coordinator handles StreamsGroupHeartbeat. Fields that did not change since the last heartbeat
+//! are null or -1.
 //!
 //! * v1: the response can request a topology description (KIP-1331); 64-bit recovery lag; MISSING_CLIENT_TAGS
 //!

@@ -1,5 +1,6 @@
 //! StreamsGroupTopologyDescriptionUpdate (93): a Kafka Streams client sends a readable description of its topology
-//! (KIP-1331). Sent to the group coordinator when a StreamsGroupHeartbeat response requests it.
+//! (KIP-1331). The client sends the description to the group coordinator when a StreamsGroupHeartbeat response requests
+//! it.
 //!
 //! Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
 //! INVALID_REQUEST, UNSUPPORTED_VERSION, UNKNOWN_MEMBER_ID (also if the group is gone), GROUP_ID_NOT_FOUND,

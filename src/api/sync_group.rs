@@ -1,5 +1,5 @@
-//! SyncGroup (14): ends a rebalance of a classic group. The leader sends the assignment of all members, and each member
-//! receives its own.
+//! SyncGroup (14): ends a rebalance of a classic group. The leader sends the assignments of all members, and each
+//! member receives its own assignment.
 //!
 //! * v1: throttle time in the response
 //! * v2: the broker responds before it throttles the client

@@ -1,4 +1,5 @@
-//! TxnOffsetCommit (28): commits offsets of a group as part of a transaction (KIP-98). Sent to the group coordinator.
+//! TxnOffsetCommit (28): commits offsets of a group as part of a transaction (KIP-98). The group coordinator handles
+//! TxnOffsetCommit.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: leader epochs (KIP-320)

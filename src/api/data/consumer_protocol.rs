@@ -1,12 +1,12 @@
 //! The embedded consumer protocol: data that members of a classic group send each other through their coordinator. The
 //! coordinator does not interpret the data. [`Subscription`] is the metadata in JoinGroup, and [`Assignment`] is the
 //! assignment in SyncGroup. The protocol type is `consumer`. Version 1 of the subscription adds the partitions that the
-//! member owns, for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned them
-//! (KIP-792). Version 3 adds the member's rack (KIP-881). The assignment is the same in all versions.
+//! member owns, for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned these
+//! partitions (KIP-792). Version 3 adds the member's rack (KIP-881). The assignment is the same in all versions.
 //!
-//! On the wire the version comes first. New versions only add fields at the end. A member therefore reads an unknown
-//! newer version like the newest version that it knows. For this reason, a member with old software can also lead a
-//! group.
+//! On the wire, the version comes first. New versions only add fields at the end. A member therefore reads an unknown
+//! newer version like the newest version that it knows. A member with old software can therefore lead a group that also
+//! has newer members.
 
 use crate::api::{self, Message};
 use crate::wire::{Error, Reader, Wire};

@@ -1,5 +1,5 @@
 //! Structures inside other data: the metadata of a group member, control records, an index file. This module declares
-//! them with `message!`, like the APIs. In `klamm.protocol` they have the type `data`.
+//! the structures with `message!`, like the APIs. In `klamm.protocol`, the structures have the type `data`.
 
 pub mod consumer_protocol;
 pub mod control_record;

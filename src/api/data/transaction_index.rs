@@ -1,5 +1,5 @@
-//! An aborted transaction in a segment's `.txnindex` file (KIP-98). Brokers read it to list the transactions that a
-//! `read_committed` consumer must skip. An int16 version precedes the structure.
+//! An entry of a segment's `.txnindex` file: an aborted transaction (KIP-98). Brokers read this file to list the
+//! transactions that a `read_committed` consumer must skip. An int16 version precedes the structure.
 
 message! {
     struct AbortedTransaction {
