@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "reference" / "errors.md"
 TEXTS = ROOT / "scripts" / "error_texts.txt"
 HEAD = """# Errors
 
-Each error code of Kafka is a class. Catch the class, and read its attributes:
+klamm has an exception class for each error code of Kafka. Catch the class, and read the attributes of the error:
 
 ```python
 import klamm
@@ -27,8 +27,9 @@ with klamm.Producer("localhost:9092") as producer:
 ```
 
 All classes on this page are subclasses of `BrokerError`, which is a subclass of `KafkaError`. The page
-[Exceptions](exceptions.md) describes the other classes. "Retried" means that the client retries until its timeout. The
-program sees the error only after the timeout. `python scripts/write_errors.py` writes this page.
+[Exceptions](exceptions.md) describes the other exception classes. If a fix says that the client retries, the client
+retries until its timeout. The program sees the error only after this timeout. `python scripts/write_errors.py` writes
+this page.
 """
 
 
