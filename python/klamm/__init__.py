@@ -7,7 +7,7 @@
         for record in consumer:
             print(record.key, record.value)
 
-Each name is imported when it is first used, so that `import klamm` is fast.
+klamm imports each submodule when a program first uses one of its names, so that `import klamm` is fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-# Importing `typing` for this would take longer than importing this whole module.
+# Importing `TYPE_CHECKING` from `typing` would take longer than importing this whole module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -291,7 +291,7 @@ def _check_interpreter() -> None:
 _check_interpreter()
 
 
-# A type checker that sees this function would accept any name.
+# This function is hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

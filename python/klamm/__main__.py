@@ -1,4 +1,4 @@
-"""`python -m klamm` runs the command `klamm`, even if the `PATH` does not have its script."""
+"""`python -m klamm` runs the command `klamm`, even if the script `klamm` is not on the `PATH`."""
 
 import sys
 

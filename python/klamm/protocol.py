@@ -1,17 +1,18 @@
-"""Encoding and decoding of Kafka's wire format, for tools, tests and inspection.
+"""Encodes and decodes messages in Kafka's wire format, for tools, tests and inspection.
 
     body = klamm.protocol.encode("Metadata", "request", 12, {"topics": [{"name": "greetings"}]})
     klamm.protocol.decode("Metadata", "request", 12, body)
 
-There are four types of messages: a `request` or `response` of an API, a `header`, and `data`, which is a structure
-inside other messages. An example of `data` is the subscription of a group member. The version number in front of the
-subscription is not part of the structure. `apis()` and `structures()` list all messages, and `schema` describes their
-fields.
+There are four types of messages: `request`, `response`, `header` and `data`. Each API has a request and a response. A
+`data` message is a structure inside other messages, such as the subscription of a group member. Kafka sends a version
+number in front of a subscription, and the `data` message does not include this number. `apis()` and `structures()` list
+all messages, and `schema` describes the fields of a message.
 
-A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`,
-and a UUID is a string of 22 base64 characters. The dict has no entry for a field that the version does not have, or for
-a tagged field with its default value. Damaged data raises `DecodeError` with the path of the field and the offset of
-the byte. The Rust core encodes and decodes.
+A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Fields of bytes and of records
+are `bytes` objects, and a UUID is a string of 22 base64 characters. The dict has no entry for a field that the
+message's version does not have, or for a tagged field with its default value. For damaged data, the functions raise
+`DecodeError` with the path of the damaged field and the offset of the byte. The Rust core does the encoding and
+decoding.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class ErrorCode(NamedTuple):
 
 
 class Control(NamedTuple):
-    """The content of a control record: a COMMIT or ABORT marker with the coordinator's epoch, or another type."""
+    """The content of a control record, such as a COMMIT or ABORT marker with the coordinator's epoch."""
 
     version: int
     type_id: int
@@ -117,12 +118,12 @@ class BatchRecord:
     """A record of a batch.
 
     Attributes:
-        timestamp: Milliseconds since 1970, or -1 for none.
-        headers: Pairs of name and value. Bytes of a name that are not UTF-8 become surrogate escapes
+        timestamp: Milliseconds since 1970, or -1 for a record without a timestamp.
+        headers: Pairs of name and value. In a name that is not UTF-8, the invalid bytes become surrogate escapes
             (`surrogateescape`).
-        timestamp_type: `CreateTime` or `LogAppendTime`. Ignored by `encode_batch`.
-        sequence: Sequence number. Ignored by `encode_batch`.
-        control: Content of a control record. Ignored by `encode_batch`.
+        timestamp_type: `CreateTime` or `LogAppendTime`. `encode_batch` ignores this field.
+        sequence: Sequence number. `encode_batch` ignores this field.
+        control: Content of a control record. `encode_batch` ignores this field.
     """
 
     offset: int = 0
@@ -136,10 +137,9 @@ class BatchRecord:
 
 
 class BatchRecords(Sequence[BatchRecord]):
-    """The records of a decoded batch. Each record is created when it is accessed.
+    """The records of a decoded batch, as a sequence that creates a new record object for every access.
 
-    `BatchRecords` compares equal to a list of the same records. Every access creates a new record. To change records,
-    make a `list` first.
+    A `BatchRecords` object equals a list of the same records. To change records, convert the object to a `list` first.
     """
 
     def __init__(self, packed: _klamm.PackedRecords, rows: range | None = None) -> None:
@@ -187,8 +187,8 @@ class BatchRecords(Sequence[BatchRecord]):
 class Batch:
     """A record batch: the fields of its header, and its records.
 
-    In formats 0 and 1, a batch is a message. If the message is compressed, the batch also has the messages inside it.
-    Fields that these formats do not have are -1. In batches from `decode_records`, `records` is a `BatchRecords`.
+    In formats 0 and 1, each message is a batch of its own. The records of a compressed message are the messages inside
+    it. Fields that formats 0 and 1 do not have are -1. In batches from `decode_records`, `records` is a `BatchRecords`.
     """
 
     magic: int
@@ -245,7 +245,7 @@ class Decoded(NamedTuple):
 
 
 def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
-    """Decode a message at the start of bytes.
+    """Decode the message at the start of `data`.
 
     Unlike `decode`, this function accepts more bytes after the message, and counts unknown tagged fields.
 
@@ -265,9 +265,9 @@ def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch response or a log segment, in any format.
 
-    An incomplete batch at the end is ignored. This function checks all data. A record becomes an object only when it is
-    accessed, because a few KB of compressed data can hold millions of records. The batches keep `data` in memory. They
-    also keep the decompressed content of the batch that was accessed last, up to 256 MiB.
+    The function ignores an incomplete batch at the end, and checks all other data. It creates the object for a record
+    only when the program accesses the record, because a few KB of compressed data can hold millions of records. The
+    batches keep `data` in memory, and the decompressed content of the last accessed batch (up to 256 MiB).
 
     Args:
         data: Record batches, one after the other.
@@ -277,9 +277,9 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
         The batches, in order.
 
     Raises:
-        DecodeError: A batch is damaged. `batches` and `records` of the error have the valid data before the damage. The
-            error's `path` begins with the number of the batch. The error's `offset` counts from the start of the
-            decompressed batch, or of the first message inside a compressed message.
+        DecodeError: A batch is damaged. The error's `batches` and `records` contain the valid data before the damage.
+            The error's `path` begins with the index of the batch. The error's `offset` counts bytes from the start of
+            the decompressed batch. For a compressed message, `offset` counts from the start of the first inner message.
 
     Example:
         for batch in klamm.protocol.decode_records(data):
@@ -317,34 +317,36 @@ def encode_batch(
 ) -> bytes:
     """Encode records of one partition as a batch of format 2, or as messages of format 0 or 1.
 
-    In format 0 or 1, compression wraps the messages in one message.
+    In format 0 or 1, compression puts all messages into one compressed message.
 
     Args:
         records: The records.
-        magic: Format: 0, 1 or 2. The arguments from `partition_leader_epoch` on need format 2.
-        base_offset: Offset of the first record. The default is 0, or the first record's own offset with `keep_offsets`.
+        magic: Format: 0, 1 or 2. The argument `partition_leader_epoch` and all arguments after it need format 2.
+        base_offset: Offset of the first record. The default is 0. With `keep_offsets`, the default is the first
+            record's own offset.
         keep_offsets: Use the offsets of the records instead of consecutive offsets.
         compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
         level: Compression level. The level has no effect on lz4.
         log_append_time: Timestamp of all records, in milliseconds since 1970. Format 0 has no log append time.
         partition_leader_epoch: Epoch of the partition leader.
         producer_id: ID of an idempotent producer.
-        producer_epoch: Epoch of that producer.
+        producer_epoch: Epoch of the idempotent producer.
         base_sequence: Sequence number of the first record.
         transactional: Whether the records belong to a transaction.
         control: Whether the records are control records.
-        base_timestamp: Timestamp in the header, to which the timestamps of the records are relative. The default is the
-            timestamp of the first record.
+        base_timestamp: Timestamp in the batch header. The batch stores the records' timestamps relative to this
+            timestamp. The default is the timestamp of the first record.
         delete_horizon_ms: Delete horizon of a compacted batch. The batch stores the delete horizon in place of the base
             timestamp.
-        last_offset_delta: Last offset relative to the first, if compaction removed the last records.
-        max_timestamp: Largest timestamp, if compaction removed the record that had it.
+        last_offset_delta: Last offset of the batch, relative to its first offset. Only needed if compaction removed the
+            last records.
+        max_timestamp: Largest timestamp of the batch. Only needed if compaction removed the record with this timestamp.
 
     Returns:
         The encoded bytes.
 
     Raises:
-        ConfigError: A value is out of range, or needs another format.
+        ConfigError: A value is out of range, or the format does not support an argument.
         ArgumentError: An argument has a wrong type.
     """
     records = list_of("records", records)

@@ -1,7 +1,7 @@
 """Telemetry: the ID that brokers give a client (KIP-714), and metrics of the application (KIP-1076).
 
 The Rust core pushes metrics to brokers that subscribe to metrics. The core's I/O thread never runs Python, so a thread
-of this module calls the application's functions.
+of this module calls the functions of the application's metrics.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__: list[str] = []
 _log = logging.getLogger("klamm.telemetry")
 
 SAMPLE_S = 1.0
-"""Interval between two calls of the functions, in seconds."""
+"""Interval between two calls of a metric's function, in seconds."""
 
 
 class _Registered:
-    """The functions of one client, and the thread that calls them."""
+    """The metrics that the application registered with one client, and the thread that calls their functions."""
 
     def __init__(self, client: ClientCore) -> None:
         self.functions: dict[str, tuple[Callable[[], float], bool, list[tuple[str, str]]]] = {}
@@ -73,14 +73,14 @@ class Telemetry:
         total: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Push a metric of the application, with the client's metrics, to brokers that subscribe to it (KIP-1076).
+        """Push a metric of the application to the brokers that subscribe to the metric (KIP-1076).
 
-        `metrics().values` also has the metric. An earlier metric with the same name is replaced.
+        `metrics().values` also contains the metric. The metric replaces an earlier metric with the same name.
 
         Args:
-            name: Name, such as `myapp.queue.depth`.
-            function: Function that returns the value. A thread of the client calls the function every second.
-            total: Whether the value never decreases.
+            name: Name of the metric, such as `myapp.queue.depth`.
+            function: Function that returns the metric's value. A thread of the client calls the function every second.
+            total: Whether the metric is a counter, which never decreases.
             attributes: Labels of the metric.
 
         Raises:
@@ -111,15 +111,15 @@ class BlockingTelemetry(Telemetry):
     """Telemetry methods of a blocking client."""
 
     def client_instance_id(self: Any, timeout: float | None = None) -> str:
-        """Return the ID under which brokers know the metrics of this client (KIP-714).
+        """Return the ID by which brokers identify the metrics of this client (KIP-714).
 
         Args:
             timeout: Seconds to wait for a broker. The default is `request_timeout_ms`.
 
         Raises:
             ConfigError: `enable_metrics_push` is off.
-            UnsupportedVersionError: The brokers do not accept metrics. Such brokers are older than Kafka 3.7, or have
-                no metrics receiver.
+            UnsupportedVersionError: The brokers do not accept metrics, because they are older than Kafka 3.7 or have no
+                metrics receiver.
             KafkaTimeoutError: No broker answered in time.
         """
         found: str = self._instance_id().result(timeout)

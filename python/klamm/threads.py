@@ -1,7 +1,7 @@
-"""Threads that klamm starts in Python, for work that waits in native code.
+"""Starts klamm's Python threads for work that waits in native code.
 
 gevent and eventlet replace the threads of a program with greenlets. A native wait in a greenlet would stop the whole
-program, so klamm's own threads are always threads of the operating system.
+program, so klamm always starts threads of the operating system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def start_daemon(name: str, function: Callable[..., object], *args: Any) -> threading.Thread | None:
     """Start a daemon thread that calls a function.
 
-    Return the thread. If gevent or eventlet has patched `threading`, return None, because there is no Thread object.
+    Return the thread. If gevent or eventlet has patched `threading`, there is no Thread object, so return None.
     """
     start = _unpatched()
     if start is None:

@@ -1,6 +1,6 @@
-"""The OAuth token that providers return.
+"""`Token`, the class of the OAuth tokens that token providers return.
 
-`klamm.oauth` and `klamm.aws` both use the class, so it is in a separate module.
+The class is in a separate module because both `klamm.oauth` and `klamm.aws` use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Token:
 
     Args:
         value: The token itself. `repr()` does not show it.
-        expires_at: When the token expires, in seconds since 1970.
+        expires_at: Time when the token expires, in seconds since 1970.
         extensions: SASL extensions to send with the token (RFC 7628).
     """
 
@@ -31,4 +31,4 @@ class Token:
 
 
 TokenProvider: TypeAlias = "Callable[[], Token | tuple[str, float]]"
-"""Function that returns a Token, or `(token, expires_at)`. Providers for confluent-kafka also work."""
+"""A function that returns a Token or a tuple `(token, expires_at)`. Functions written for confluent-kafka also work."""
