@@ -1,4 +1,5 @@
-//! The completion of a call has two ends: the caller waits for a [`Pending`], and a [`Promise`] completes it.
+//! The result of a call that may still be in flight. The caller waits for a [`Pending`], and the client completes it
+//! through a [`Promise`].
 
 use super::{Error, ErrorKind};
 use std::cell::RefCell;

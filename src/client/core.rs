@@ -4,10 +4,10 @@
 //! [`Admin`](super::Admin) are type aliases of [`Client`], each with its own state machine. The files of these clients
 //! add only the typed calls.
 //!
-//! The I/O thread starts when the client is first used: not at import, and not before a fork. While the I/O thread
-//! sleeps, a caller may run one turn of the I/O loop itself. This saves a thread switch when the caller sends a single
-//! request. Another thread switch is saved when the response arrives, if the caller [polls
-//! inline](super::inline_polling) or an [event loop](super::event_loop) polls the sockets.
+//! The I/O thread starts when the client is first used, so a program may import klamm and create clients before it
+//! forks. While the I/O thread sleeps, a caller may run one turn of the I/O loop itself. This saves a thread switch
+//! when the caller sends a single request. Another thread switch is saved when the response arrives, if the caller
+//! [polls inline](super::inline_polling) or an [event loop](super::event_loop) polls the sockets.
 
 use super::config::Connecting;
 use super::driver::Driver;

@@ -1,9 +1,9 @@
-//! Dispatches results to callbacks. This file also rejects waits in callbacks that would never end.
+//! Dispatches results to callbacks. This file also rejects calls in callbacks that would wait forever.
 //!
 //! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls
 //! inline. Until the callback returns, that thread dispatches no other result of the client. A callback must therefore
-//! not wait for its own client, and [`may_wait`] rejects that wait. A callback may wait for other clients, because they
-//! have their own I/O threads.
+//! not wait for its own client, and [`may_wait`] rejects such a call. A callback may wait for other clients, because
+//! they have their own I/O threads.
 
 use super::{Error, ErrorKind};
 use std::cell::RefCell;

@@ -4,8 +4,8 @@
 //! [`Shared`] has no sockets and no thread: the [driver](super::driver) moves bytes, and the [core](super::core) owns
 //! the I/O thread.
 //!
-//! A thread that needs both locks takes the driver's lock first, then the state's lock. It dispatches results while it
-//! holds neither lock.
+//! A thread that needs both locks takes the driver's lock first, then the state's lock. Threads dispatch results only
+//! while they hold neither lock.
 
 use super::completion::{catch, closed};
 use super::event_loop::ExternalPollers;

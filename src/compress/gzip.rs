@@ -1,9 +1,9 @@
-//! gzip, through flate2 on zlib-rs.
+//! Compresses and decompresses gzip, with the crates flate2 and zlib-rs.
 //!
-//! The input may have more than one gzip member. As in Kafka's Java client, the decoder ignores reserved flags. It also
-//! ignores bytes after a member if they are not another member. The decoder decompresses each member in one call,
-//! directly into the output. If the data is damaged, the decoder reads it again in pieces, to recover the bytes before
-//! the damage.
+//! The input may have more than one gzip member. As in Kafka's Java client, the decoder ignores reserved flags. If the
+//! bytes after a member are not another member, the decoder ignores these bytes. The decoder decompresses each member
+//! in one call, directly into the output. If the data is damaged, the decoder reads it again in pieces, to recover the
+//! bytes before the damage.
 
 use super::bounded::read_bounded;
 use flate2::Compression;

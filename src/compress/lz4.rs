@@ -1,4 +1,4 @@
-//! LZ4, with blocks through lz4_flex. This file reads the frame around the blocks.
+//! Compresses and decompresses LZ4: the crate lz4_flex handles the blocks, and this file handles the frame around them.
 //!
 //! Like Kafka's Java client, the decoder supports only a part of the frame format: one frame, independent blocks,
 //! version 1, no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame.

@@ -1,4 +1,5 @@
-//! Snappy, with blocks through snap, in the stream framing of the xerial library that Kafka's Java clients use.
+//! Compresses and decompresses Snappy: the crate snap handles the blocks. This file handles the stream around them, in
+//! the format of the xerial library that Kafka's Java clients use.
 //!
 //! A stream starts with 8 magic bytes and two int32 numbers: the version of the format, and the lowest version that a
 //! reader needs. Then come the blocks, each after its int32 length. The decoder also reads a single block without

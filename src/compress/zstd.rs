@@ -1,7 +1,7 @@
-//! Zstandard, through the reference library.
+//! Compresses and decompresses Zstandard, with the reference library.
 //!
-//! The input may have more than one frame, and the decoder ignores skippable frames. Empty input decompresses to no
-//! records. The decoder decompresses each frame in one call, directly into the output. The streaming API would first
+//! The input may have more than one frame, and the decoder ignores skippable frames. Empty input decompresses to empty
+//! output. The decoder decompresses each frame in one call, directly into the output. The streaming API would first
 //! allocate the window size of the frame, which can be 128 MiB for a frame of a few bytes. If the data is damaged, the
 //! decoder reads it again as a stream, to recover the bytes before the damage.
 

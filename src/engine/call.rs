@@ -1,4 +1,4 @@
-//! The request that a role passes to the network, and the broker's response.
+//! The request that a role (producer, consumer, …) passes to the network, and the broker's response.
 
 use super::{Error, ErrorKind};
 use crate::api::{self, Info, Release};

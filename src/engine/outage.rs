@@ -1,4 +1,4 @@
-//! Detects that no broker responds any more. The client reports this to the application and keeps retrying.
+//! Detects that no broker responds any more. The client reports the outage to the application and keeps retrying.
 
 use super::{Error, ErrorKind, Time};
 use std::time::Duration;

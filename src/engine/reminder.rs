@@ -1,4 +1,4 @@
-//! Decides when to log a problem that lasts: at once, and then again after waits that double each time.
+//! Decides when to log a problem that persists: at once, and then again after waits that double each time.
 
 use super::Time;
 use std::time::Duration;

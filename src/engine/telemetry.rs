@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Asking → Subscribed ──interval──► push ──► Subscribed
-//!    ↑          │ the subscription changed, or wants nothing
+//!    ↑          │ the subscription changed, or requests no metrics
 //!    └──────────┘
 //! ```
 //!

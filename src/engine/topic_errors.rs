@@ -1,4 +1,5 @@
-//! Topics whose metadata has a temporary error: the time of the first error, and the last metadata without an error.
+//! Tracks topics whose metadata has a temporary error: the time of the first error, and the last metadata without an
+//! error.
 //!
 //! A broker that has just restarted may not know a topic or its leaders. If members of a group treated that topic as a
 //! topic without partitions, the whole group would revoke its partitions. Decisions about topics and partitions

@@ -5,7 +5,7 @@
 //! a request that was new in its release. Then the client sends ApiVersions again. The last probe with a response shows
 //! the release of the broker.
 //!
-//! * A broker counts as 0.8 only if it has responded to one probe and closes the connection after a later one.
+//! * A broker counts as 0.8 only if it responds to one probe and closes the connection after a later probe.
 //! * A broker counts as 0.9 only if it responds to all probes but not to ApiVersions.
 //! * The client repeats the probes on new connections, because a network failure can close a connection at any time. It
 //!   repeats them once if the broker did not respond to ApiVersions, and twice if the broker closed the connection. All

@@ -1,5 +1,6 @@
-//! The table of configuration keys, for parsing, checks, defaults and the reference page docs/configuration.md. The
-//! keys have the names that the Java client uses. The names that librdkafka uses are aliases.
+//! The table of configuration keys: the source for parsing, checks, defaults and the reference page
+//! docs/configuration.md. The keys have the names that the Java client uses. The names that librdkafka uses are
+//! aliases.
 
 use crate::engine::producer::Partitioner;
 

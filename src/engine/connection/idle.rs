@@ -1,5 +1,5 @@
-//! Idle connections: decides when to close them, and whether to check them with a small request before the next
-//! request.
+//! Decides when to close an idle connection, and when the broker must first answer a small request to show that the
+//! connection still works.
 
 use super::{Connection, ConnectionState, ConnectionTimer};
 use crate::api::Release;

@@ -1,4 +1,5 @@
-//! Authentication of a connection with SASL: starts a login, sends and receives its messages, and replaces credentials.
+//! Authenticates a connection with SASL: starts logins, exchanges their messages with the broker, and accepts new
+//! credentials.
 
 use super::{Connection, ConnectionState, ConnectionTimer, InFlight, LoginConfig, Owner};
 use crate::api::sasl_authenticate;

@@ -1,4 +1,4 @@
-//! Writes the entries about a connection to the log and to the flight recorder.
+//! Records what happens on a connection, in the log and in the flight recorder.
 
 use super::{Connection, InFlight};
 use crate::api::header::{RequestHeader, get_response_header};

@@ -1,5 +1,5 @@
-//! The partitions that the consumer reads: partitions that the application assigned, all partitions of given topics, or
-//! the assignment of its group.
+//! The partitions that the consumer reads: partitions that the application assigned, all partitions of subscribed
+//! topics, or partitions that the consumer's group assigned.
 //!
 //! This file applies changes of the assignment: it adds and removes partitions. `engine/group` implements the
 //! membership in the group.

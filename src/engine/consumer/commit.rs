@@ -1,7 +1,7 @@
 //! Commits offsets: on request, at every auto-commit interval, and before partitions are revoked.
 //!
-//! One commit is in flight at a time, and later commits are merged into the next commit. If two commits were in flight,
-//! the broker could receive the retry of an old commit after a newer commit.
+//! The consumer has at most one commit in flight, and merges later commits into the next one. With two commits in
+//! flight, the broker could receive a retry of the older commit after the newer commit.
 
 use super::partition::{Partition, PositionState};
 use super::{Consumer, Group, OpPurpose};

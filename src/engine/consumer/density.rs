@@ -1,8 +1,9 @@
-//! Estimates how many bytes a read still needs up to its end offset, so that its fetches do not return many more bytes.
+//! Estimates how many bytes the consumer still has to fetch up to an end offset. Fetches can then request about that
+//! size.
 //!
-//! A broker returns records up to the requested size, even above the end offset. A reader of a short range, such as a
-//! Spark task, would receive many times the bytes that it needs. `fetch_response.rs` measures responses, and
-//! `fetch.rs` limits requests.
+//! A broker returns records up to the requested size, even above the end offset. Without an estimate, a reader of a
+//! short range, such as a Spark task, would receive many times the bytes that it needs. `fetch_response.rs` measures
+//! the responses, and `fetch.rs` limits the requested size.
 
 use crate::engine::TopicPartition;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Groups the consumer's metrics into families: all topics, each topic, each partition, and the group.
+//! Groups the consumer's metrics into families: one for all topics, one for each topic, one for each partition, and one
+//! for the group.
 
 use super::partition::PositionState;
 use super::{Consumer, Slice};

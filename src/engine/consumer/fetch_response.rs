@@ -2,7 +2,7 @@
 //!
 //! This code runs outside of any lock, on the I/O thread, while Python processes earlier records. Batches that would
 //! decompress to more than the prefetch limit stay compressed until the application reads them. `partition.rs` buffers
-//! the result.
+//! the batches.
 
 use super::density::Density;
 use super::frame::{Frame, FrameSlice, Leftover};

@@ -1,7 +1,7 @@
-//! Counts the memory of fetch responses that stays allocated in addition to the buffered batches.
+//! Counts the memory that fetch responses occupy in addition to the buffered batches.
 //!
 //! A batch that is uncompressed, or not decompressed yet, is a slice of the response. The whole response stays
-//! allocated as long as a batch is in the buffer or the application keeps a record of the response.
+//! allocated as long as the buffer contains one of its batches, or the application keeps one of its records.
 
 use bytes::Bytes;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The consumer: prefetches records from the partition leaders, within one memory limit, and delivers them in order.
+//! The consumer: prefetches records from the brokers, within one memory limit, and delivers the records of each
+//! partition in order.
 //!
 //! ```text
 //! assignment   which partitions              positions       their first offsets
@@ -7,9 +8,10 @@
 //! density      sizes of bounded reads
 //! ```
 //!
-//! One fetch per broker is in flight at a time. If some partitions of a broker have full buffers, the consumer fetches
-//! only the other partitions, with a short `max_wait_ms`. A broker handles the requests of a connection one after the
-//! other. A long wait would therefore delay the next fetch of the partitions whose buffers were full.
+//! One fetch per broker is in flight at a time. While some partitions of a broker have full buffers, the consumer
+//! fetches only the broker's remaining partitions, with a short `max_wait_ms`. A broker handles the requests of a
+//! connection one after the other. A long wait would therefore delay the next fetch of the partitions whose buffers
+//! were full.
 
 mod assignment;
 mod commit;

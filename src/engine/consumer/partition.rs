@@ -8,8 +8,8 @@
 //! any state ────seek─────────► Known
 //! ```
 //!
-//! `fetch.rs` requests the batches and `fetch_response.rs` reads them; `positions.rs` finds the first position;
-//! `commit.rs` commits offsets.
+//! `fetch.rs` requests the batches, and `fetch_response.rs` reads the responses. `positions.rs` finds the first
+//! position, and `commit.rs` commits offsets.
 
 use super::fetch_response;
 use super::fetch_response::{Chunk, Contents};

@@ -1,4 +1,4 @@
-//! Detects logs that lost records that the consumer has already read.
+//! Detects that a partition has lost records that the consumer has already read.
 //!
 //! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start
 //!   at 0. Continuing at the old position would skip records. The consumer compares the new ID with the ID in its last

@@ -1,14 +1,16 @@
-//! A member of a classic group (`group.protocol=classic`): the members join, and one of them assigns the partitions.
+//! A member of a classic group (`group.protocol=classic`): the members join, and the group leader assigns the
+//! partitions.
 //!
 //! ```text
 //! Unjoined → Joining → Assigning → Syncing → Stable      the leader of the group
 //!            Joining ────────────→ Syncing → Stable      the other members
-//!              ↑  a member came or left, a topic got partitions, the subscription changed: from any of them
+//!              ↑  a member came or left, a topic got partitions, the subscription changed: from any state
 //! ```
 //!
-//! Under the eager protocol a member revokes all partitions before it joins. Under the cooperative protocol (KIP-429)
-//! it revokes only the partitions that the new assignment does not contain. The member joins after the application has
-//! finished the revocation, and sends heartbeats until then. This file also has the heartbeat timer of classic groups.
+//! Under the eager protocol a member revokes all partitions before it joins. Under the cooperative protocol (KIP-429),
+//! a member revokes only the partitions that the new assignment does not contain. The member joins after the
+//! application has finished the revocation. Until then, the member sends heartbeats. This file also has the heartbeat
+//! timer of classic groups.
 
 mod requests;
 

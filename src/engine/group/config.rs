@@ -1,4 +1,4 @@
-//! Settings of a member of a group, its subscription, and its identity in the group.
+//! The settings of a group member, the topics that it subscribes to, and its identity in the group.
 
 use super::coordinator_client::CoordinatorClient;
 use super::strategy::Strategy;

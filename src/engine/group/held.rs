@@ -1,6 +1,6 @@
 //! Timeouts of JoinGroup and SyncGroup. The coordinator responds to JoinGroup after all members have joined, and to
 //! SyncGroup after the group leader has sent the assignments. The client therefore adds the rebalance timeout to the
-//! usual time that it waits for a response.
+//! request timeout of these two requests.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;

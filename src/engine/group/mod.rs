@@ -1,15 +1,15 @@
-//! Membership of a group, which determines the partitions that a consumer reads.
+//! Membership of a consumer or share consumer in a group: joins the group, and learns the assigned partitions.
 //!
 //! * `classic`: a member, the group leader, assigns the partitions (Kafka 0.9, KIP-345, KIP-429).
 //! * `consumer`: the coordinator assigns the partitions (KIP-848).
 //! * `share`: the coordinator assigns the partitions, and several members may read the same partition (KIP-932).
 //! * `heartbeat_member` has the common code of `consumer` and `share`. `coordinator_client` has the common code of all
-//!   three.
+//!   three protocols.
 //! * [`assignor`]: the assignors of classic groups.
 //!
 //! A membership reports assignments to the consumer as [`Change`]s, one at a time. The consumer takes a change, handles
-//! it (for example with a commit), and reports that the change is done. Only after that can other members get the
-//! revoked partitions.
+//! it (for example with a commit), and reports that the change is done. Other members can get the revoked partitions
+//! only after that report.
 
 pub mod assignor;
 mod changes;

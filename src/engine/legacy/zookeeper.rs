@@ -9,11 +9,12 @@
 //! ```
 //!
 //! The member gives its driver one [`Operation`] on the tree at a time. Paths and data are byte for byte the same as
-//! those of the Java consumer, so both clients may be in one group. A member creates a partition's owner node before it
-//! reads the partition. It deletes the node after its reader has stopped and the offset is written. Two members
-//! therefore never read the same partition, and offsets never go back. The member differs from the Java consumer in two
-//! ways. In a rebalance it keeps the partitions that are assigned to it again. It also waits for slower members instead
-//! of releasing its partitions. The driver knows the brokers, reads the partitions and decides when to commit.
+//! those of the Java consumer, so klamm and Java consumers may be in one group. A member creates a partition's owner
+//! node before it reads the partition. The member deletes the node after the partition's reader has stopped and the
+//! member has written the offset. Two members therefore never read the same partition, and offsets never go back. The
+//! member differs from the Java consumer in two ways. In a rebalance it keeps the partitions that are assigned to it
+//! again. It also waits for slower members instead of releasing its partitions. The driver knows the brokers, reads the
+//! partitions and decides when to commit.
 
 use crate::engine::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

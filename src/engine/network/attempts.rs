@@ -2,8 +2,8 @@
 //! they were idle.
 //!
 //! The driver resolves host names, so it also remembers which addresses failed. If a connection was idle for more than
-//! two seconds and for longer than ever before, the network checks it with a small request before it sends other
-//! requests.
+//! two seconds and for longer than ever before, the network checks that connection with a small request before it sends
+//! other requests.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};

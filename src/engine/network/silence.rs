@@ -1,6 +1,6 @@
-//! Reports a connection that is not ready after a second, if no connection has become ready. The usual causes are a
-//! firewall that drops packets and a process that does not respond. Without this report, the log would show the problem
-//! only after the connection timeout.
+//! Reports a connection that is not ready after one second, if no other connection of the client is ready either. The
+//! usual causes are a firewall that drops packets and a process that does not respond. Without this report, the log
+//! would show the problem only after the connection timeout.
 
 use super::Network;
 use super::peer::{Link, Peer, PeerId};

@@ -1,4 +1,5 @@
-//! Remembers for each address how its next connection starts: see [`crate::engine::version_probe`].
+//! Remembers how the next connection to each address starts: with ApiVersions, or with [version
+//! probes](crate::engine::version_probe).
 
 use super::Network;
 use super::peer::{Link, Peer, PeerId};

@@ -1,5 +1,5 @@
-//! The interface of operations: the trait that each operation implements, the calls that it can make while it runs, and
-//! the types of results.
+//! The interface of operations: the trait that each operation implements, the calls that an operation can make while it
+//! runs, and the types of results.
 //!
 //! `mod.rs` runs operations. Each operation is in a file of its own.
 

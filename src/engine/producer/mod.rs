@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! accumulator   records into batches             partitioner    chooses the partition
-//! bulk          many records of one call         backpressure   how far bulk appends run ahead
+//! bulk          many records of one call         backpressure   pauses bulk appends
 //! send          batches into requests            producer_id    producer ID and epoch without transactions
 //! completion    results, retries, timeouts       transaction    transactions
 //! batch         batches of a partition           pending        records that a flush waits for

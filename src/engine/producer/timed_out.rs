@@ -1,5 +1,5 @@
-//! Creates the error of expired records, with the cause if it is known. This file also writes the log lines about
-//! failed records.
+//! Creates the error for records that expired, and names the cause if the producer knows it. This file also writes the
+//! log lines about failed records.
 
 use super::Producer;
 use crate::engine::{Error, ErrorKind, Time};

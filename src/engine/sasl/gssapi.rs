@@ -3,7 +3,7 @@
 //!
 //! The exchange issues [`LibraryCall`]s. A separate thread makes these calls, because the library may block on the KDC.
 //! The client and the broker exchange tokens until they have established a context. Then the broker offers security
-//! layers, and the client chooses none, because TLS protects the connection.
+//! layers. The client chooses none, because klamm leaves the encryption to TLS.
 
 use crate::engine::{Error, ErrorKind};
 

@@ -2,7 +2,7 @@
 //!
 //! [`Credentials`] start an exchange with the client's first message. For each message of the broker, the exchange then
 //! returns the client's next message, or ends. `login` puts the messages into requests, and the connection sends the
-//! requests. The `Debug` output shows the mechanism and the user, never a secret.
+//! requests. The `Debug` output of credentials shows the mechanism and the user, never a secret.
 
 pub mod gssapi;
 mod login;

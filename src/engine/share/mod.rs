@@ -1,10 +1,10 @@
 //! The share consumer (KIP-932): acquires records from the partition leaders and acknowledges them.
 //!
 //! An acquired record is locked for the member until the lock expires. The share consumer therefore fetches records
-//! only when the application polls. It has a share session with each leader. The requests of a session are numbered,
-//! and one is in flight at a time. The consumer sends acknowledgements with the next fetch, or alone if no fetch is
-//! due. A session and its locks end with the connection. Later acknowledgements then fail, and the group delivers the
-//! records again.
+//! only when the application polls. The consumer has a share session with each leader. The requests of a session are
+//! numbered, and each session has at most one request in flight. The consumer sends acknowledgements with the next
+//! fetch, or alone if no fetch is due. A session and its locks end with the connection. Acknowledgements of these
+//! records then fail, and the group delivers the records again.
 //!
 //! `engine/group` implements the membership in the group. `requests.rs` builds requests, and `acquired.rs` reads
 //! responses.

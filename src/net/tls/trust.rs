@@ -1,5 +1,5 @@
-//! Checks server certificates against the host name, and against the certificate authorities from a file or of the
-//! system.
+//! Checks server certificates against the host name, and against certificate authorities: those from a file, or those
+//! of the system.
 
 use super::certificate::Facts;
 use super::{Failure, Pem, pem, reason};

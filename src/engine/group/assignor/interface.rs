@@ -1,5 +1,5 @@
-//! The trait of assignors, and the description of the group that an assignor gets: members in order, and topics by
-//! name.
+//! The trait that assignors implement, and the description of the group that an assignor gets: the members in order,
+//! and the topics by name.
 
 use crate::api::data::consumer_protocol::Subscription;
 use crate::engine::{Cluster, TopicPartition};

@@ -10,11 +10,11 @@
 //! | [`sticky`](Sticky) | eager | balances, and moves few partitions (KIP-54, KIP-341) |
 //! | [`cooperative-sticky`](CooperativeSticky) | cooperative | as `sticky`, in two rounds: members keep reading the partitions that they keep (KIP-429, KIP-792) |
 //!
-//! Static members (KIP-345) come first in the order of members, sorted by instance ID, so that a restart changes
-//! nothing. `range` and `roundrobin` return the same assignments as the Java client. For the sticky assignors, Kafka
-//! does not prescribe a result: klamm returns the best balance with as few moves as possible.
+//! Assignors sort the members: first the static members (KIP-345), by instance ID, so that a restart of a static member
+//! does not change its place. `range` and `roundrobin` return the same assignments as the Java client. For the sticky
+//! assignors, Kafka does not prescribe a result: klamm returns the best balance with as few moves as possible.
 //!
-//! Subscriptions come from other clients, so the time of a computation must be limited. It grows at most with the
+//! Subscriptions come from other clients, so the computation must not take too long. Its time grows at most with the
 //! number of members times the number of partitions. The search for a better balance stops after a maximum number of
 //! steps.
 

@@ -1,11 +1,11 @@
-//! `range`: cuts each topic into one range of partitions for each subscriber. If the partitions do not divide evenly,
-//! the first subscribers get one partition more. A member therefore gets the same partition numbers in topics that have
-//! the same subscribers and the same number of partitions.
+//! The assignor `range` cuts each topic into one range of partitions for each subscriber. If the partitions do not
+//! divide evenly, the first subscribers get one partition more. A member therefore gets the same partition numbers in
+//! topics that have the same subscribers and the same number of partitions.
 //!
-//! The assignor uses racks (KIP-881) if members and replicas have racks, and not every rack has all partitions. In that
-//! case a first pass assigns partitions to members in the same rack, at most as many as the member's range has. This
-//! pass handles topics with the same subscribers and the same number of partitions together. Then the assignor cuts the
-//! remaining partitions into ranges.
+//! The assignor uses racks (KIP-881) if members and replicas have racks, and if not every rack has all partitions. In
+//! that case, a first pass assigns partitions to members in the same rack. It gives a member at most as many partitions
+//! as the member's range has. The first pass handles topics together if they have the same subscribers and the same
+//! number of partitions. Then the assignor cuts the remaining partitions into ranges.
 
 use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
-//! `sticky`: balances the partitions, and moves as few as possible (KIP-54). Under the eager protocol, members revoke
-//! all partitions before they join. The user data in their subscriptions therefore contains the partitions that they
-//! had.
+//! The assignor `sticky` balances the partitions among the members, and moves as few partitions as possible (KIP-54).
+//! Under the eager protocol, members revoke all partitions before they join. The user data in their subscriptions
+//! therefore contains the partitions that they had.
 //!
-//! The user data has no version number: data that is too short for the generation (KIP-341) is version 0.
+//! The user data has no version number. If the data is too short to contain the generation (KIP-341), the assignor
+//! reads it as version 0.
 
 use super::balance::{Claim, balance};
 use super::interface::{Assignment, Assignor, Group, Member, Topics};
