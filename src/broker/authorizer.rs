@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A principal is `User:` followed by the SASL user, the subject of the client's certificate, or ANONYMOUS. The host is
-//! always 127.0.0.1. Without an authorizer everything is allowed.
+//! always 127.0.0.1. Without an authorizer, the broker allows every operation.
 
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};

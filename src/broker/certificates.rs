@@ -1,5 +1,5 @@
-//! Test certificates: a certificate authority, and the certificates that it signs. Certificates are created on request
-//! and not stored.
+//! Test certificates: a certificate authority, and the certificates that it signs. The module creates certificates on
+//! request and does not store them.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,

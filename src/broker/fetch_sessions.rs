@@ -8,10 +8,11 @@
 //! ```
 //!
 //! A full request ends the session whose ID it contains. A session without partitions ends too. A node has room for
-//! [`SLOTS`] sessions. If all slots are in use, a new session can replace one of two sessions. The first choice is the
-//! session that has been idle for longest, if it has been idle for at least [`MIN_IDLE`]. The second choice is the
-//! smallest session that is at least [`MIN_IDLE`] old, if it is smaller than the new session. Kafka splits the sessions
-//! over eight caches and prefers followers. The dev broker has one cache and no followers.
+//! [`SLOTS`] sessions. If all slots are in use, a new session can replace an existing session. The new session first
+//! tries to replace the session that has been idle for longest, if that session has been idle for more than
+//! [`MIN_IDLE`]. Otherwise the new session can replace the smallest session that was in use for more than [`MIN_IDLE`],
+//! if that session has fewer partitions. Kafka splits the sessions over eight caches and prefers followers. The dev
+//! broker has one cache and no followers.
 
 use super::Time;
 use super::memory::Memory;

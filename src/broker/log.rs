@@ -6,10 +6,10 @@
 //! ```
 //!
 //! An append copies a batch once. The log writes the base offset and the leader epoch into the copy. If the topic uses
-//! log-append time, the log also writes the time of the append, and only that changes the checksum. A read returns
-//! whole batches unchanged. If the data is in more than one slice and the first slice is large enough for a response,
-//! the read returns only the first slice. If the first slice is too small, the read copies the slices into one buffer,
-//! up to a limit.
+//! log-append time, the log also writes the time of the append and a new checksum. The checksum does not cover the base
+//! offset and the leader epoch. A read returns whole batches unchanged. If the data is in more than one slice and the
+//! first slice is large enough for a response, the read returns only the first slice. If the first slice is too small,
+//! the read copies the slices into one buffer, up to a limit.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};

@@ -1,11 +1,12 @@
 //! Client quotas (KIP-13, KIP-546): limits for the byte rates of produce and fetch requests. A quota applies to a user,
-//! a client ID, or both, or is the default for them.
+//! a client ID, or a combination of user and client ID. A default quota applies to users or client IDs that have no
+//! quota of their own.
 //!
 //! As in Kafka, each node measures the rates of the last ten seconds by itself. If a client exceeds its quota, the
-//! broker responds at once, and then stops reading from the client until its rate is below the quota (KIP-219). The
-//! response to a fetch is empty in that case. If a single batch is larger than the quota for ten seconds, the broker
-//! still delivers the batch. Kafka would throttle that fetch for ever. The broker stores other quotas, but they have no
-//! effect.
+//! broker responds at once, and then stops reading from the client until its rate is below the quota (KIP-219). If the
+//! client exceeds its fetch quota, the response to the fetch is empty. If a single batch is larger than the quota for
+//! ten seconds, the broker still delivers the batch. Kafka would throttle that fetch for ever. The broker stores other
+//! quotas, but they have no effect.
 
 use super::{Connection, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};

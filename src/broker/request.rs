@@ -1,6 +1,6 @@
-//! The context of a request, which handlers get as an argument, and the types that handlers return.
+//! The types of a handler's arguments and results, such as the context of a request.
 //!
-//! The handlers, the state and the cluster depend on this file. This file depends on none of them.
+//! The handlers, the state and the cluster depend on this file. This file does not depend on those modules.
 
 use super::clock::{Clock, Time};
 use super::ids::{Connection, ShareSessionKey, TopicIdPartition};

@@ -2,7 +2,8 @@
 //! `CN=alice,O=Acme`.
 //!
 //! rustls has validated the certificate, so this parser reads it only up to the subject. The parser uses the attribute
-//! names that Java uses. An attribute without such a name appears with its OID, for example `1.2.840.113549.1.9.1`.
+//! names that Java uses. An attribute for which Java has no name appears with its OID, for example
+//! `1.2.840.113549.1.9.1`.
 
 /// DER tags.
 const SEQUENCE: u8 = 0x30;

@@ -1,5 +1,5 @@
-//! Writes message sets: uncompressed messages one after the other, or one compressed message that contains all
-//! messages.
+//! Writes message sets. A message set is a sequence of uncompressed messages, or one compressed message that contains
+//! all messages.
 
 use super::{Magic, length};
 use crate::compress::{Codec, Compression, compress};

@@ -1,5 +1,5 @@
-//! The proposal for a new wire format ("New Wire Format Proposal"), an intermediate step between Kafka 0.7 and 0.8. It
-//! has produce and fetch requests for several topics, with versions, correlation IDs and acknowledgements.
+//! The proposal for a new wire format ("New Wire Format Proposal"), an intermediate step between Kafka 0.7 and 0.8. The
+//! proposal has produce and fetch requests for several topics, with versions, correlation IDs and acknowledgements.
 //!
 //! ```text
 //! request    size i32 | type i16 | version i16 | correlation i32 | client string | ...

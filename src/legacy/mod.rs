@@ -2,9 +2,9 @@
 //! no keys, and their offsets are byte positions.
 //!
 //! `request` and `response` encode and decode frames. `message` reads a message set without copying, and `builder`
-//! writes a message set. [`draft`] is the proposal for a format between 0.7 and 0.8. The format follows running brokers
-//! (0.6.1, 0.7.0 to 0.7.2), whose captured traffic is in `tests/vectors/legacy.jsonl.gz`. `docs/legacy.md` describes
-//! the format, and the mistakes in old documents about the format. `client::legacy` has the connections, and
+//! writes a message set. [`draft`] is the proposal for a format between 0.7 and 0.8. The code follows the behaviour of
+//! real brokers (0.6.1, 0.7.0 to 0.7.2), whose captured traffic is in `tests/vectors/legacy.jsonl.gz`. `docs/legacy.md`
+//! describes the format, and lists the mistakes in old documents. `client::legacy` has the connections, and
 //! `engine::legacy` has the groups.
 //!
 //! Decoded values share the bytes of their frame. A MultiFetch response needs the most memory for each byte on the

@@ -1,7 +1,7 @@
-//! [`AdminCore`]: the base class of `Admin` and `AsyncAdmin`. It sends the requests and builds the results.
+//! [`AdminCore`]: the base class of `Admin` and `AsyncAdmin`. The class sends the requests and builds the results.
 //!
-//! `klamm.admin` checks the arguments before it passes them to this class. The result classes are the dataclasses of
-//! that module.
+//! `klamm.admin` checks the arguments before it passes them to this class. The results are dataclasses of
+//! `klamm.admin`.
 
 use super::client::ClientCore;
 use super::construct::{construct, list};

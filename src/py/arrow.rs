@@ -1,5 +1,5 @@
-//! Exchanges Arrow data with Python through the PyCapsules of Arrow's C data interface. This needs no copies and no
-//! pyarrow.
+//! Exchanges Arrow data with Python through the PyCapsules of Arrow's C data interface. The exchange needs neither
+//! copies nor pyarrow.
 //!
 //! A batch of records exports `__arrow_c_array__`. A producer imports objects with `__arrow_c_stream__` or
 //! `__arrow_c_array__`. The conversion between records and columns is in `src/arrow`.

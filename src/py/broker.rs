@@ -1,4 +1,4 @@
-//! [`DevBrokerCore`]: the base class of `klamm.testing.DevBroker`. It runs and controls the embedded cluster.
+//! [`DevBrokerCore`]: the base class of `klamm.testing.DevBroker`. The class runs and controls the embedded cluster.
 
 use super::construct::{construct, list};
 use super::error::exception;

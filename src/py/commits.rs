@@ -1,4 +1,4 @@
-//! Converts offsets between Python objects and the group's types, and tracks the commits that run in the background.
+//! Converts offsets between Python objects and Rust types, and tracks the commits that run in the background.
 //!
 //! Background commits complete in the order in which the program requested them, so the first commit in the queue is
 //! always the next to complete. Their `on_commit` callbacks run in the thread that uses the consumer, never in the I/O

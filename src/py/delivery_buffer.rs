@@ -4,8 +4,8 @@
 //! The client has a prefetch buffer too. This second buffer exists because a program consumes record by record. If the
 //! program took each record from the client, it would contend with the I/O thread for the client's lock. The lock of
 //! this buffer has almost no contention. For the client, the records in this buffer are already delivered. This file
-//! therefore corrects positions, pauses and lag, because the program has not consumed these records yet. The client
-//! fetches and commits.
+//! therefore corrects positions, pauses and lag, because the program has not consumed these records yet. Fetching and
+//! committing remain the task of the client.
 
 use super::record::{Record, RecordRange};
 use crate::client::{self, Slice};

@@ -7,7 +7,7 @@
 //! (proactor).
 //!
 //! If a program awaits single records of a producer or a consumer, the loop also watches the sockets of that client and
-//! does the client's I/O. In that case the I/O thread does not have to wake the loop.
+//! does the client's I/O. A loop that does the client's I/O needs no wake-up from the I/O thread.
 
 use super::loop_future::{LoopFuture, Waits};
 use super::loop_signal::LoopSignal;

@@ -1,7 +1,7 @@
 //! [`LoginMailbox`]: passes tokens from Python to logins.
 //!
 //! `klamm.oauth` fetches tokens in a separate thread and puts them into the mailbox. `klamm.kerberos` makes the library
-//! calls of GSSAPI logins and puts the results into the mailbox. The client sends them to the broker.
+//! calls of GSSAPI logins and puts the results into the mailbox. The client sends the tokens and results to the broker.
 
 use super::config::Login;
 use super::deadline::bounded;

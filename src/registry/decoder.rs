@@ -1,4 +1,5 @@
-//! Decodes the keys or values of records into one column. For each schema it needs a plan, which Python compiles.
+//! Decodes the keys or values of records into one column. The decoder needs a plan for each schema. Python compiles the
+//! plans.
 //!
 //! `unknown` returns the framings that have no plan yet. The caller adds a plan for each of these framings, and then
 //! decodes.

@@ -1,4 +1,4 @@
-//! Encodes a typed column as the values of records: Avro, JSON or Protobuf. The framing before each value names the
+//! Encodes a typed column as values of records, in Avro, JSON or Protobuf. The framing before each value names the
 //! schema.
 //!
 //! Python chooses the schema, casts the column to the types that the plan expects, and compiles the plan

@@ -1,4 +1,5 @@
-//! Finds the framing of a key or value, which names its schema: bytes before the payload, or a record header.
+//! Finds the framing of a key or value. The framing names the schema, in bytes before the payload or in a record
+//! header.
 //!
 //! `klamm/registry/framing.py` describes the framings. This file only separates the framing from the payload. Python
 //! interprets each distinct framing once.

@@ -1,4 +1,5 @@
-//! Decodes keys and values whose schemas are in a schema registry into Arrow columns, and encodes such columns.
+//! Decodes keys and values into Arrow columns, and encodes Arrow columns as values. The schemas are in a schema
+//! registry.
 //!
 //! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). This module runs the plans over
 //! records. `frame` finds the framing that names the schema of a record. `avro`, `json` and `protobuf` decode the

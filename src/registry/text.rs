@@ -1,5 +1,5 @@
-//! Parses the text forms that JSON documents use: dates and times (RFC 3339), decimal numbers, and bytes in base64. It
-//! also writes dates and timestamps as text.
+//! Parses the text forms that JSON documents use: dates and times (RFC 3339), decimal numbers, and bytes in base64. The
+//! module also writes dates and timestamps as text.
 
 use arrow_buffer::i256;
 use base64::Engine as _;

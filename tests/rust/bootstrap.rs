@@ -1,5 +1,5 @@
-//! Rebootstrapping: when the client reaches no broker of the cluster (KIP-899), and when a broker requests it
-//! (KIP-1102).
+//! Tests rebootstrapping. A client rebootstraps if it reaches no broker of the cluster (KIP-899), or if a broker
+//! requests it (KIP-1102).
 
 use crate::network::{BOOTSTRAP, MINUTE, World};
 use klamm::api::list_groups;

@@ -1,4 +1,4 @@
-//! Arbitrary records in all formats and compressions, and conversions between formats.
+//! Tests arbitrary records in all formats and compressions, and conversions between formats.
 
 use bytes::Bytes;
 use klamm::compress::{Compression, DEFAULT_LIMIT};

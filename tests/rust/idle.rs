@@ -1,4 +1,4 @@
-//! Idle connections: the client checks an idle connection before the next request, and closes it after a while.
+//! Tests idle connections: the client checks an idle connection before the next request, and closes it after a while.
 
 use crate::network::{BOOTSTRAP, World, network_config};
 use klamm::engine::{NetworkConfig, Target};

@@ -1,9 +1,9 @@
 //! Checks the import rules: which layer of `src/` may use which, and what pure layers must not use.
 //!
 //! `LAYERS` has the rules; `lib.rs` describes them in words. The test reads the sources as text, so it also sees code
-//! behind features and in macros. It finds paths that name a layer: `crate::layer`, `crate::{layer, ...}` and a chain
-//! of `super::` that reaches the crate's root. Comments and strings do not count. The test cannot assign items that
-//! `lib.rs` re-exports to a layer, so code must use the path of the layer instead.
+//! behind features and in macros. The test finds paths that name a layer: `crate::layer`, `crate::{layer, ...}` and a
+//! chain of `super::` that reaches the crate's root. The test ignores comments and strings. The test cannot know the
+//! layer of an item that `lib.rs` re-exports, so code in `src/` must use the item's path in its layer.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! klamm's Rust tests. They form one binary, so that the linker runs only once.
+//! klamm's Rust tests. All Rust tests form one binary, so that the linker runs only once.
 
 mod assignors;
 mod bootstrap;

@@ -1,4 +1,4 @@
-//! Metadata requests about topics: requests by name, by ID, and for all topics.
+//! Tests metadata requests: for topics by name, for topics by ID, and for all topics.
 
 use crate::network::World;
 use klamm::api::metadata;

@@ -1,5 +1,5 @@
-//! Reads the golden vectors and converts messages from and to their JSON form. Bytes and UUIDs are base64. For UUIDs it
-//! is URL-safe base64 without padding.
+//! Reads the golden vectors and converts messages from and to their JSON form. In JSON, bytes are base64, and UUIDs are
+//! URL-safe base64 without padding.
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;

@@ -1,4 +1,4 @@
-//! Compares messages, headers and structures with the golden vectors of the Java client: both encoding and decoding.
+//! Compares the encoding and decoding of messages, headers and structures with the golden vectors of the Java client.
 //! This file also tests the errors of decoding. `hostile` tests hostile input in general.
 
 use crate::vectors::{self, Body, from_json, hex, int, text, to_json};

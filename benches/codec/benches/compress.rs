@@ -1,5 +1,5 @@
-//! Measures each compression codec on the records of a batch, compared with direct calls of its library. Also measures
-//! whole compressed batches.
+//! Measures each compression codec on the records of a batch, and compares it with direct calls of the codec's library.
+//! The bench also measures whole compressed batches.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::{Compression, DEFAULT_LIMIT, compress, decompress};

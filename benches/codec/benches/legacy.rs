@@ -1,5 +1,5 @@
-//! Compares the formats of Kafka 0.7 and of today's Kafka: 10,000 messages of Kafka 0.7 (magic 1) and 10,000 records of
-//! magic 2, all uncompressed.
+//! Compares the format of Kafka 0.7 with the current format: 10,000 messages of Kafka 0.7 (magic 1) and 10,000 records
+//! of magic 2, all uncompressed.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use klamm::compress::Compression;

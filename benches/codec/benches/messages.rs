@@ -1,4 +1,4 @@
-//! Measures metadata and fetch responses of 1,000 partitions, compared with kafka-protocol.
+//! Measures metadata and fetch responses of 1,000 partitions, and compares klamm with kafka-protocol.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use klamm::api::{decode, fetch, metadata};

@@ -1,5 +1,5 @@
-//! The codec barnabas. Its records are positions in the batch, and it creates keys and values as shared slices on
-//! demand. The benches do not read keys and values here, because barnabas has no cheaper way to access them.
+//! The codec barnabas. A record of barnabas is a position in the batch, and barnabas creates keys and values as shared
+//! slices on demand. The benches do not read the keys and values of barnabas, because only slices give access to them.
 
 use barnabas_core::records::decode_lean;
 use bytes::Bytes;

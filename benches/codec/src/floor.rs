@@ -1,4 +1,5 @@
-//! The minimum work that every codec must do, and direct calls of the compression libraries.
+//! The minimum work that every codec must do, and direct calls of the compression libraries, as references for the
+//! benches.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;

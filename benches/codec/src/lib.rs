@@ -1,5 +1,5 @@
-//! The functions that the benches measure. The benches of time and of instructions share them, so that both measure the
-//! same work.
+//! The functions that the benches measure. The time benches and the instruction bench share these functions, so that
+//! both measure the same work.
 //!
 //! `klamm`, `kafka_protocol` and `barnabas` do the same work on the same bytes. [`floor`] is the minimum work that any
 //! codec must do: compute the checksum of a batch, and copy the batch once.

@@ -1,5 +1,5 @@
-//! Types of all group protocols: the fields that identify a member in a request, an error with its message, and the
-//! address of every member.
+//! Types that all group protocols use: the fields that identify a member in a request, and an error with its message.
+//! Also the client address, which is the same for all members.
 
 use crate::api::ErrorCode;
 

@@ -1,9 +1,10 @@
-//! ApiVersions v0 to v5: returns the served APIs and versions, and the features of Kafka 4.4. From 4.0 to 4.3 the only
-//! feature is `transaction.version`.
+//! ApiVersions v0 to v5: returns the served APIs and versions, and the features of Kafka 4.4. A cluster that imitates
+//! Kafka 4.0 to 4.3 has only the feature `transaction.version`.
 //!
 //! If the version of the request is not supported, the broker sends a v0 response with UNSUPPORTED_VERSION. This
-//! response lists the supported versions of ApiVersions, so that the client can retry (KIP-511). Before Kafka 2.4 the
-//! response had only the error code. As in Kafka, v3 does not list features whose minimum version is 0.
+//! response lists the supported versions of ApiVersions, so that the client can retry (KIP-511). A cluster that
+//! imitates a release before 2.4 sends only the error code. As in Kafka, v3 does not list features whose minimum
+//! version is 0.
 
 use crate::api::api_versions::{API, ApiVersion, FinalizedFeature, Request, Response, SupportedFeature};
 use crate::api::{ErrorCode, Release};

@@ -1,7 +1,7 @@
 //! CreateTopics v0 to v7: creates the topics before it responds. Any node accepts the request.
 //!
-//! The error messages are Kafka's, because users search for these texts. The handler ignores the timeout. Left out:
-//! quotas and policies, except for a limit on the number of partitions.
+//! The error messages are Kafka's, because users search for these texts. The handler ignores the timeout. The dev
+//! broker limits the number of partitions, but does not implement other quotas and policies.
 
 use super::describe_configs::source;
 use crate::api::ErrorCode;

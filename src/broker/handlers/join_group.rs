@@ -2,7 +2,7 @@
 //! generation begins.
 //!
 //! A member of a consumer group (KIP-848) gets its response at once. In v0 the session timeout is also the rebalance
-//! timeout. Left out: `group.max.size`.
+//! timeout. The dev broker does not implement `group.max.size`.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,4 +1,5 @@
-//! Metadata v0 to v13: returns nodes, and topics by name or ID (v12) with their leaders.
+//! Metadata v0 to v13: returns the nodes, and topics with the leaders of their partitions. From v12 on, a request may
+//! name topics by ID.
 //!
 //! If the request creates a topic, the response already contains the new topic, whereas Kafka first returns
 //! LEADER_NOT_AVAILABLE. The controller is the first running node. A request for all topics returns the topics that the

@@ -9,7 +9,7 @@
 //! finds no records. Unlike Kafka, the dev broker does not keep the session.
 //!
 //! The dev broker also differs from Kafka if a request releases records: the same request can acquire them again. In
-//! Kafka it cannot, because Kafka writes the release to its log first.
+//! Kafka, the same request cannot acquire them again, because Kafka writes the release to its log first.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;

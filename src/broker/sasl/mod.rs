@@ -1,8 +1,8 @@
 //! SASL authentication: the users of each mechanism, and the login state of each connection.
 //!
-//! This code is separate from the client's code for SASL messages. Tests can therefore detect a mistake in either of
-//! the two. The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's
-//! default for development). Clients with a [delegation token](super::tokens) authenticate with SCRAM. The
+//! This code is separate from the client's code for SASL messages. Tests can therefore detect a mistake in either
+//! implementation. The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens
+//! (Kafka's default for development). Clients with a [delegation token](super::tokens) authenticate with SCRAM. The
 //! [`authorizer`](super::authorizer) decides which operations a user may perform.
 
 mod bearer;

@@ -1,4 +1,4 @@
-//! The state of a cluster, which all its nodes share. Only handlers and the cluster's controls change it.
+//! The state of a cluster, which all nodes share. Only handlers and the test controls of the cluster change the state.
 //!
 //! The other files in this directory have the operations on the state, one file for each subject. The parts of the
 //! state, such as `topics` and `transactions`, are in `src/broker`. These parts do not depend on this directory.

@@ -1,5 +1,5 @@
-//! The end of transactions: writes markers into the logs, and makes the transaction's offsets visible. The expiry of
-//! transactions is in `broker/transactions.rs`, and `State::handle_timeout` in `mod.rs` calls it.
+//! The end of transactions: writes markers into the logs, and makes the transaction's offsets visible. The file
+//! `broker/transactions.rs` finds transactions that have timed out, and `State::handle_timeout` in `mod.rs` ends them.
 
 use super::State;
 use crate::broker::clock::Clock;

@@ -1,6 +1,6 @@
-//! A decoded request encodes, and decodes to the same request again.
+//! Checks the round trip of requests: if klamm encodes a decoded request and decodes it again, the request is the same.
 //!
-//! Input: the API's key, the version, the body.
+//! The input consists of the API key, the version and the body.
 
 #![no_main]
 

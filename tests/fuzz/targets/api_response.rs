@@ -1,6 +1,7 @@
-//! A decoded response encodes, and decodes to the same response again.
+//! Checks the round trip of responses: if klamm encodes a decoded response and decodes it again, the response is the
+//! same.
 //!
-//! Input: the API's key, the version, the body.
+//! The input consists of the API key, the version and the body.
 
 #![no_main]
 

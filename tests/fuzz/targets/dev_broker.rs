@@ -1,8 +1,8 @@
 //! The dev broker handles any input of clients without a panic and within its memory limit.
 //!
 //! Input: requests to three nodes. Each request has one byte of flags, the API key, the version, two bytes of length,
-//! and the body. The lower six bits of the flags select the node. 0x40 means that time passes before the request, and
-//! 0x80 means that the frame has no header.
+//! and the body. The lower six bits of the flags select the node. The flag 0x40 means that time passes before the
+//! request, and the flag 0x80 means that the frame has no header.
 
 #![no_main]
 

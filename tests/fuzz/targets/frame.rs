@@ -1,5 +1,5 @@
-//! The reader finds the same frames in a stream for any division into pieces, and no frame needs more memory than the
-//! received bytes.
+//! Checks the frame reader. However a stream is divided into pieces, the reader finds the same frames, and no frame
+//! needs more memory than the received bytes.
 //!
 //! Input: the size of the pieces, then the stream.
 

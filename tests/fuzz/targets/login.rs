@@ -1,8 +1,9 @@
-//! Each side of a login handles any input without a panic, and the broker only accepts the right password.
+//! Checks both sides of a login: the client and the broker handle any input without a panic, and the broker only
+//! accepts the right password.
 //!
 //! Input: a byte, then messages. The lowest bit of the byte selects who sends the messages: 1 a broker, 0 a client. The
-//! other bits select the mechanism. Before each message is a byte with its length. If the highest bit of this byte is
-//! set, the message is sent without a frame.
+//! other bits select the mechanism. A byte before each message contains the length of the message. If the highest bit
+//! of this byte is set, the message is sent without a frame.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Authorization: access rules and what each API checks.
+//! Tests authorization: the access rules, and the operations that each API checks.
 
 use super::*;
 use klamm::broker::{Acls, Sasl};

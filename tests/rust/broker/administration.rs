@@ -1,4 +1,4 @@
-//! Administration APIs, except for those about topics and groups.
+//! Tests the administration APIs, except the APIs for topics and groups.
 
 use super::{World, batch};
 use klamm::api::*;

@@ -1,4 +1,4 @@
-//! SASL authentication: requests before and after it, session lifetime, and failures.
+//! Tests SASL authentication: requests before and after the authentication, session lifetime, and failures.
 
 use super::*;
 use klamm::broker::Sasl;

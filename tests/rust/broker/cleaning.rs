@@ -1,4 +1,4 @@
-//! Removal of records: on request, by age and size, and by compaction.
+//! Tests the removal of records on request, by age, by size, and by compaction.
 
 use super::{START_MS, World, batch, fetch_request, record, values};
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! The draft protocol between 0.7 and 0.8: its codec and its broker. The tests follow the proposal row by row.
+//! Tests the draft protocol between Kafka 0.7 and 0.8: its codec and its broker. The tests follow the table in
+//! `src/legacy/draft.rs` row by row.
 
 use super::START_MS;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Nodes that die, return and join; leaders and coordinators that move.
+//! Tests nodes that die, return and join, and leaders and coordinators that move.
 
 use super::{Got, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;

@@ -1,4 +1,4 @@
-//! Faults: the effect of each fault, and the requests that it affects.
+//! Tests fault injection: the effect of each fault, and the requests that a fault affects.
 
 use super::protocol::served;
 use super::{Got, World, batch, fetch_request, frame, produce_request, record, values};

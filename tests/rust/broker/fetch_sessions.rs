@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227): what a response leaves out, what ends a session, and the limit for the number of sessions.
+//! Tests fetch sessions (KIP-227): what a response leaves out, what ends a session, and how many sessions a node keeps.
 
 use super::{Got, World, batch, produce_request, record, values};
 use klamm::api::*;

@@ -1,4 +1,4 @@
-//! Fetching from followers (KIP-392): which nodes accept a fetch, and to which replica a leader refers a client.
+//! Tests fetching from followers (KIP-392): which nodes accept a fetch, and to which replica a leader refers a client.
 
 use super::{World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;

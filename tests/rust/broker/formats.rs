@@ -1,4 +1,4 @@
-//! Message formats 0 and 1, as old clients write and read them.
+//! Tests message formats 0 and 1, which old clients write and read.
 
 use super::{World, batch, batch_at, fetch_request, produce_request, record, values};
 use bytes::Bytes;

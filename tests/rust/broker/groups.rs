@@ -1,5 +1,5 @@
-//! Classic groups: generations, sessions, static members, commits. The assertions match the replies of Apache Kafka
-//! 4.4.
+//! Tests classic groups: generations, sessions, static members and commits. The assertions match the replies of Apache
+//! Kafka 4.4.
 
 use super::{World, response};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The dev broker: its cluster under simulated time, and its server over real sockets.
+//! Tests the dev broker: its cluster under simulated time, and its server over real sockets.
 
 mod acls;
 mod administration;

@@ -1,4 +1,4 @@
-//! Several nodes: leaders, coordinators, topics, committed offsets, producer IDs.
+//! Tests clusters of several nodes: leaders, coordinators, topics, committed offsets and producer IDs.
 
 use super::{World, batch, fetch_request, produce_request};
 use klamm::api::*;

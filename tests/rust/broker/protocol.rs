@@ -1,4 +1,4 @@
-//! API versions, and input that is not valid Kafka.
+//! Tests API versions, and input that does not follow Kafka's protocol.
 
 use super::{Got, World, batch, frame, response};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Client quotas for producing and fetching.
+//! Tests client quotas for producing and fetching.
 
 use super::acls::{log_in, options};
 use super::*;

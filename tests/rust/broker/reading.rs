@@ -1,4 +1,4 @@
-//! Fetching: long polls, limits, topic IDs, offsets by time.
+//! Tests fetching (long polls, limits, topic IDs) and the lookup of offsets by time.
 
 use super::{Got, START_MS, World, batch, batch_at, fetch_request, produce_request, record, values};
 use klamm::api::*;

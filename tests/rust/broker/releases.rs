@@ -1,4 +1,4 @@
-//! A cluster that imitates an older release: its versions, and unknown requests.
+//! Tests clusters that imitate older releases: the API versions, and requests that the release does not know.
 
 use super::{Got, World, frame, response};
 use klamm::api::*;

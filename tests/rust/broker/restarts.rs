@@ -1,4 +1,4 @@
-//! Restarts: what a cluster restores from its journal after its process was killed.
+//! Tests restarts: what a cluster restores from its journal after its process was killed.
 
 use super::{START_MS, World, batch, fetch_request, produce_request, record, values};
 use bytes::Bytes;

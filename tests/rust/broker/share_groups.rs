@@ -1,4 +1,5 @@
-//! Share groups: acquisition, locks, deliveries and sessions. The assertions match the replies of Apache Kafka 4.4.
+//! Tests share groups: acquisition, locks, deliveries and sessions. The assertions match the replies of Apache Kafka
+//! 4.4.
 
 use super::{World, batch, values};
 use klamm::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};

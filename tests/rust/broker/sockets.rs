@@ -1,4 +1,4 @@
-//! The server, over real sockets.
+//! Tests the server over real sockets.
 
 use super::{batch, fetch_request, frame, produce_request, record, response, values};
 use bytes::Bytes;

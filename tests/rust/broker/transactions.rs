@@ -1,5 +1,5 @@
-//! Transactions: producer IDs and epochs, fencing, markers, reads with `read_committed`, and offsets. The assertions
-//! match the replies of Apache Kafka 4.4.
+//! Tests transactions: producer IDs and epochs, fencing, markers, reads with `read_committed`, and offsets. The
+//! assertions match the replies of Apache Kafka 4.4.
 
 use super::{START_MS, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;

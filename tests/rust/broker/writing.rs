@@ -1,4 +1,4 @@
-//! Producing: rejected batches, idempotence, limits.
+//! Tests producing: rejected batches, idempotence and limits.
 
 use super::{Got, START_MS, World, batch, batch_at, fetch_request, produce_request, record, values};
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! Simulates clients and the dev broker under a simulated clock, with random link faults and reproducible seeds.
 //!
 //! The simulation is one queue of events. Time jumps to the next event, so a scenario of minutes takes milliseconds.
-//! Each scenario asserts its invariants at the end, with the seed in the message. `KLAMM_SIM_SEEDS=5000` runs this
-//! number of scenarios of each kind; `KLAMM_SIM_SEED=105` runs only this seed.
+//! Each scenario asserts its invariants at the end, with the seed in the message. `KLAMM_SIM_SEEDS=5000` runs 5000
+//! scenarios of each kind, and `KLAMM_SIM_SEED=105` runs only the seed 105.
 
 mod changing;
 mod damaged;

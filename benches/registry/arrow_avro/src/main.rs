@@ -1,7 +1,7 @@
 //! Decodes framed Avro values with arrow-avro, and prints the number of records and the CPU time in seconds.
 //!
-//! Arguments: a file with the schema, a file with values that each follow their length in four bytes, and how often to
-//! decode the file. The schema ID of all values is the argument after these.
+//! The arguments are a schema file, a values file, the number of rounds, and the schema ID of all values. In the values
+//! file, each value follows its length in four bytes. Each round decodes the whole values file.
 
 use arrow_avro::reader::ReaderBuilder;
 use arrow_avro::schema::{AvroSchema, Fingerprint, FingerprintAlgorithm, SchemaStore};

@@ -1,4 +1,4 @@
-//! A classic group: the coordinator gathers the members, one of them assigns partitions, and a generation begins.
+//! A classic group: the coordinator gathers the members, the group leader assigns partitions, and a generation begins.
 //!
 //! ```text
 //!                 join                       all joined, or time is up         the leader's SyncGroup
@@ -8,13 +8,13 @@
 //!                             '--------------------------------------------------------------------------'
 //! ```
 //!
-//! It implements KIP-62 (rebalance timeouts), KIP-134 (initial rebalance delay), KIP-345 (static members), KIP-394
-//! (member ID required) and KIP-814 (skip assignment). As in Kafka, a member whose connection breaks while it waits for
-//! a response stays in the group until its session times out.
+//! The module implements KIP-62 (rebalance timeouts), KIP-134 (initial rebalance delay), KIP-345 (static members),
+//! KIP-394 (member ID required) and KIP-814 (skip assignment). As in Kafka, a member whose connection breaks while it
+//! waits for a response stays in the group until its session times out.
 //!
 //! When the coordinator changes during a rebalance, Kafka's new coordinator continues with the last complete
-//! generation. The dev broker continues the rebalance instead. Both remove the members that have not yet received a
-//! response to their first JoinGroup.
+//! generation. The dev broker continues the rebalance instead. Like Kafka, the dev broker removes the members that have
+//! not yet received a response to their first JoinGroup.
 
 mod member;
 

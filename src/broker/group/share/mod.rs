@@ -2,12 +2,13 @@
 //! time.
 //!
 //! In Kafka, the coordinator stores the members. The partition leaders store the share sessions and the acquired
-//! records. In the dev broker all nodes share one state, so this file has all of these, and the key of a session
-//! includes the node.
+//! records. In the dev broker, all nodes share one state, so this file stores members, sessions and acquired records.
+//! The key of a session includes the node.
 //!
 //! A member gets its partitions in the response to its first heartbeat. Kafka writes the assignment to its log first,
 //! so a member gets the assignment with the second heartbeat and in the next epoch. If there are more members than
-//! partitions, each partition may get another number of members than in Kafka. Left out: `group.share.max.size`.
+//! partitions, the number of members of a partition may differ from Kafka. The dev broker does not implement
+//! `group.share.max.size`.
 
 mod partition;
 
