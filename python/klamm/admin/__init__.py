@@ -1,14 +1,14 @@
 """`Admin` and `AsyncAdmin`, and the types of their arguments and results.
 
-`client.py` has the two classes. Each other file has the methods for one subject, such as topics, for both classes. Each
-name is imported when it is first used, because all files together take 70 ms of CPU time to import.
+`client.py` has the two classes. Each other file has the methods for one subject, such as topics, for both classes. The
+package imports a file when a program first uses a name from the file. Importing all files takes 70 ms of CPU time.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# As in `klamm/__init__.py`: without an import of `typing`.
+# Like `klamm/__init__.py`, this file defines TYPE_CHECKING itself, so that it does not import `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -173,7 +173,7 @@ _HOMES = {
 }
 
 
-# A type checker that sees this function would accept any name.
+# Type checkers must not see `__getattr__`, because with it they would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

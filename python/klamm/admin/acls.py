@@ -43,7 +43,7 @@ class AclPatternType(Code):
 
 
 class AclOperation(Code):
-    """An operation that a rule allows or denies. `ANY` is for filters."""
+    """An operation that a rule allows or denies. Only filters can use `ANY`."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class AclOperation(Code):
 
 
 class AclPermission(Code):
-    """Whether a rule allows or denies. `ANY` is for filters."""
+    """Whether a rule allows or denies its operation. Only filters can use `ANY`."""
 
     UNKNOWN = 0
     ANY = 1
@@ -78,12 +78,13 @@ class AclBinding:
 
     Args:
         resource: Type of the resource.
-        name: Name of the resource, or `*` for all. The name of the cluster is `kafka-cluster`.
+        name: Name of the resource, or `*` for all resources of the type. The name of the cluster is `kafka-cluster`.
         principal: User to whom the rule applies, such as `User:alice`, or `User:*` for all.
         operation: Operation that the rule allows or denies.
-        permission: Allow or deny. Default allow.
-        host: IP address from which the rule applies. Default `*`, all.
-        pattern: Compare the whole name (the default), or only its beginning.
+        permission: Whether the rule allows or denies the operation. The default is `ALLOW`.
+        host: IP address of the clients to which the rule applies. The default is `*`, which means all clients.
+        pattern: How to compare `name` with the names of resources. `LITERAL` (the default) compares whole names.
+            `PREFIXED` compares only the beginning.
     """
 
     resource: AclResource
@@ -157,8 +158,8 @@ class AclCalls(Calls):
     ) -> dict[str, Any]:
         """Send a request with filters.
 
-        Brokers before Kafka 2.0 know only literal names. If a broker does not accept ANY, send LITERAL instead, which
-        selects the same rules.
+        Brokers before Kafka 2.0 know only literal names. If a broker does not accept the pattern type ANY, send LITERAL
+        instead. On such a broker, LITERAL selects the same rules.
         """
         try:
             return await self._ask(*request([_filter_fields(each) for each in filters]), timeout, route)
@@ -173,7 +174,7 @@ class Acls(AclCalls):
     """Methods of `Admin` for access rules."""
 
     def create_acls(self, rules: Iterable[AclBinding], timeout: float | None = None) -> None:
-        """Create access rules. If a rule exists already, nothing changes.
+        """Create access rules. A rule that exists already does not change.
 
         Args:
             rules: The rules.
@@ -189,7 +190,7 @@ class Acls(AclCalls):
         run(self._create_rules(rules, timeout))
 
     def describe_acls(self, filter: AclFilter = AclFilter(), timeout: float | None = None) -> list[AclBinding]:  # noqa: A002
-        """Return the access rules that a filter selects. The default is all.
+        """Return the access rules that a filter selects. The default filter selects all rules.
 
         Raises:
             SecurityDisabledError: The brokers have no authorizer.
@@ -202,10 +203,10 @@ class Acls(AclCalls):
     ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
         """Delete the access rules that at least one of the filters selects.
 
-        A rule used as a filter selects only itself.
+        If a filter is an `AclBinding`, it selects only that rule.
 
         Returns:
-            For each filter, the rules that it deleted.
+            For each filter, the deleted rules that the filter selected.
 
         Raises:
             SecurityDisabledError: The brokers have no authorizer.
@@ -255,7 +256,7 @@ def _filter_fields(each: AclFilter | AclBinding) -> dict[str, Any]:
 
 
 def _pattern(field: str, pattern: AclPatternType) -> dict[str, int]:
-    """Return the field for a pattern type. LITERAL needs no field: it is the only type before Kafka 2.0 (KIP-290)."""
+    """Return the field for a pattern type. LITERAL needs no field, because old brokers know no other type (KIP-290)."""
     return {} if pattern is AclPatternType.LITERAL else {field: pattern}
 
 
@@ -272,7 +273,7 @@ def _binding(fields: Mapping[str, Any]) -> AclBinding:
 
 
 def _deleted(result: Mapping[str, Any]) -> list[AclBinding] | KafkaError:
-    """Return the rules that a filter deleted, or the first error."""
+    """Return the deleted rules that one filter selected, or the first error."""
     parts = [result, *result["matchingAcls"]]
     failed = next((error for error in (refusal(part, "delete access rules") for part in parts) if error), None)
     return failed or [_binding(rule) for rule in result["matchingAcls"]]

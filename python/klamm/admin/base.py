@@ -38,9 +38,9 @@ class _Admin(Calls):
         return self
 
     def metrics(self) -> AdminMetrics:
-        """Return a snapshot of the client's metrics, with the names of the Java client.
+        """Return a snapshot of the client's metrics. Metrics have the names that the Java client uses.
 
-        A closed client returns its last values.
+        After the client is closed, this method returns the last values.
         """
         from klamm.metrics import AdminMetrics
 

@@ -1,4 +1,4 @@
-"""Sends requests by the name of their API, and has the common code of methods that handle several items.
+"""Sends the requests of the admin methods, and has the common code of methods that handle several items.
 
 The core finds the broker for each request, and retries if another broker has become responsible. The code that `Admin`
 and `AsyncAdmin` share is written once, as coroutines that wait with `_ask`.
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 
 class Code(IntEnum):
-    """An enum for numbers of the protocol that stand for names.
+    """The base class of enums that give names to numbers of the Kafka protocol.
 
-    A number that is not in the enum becomes `UNKNOWN`, which each subclass has. Newer brokers can send such numbers.
+    Each subclass has the member `UNKNOWN`. Newer brokers can send numbers that a subclass does not have. These numbers
+    become `UNKNOWN`.
     """
 
     @classmethod
@@ -61,9 +62,9 @@ ANY_VERSION = (0, 32767)
 CHANGE_MS = 30_000
 """Time that the controller may take for a change, in milliseconds."""
 UNKNOWN_TOPIC_GRACE = 0.7
-"""Seconds to wait for a topic that brokers do not know. All brokers know a new topic well within a second."""
+"""Seconds to wait for a topic that brokers do not know yet. Brokers learn of a new topic in less time."""
 LEADER_TIMEOUT = 10.0
-"""Seconds after which to look for a new leader if the leader does not answer."""
+"""Seconds to wait for the response of a partition leader. Then klamm looks for a new leader."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
 
@@ -75,12 +76,12 @@ class Deadline:
         self._end = monotonic() + length
 
     def left(self) -> float:
-        """Return the seconds that are left."""
+        """Return the number of seconds until the deadline."""
         return max(0.0, self._end - monotonic())
 
 
 class Calls(Waiting, AdminCore):
-    """The base class of all classes with admin methods. It sends requests by the name of their API."""
+    """The base class of all classes with admin methods. Its methods send requests."""
 
     def _deadline(self, timeout: float | None) -> Deadline:
         length = seconds(timeout)
@@ -94,10 +95,10 @@ class Calls(Waiting, AdminCore):
         route: Route = None,
         versions: tuple[int, int] = ANY_VERSION,
     ) -> Fields:
-        """Send a request and return the fields of the response, with Kafka's names.
+        """Send a request and return the fields of the response, with the names from the Kafka protocol.
 
-        Two fields are added: `repeated` says whether an earlier attempt had no response, and `broker` is the ID of the
-        broker that responded.
+        `api` is the name of the request's API, such as `CreateTopics`. The core adds two fields to the response:
+        `repeated` says whether an earlier attempt had no response, and `broker` is the ID of the broker that responded.
         """
         return await self._wait(self._call(api, dict(fields), route, timeout, versions))
 
@@ -108,7 +109,7 @@ class Calls(Waiting, AdminCore):
         timeout: float | None,
         versions: tuple[int, int] = ANY_VERSION,
     ) -> dict[K, Fields | KafkaError]:
-        """Send all requests at the same time. Return the response to each request, or the error if there is none."""
+        """Send all requests at the same time. Return the response to each request, or the error if a request failed."""
         pending = {
             key: self._call(api, dict(fields), route, timeout, versions) for key, (fields, route) in requests.items()
         }
@@ -123,7 +124,7 @@ class Calls(Waiting, AdminCore):
     async def _ask_brokers(
         self, api: str, fields: Mapping[str, Any], brokers: Iterable[int], timeout: float | None
     ) -> dict[int, Fields | KafkaError]:
-        """Send a request to each broker in a list."""
+        """Send the same request to each broker in a list."""
         return await self._ask_each(api, {broker: (fields, broker) for broker in brokers}, timeout)
 
     async def _ask_leaders(
@@ -176,7 +177,7 @@ class Calls(Waiting, AdminCore):
             request = {"topics": named, "allowAutoTopicCreation": False}
             response = await self._ask("Metadata", request, timeout, route)
         except UnsupportedVersionError:
-            # Brokers before Kafka 0.11 create each topic that a request names. From these brokers, request all topics.
+            # Brokers before Kafka 0.11 create each topic that a Metadata request names. Request all topics instead.
             try:
                 response = await self._ask("Metadata", {"topics": None}, timeout, route, (1, 3))
             except UnsupportedVersionError:
@@ -267,13 +268,13 @@ def _is_transient(result: object, grace: Deadline, wait_for_leaders: bool) -> bo
 def refusal(
     part: Mapping[str, Any], tried: str, topic: str | None = None, partition: int | None = None
 ) -> KafkaError | None:
-    """Return the error of a response or of one of its items, or None if the code is 0."""
+    """Return the error of a response or of one of its items, or None if the error code is 0."""
     code = part["errorCode"]
     return broker_error(code, tried, part.get("errorMessage"), topic, partition) if code else None
 
 
 def check(part: Mapping[str, Any], tried: str) -> None:
-    """Raise the error of a response."""
+    """Raise the error of a response, if it has one."""
     error = refusal(part, tried)
     if error is not None:
         raise error
@@ -283,8 +284,8 @@ def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
     """Return the results of items, or raise their errors.
 
     If one item failed, raise the error of the item. If several items failed, raise a `CombinedError` with the error of
-    each item. If all items failed with the same error, or all timed out, raise only that error. The attribute `results`
-    of the error has the results of the items that succeeded.
+    each item. If all failed items share one error, or all of them timed out, raise only the first error. The attribute
+    `results` of the raised error has the results of the items that succeeded.
     """
     done: dict[K, V] = {}
     failed: dict[K, KafkaError] = {}
@@ -325,12 +326,12 @@ def numbers(partitions: Iterable[TopicPartition]) -> list[int]:
 
 
 def plain(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Check partitions, and return copies without offsets."""
+    """Check a list of partitions, and return the partitions without offsets."""
     return [TopicPartition(*checked_partition(tp)) for tp in list_of("partitions", partitions)]
 
 
 def instances(name: str, items: Iterable[T], kinds: type | tuple[type, ...]) -> list[T]:
-    """Convert items to a list. Raise ArgumentError if an item is not an instance of these classes."""
+    """Convert items to a list. Raise ArgumentError if an item is not an instance of one of the classes in `kinds`."""
     given = list_of(name, items)
     for each in given:
         if not isinstance(each, kinds):

@@ -48,16 +48,17 @@ class Admin(
 ):
     """Administer a cluster: its topics, groups, settings, users and brokers. Threads can share one client.
 
-    Each `timeout` is in seconds. The default is `default_api_timeout_ms`. A method for several items tries every item.
-    If one item failed, the method raises the error of the item. If several items failed, it raises a `CombinedError`.
-    `error.results` has the results of the items that succeeded.
+    The argument `timeout` of a method is in seconds. Its default is the setting `default_api_timeout_ms`.
+
+    A method for several items tries every item. If one item failed, the method raises the error of the item. If several
+    items failed, the method raises a `CombinedError`. `error.results` has the results of the items that succeeded.
 
     Args:
         bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys. With
             `bootstrap_controllers`, the client talks to the controllers of a KRaft cluster instead (Kafka 3.7).
-        stats_cb: As for `klamm.Producer`.
-        on_error: Function that is called with an error while the client keeps retrying, because no broker is reachable
-            or a broker refuses the credentials. A separate thread calls the function at once, and then at growing
+        stats_cb: Function that is called with statistics, as for `klamm.Producer`.
+        on_error: Function that is called with an error while no broker is reachable, or while a broker refuses the
+            credentials. The client keeps retrying. A separate thread calls the function at once, and then at growing
             intervals while the problem lasts.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
 
@@ -66,7 +67,7 @@ class Admin(
         ArgumentError: An argument has a wrong type.
         KafkaTimeoutError: Raised by methods if the brokers do not answer in time.
         BrokerError: Raised by methods if a broker refuses a request.
-        UnsupportedEndpointTypeError: Raised by methods that need brokers if the client talks to controllers.
+        UnsupportedEndpointTypeError: The client talks to controllers, but the method needs brokers.
 
     Example:
         with klamm.Admin("localhost:9092") as admin:
@@ -76,11 +77,11 @@ class Admin(
     def offsets_before(
         self, times: Mapping[TopicPartition, int | datetime], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
-        """Return the first offsets of log segments that contain records from before a time.
+        """For each partition, return the offsets at which log segments from before a time begin.
 
         The list for a partition also has the end of the log, and begins with the newest offset. Brokers before Kafka
-        0.10.1 know only the times of segment files (ListOffsets v0). From 0.10.1 on, `Consumer.offsets_for_times` is
-        exact.
+        0.10.1 know only the times of segment files (ListOffsets v0). For newer brokers, use
+        `Consumer.offsets_for_times`, which is exact.
 
         Args:
             times: For each partition, a time in milliseconds since 1970, or a datetime. -1 is now, and -2 is the start

@@ -1,4 +1,4 @@
-"""The cluster: its brokers, coordinators, API versions, features and metadata quorum."""
+"""Describes brokers, coordinators, API versions, features and the metadata quorum, and changes the last two."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COORDINATORS = {"group": GROUP, "transaction": TRANSACTION, "share": SHARE}
 UPGRADES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 METADATA_TOPIC = "__cluster_metadata"
 CONTROLLERS = 2
-"""Endpoint type of DescribeCluster."""
+"""Endpoint type of controllers in a DescribeCluster request."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ClusterDescription:
         cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
         controller: ID of the controller, or -1 if it is unknown.
         brokers: All brokers that are alive, and fenced brokers if they were requested. If the client talks to
-            controllers, `brokers` has the controllers.
+            controllers, this list contains the controllers.
         authorized_operations: Operations that the user may perform on the cluster, if they were requested.
     """
 
@@ -70,7 +70,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True)
 class VersionRange:
-    """The oldest and the newest version."""
+    """The oldest and the newest version of an API or a feature."""
 
     min: int
     max: int
@@ -83,7 +83,7 @@ class Features:
     Attributes:
         finalized: Versions that the cluster uses, by name, such as `metadata.version`.
         epoch: Epoch of the finalized versions, or None if it is unknown.
-        supported: Versions that the broker supports.
+        supported: Versions that the responding broker supports, by name.
     """
 
     finalized: dict[str, VersionRange]
@@ -110,10 +110,11 @@ class QuorumReplica:
 
     Attributes:
         id: ID of the node.
-        directory_id: ID of the directory with the log, or None if it is unknown (Kafka 3.9).
+        directory_id: ID of the directory with the metadata log, or None if it is unknown (Kafka 3.9).
         end_offset: Offset after the last record of the replica.
-        last_fetch_ms: Time of the last fetch in milliseconds since 1970, or None.
-        last_caught_up_ms: Time when the replica last had all records, or None.
+        last_fetch_ms: Time of the replica's last fetch in milliseconds since 1970, or None if it is unknown.
+        last_caught_up_ms: Time when the replica last had all records, in milliseconds since 1970. None if it is
+            unknown.
     """
 
     id: int
@@ -147,8 +148,8 @@ class MetadataQuorum:
         leader_epoch: Epoch of the leader.
         high_watermark: Offset after the last committed record.
         voters: Replicas that elect the leader.
-        observers: Replicas that only read, such as brokers.
-        controllers: Endpoints of the voters by ID. Empty if the brokers are older than Kafka 3.9.
+        observers: Replicas that copy the log but do not vote, such as brokers.
+        controllers: Endpoints of each voter, by voter ID. Empty if the brokers are older than Kafka 3.9.
     """
 
     leader: int
@@ -204,7 +205,7 @@ class ClusterCalls(Calls):
     async def _coordinators(self, keys: Iterable[str], kind: CoordinatorType, timeout: float | None) -> dict[str, Node]:
         checked_keys = list_of_str("keys", keys)
         number = choice("kind", kind, COORDINATORS)
-        # Version 0 only finds the coordinators of groups.
+        # Version 0 of FindCoordinator finds only the coordinators of groups, and has no key type.
         typed = {} if number == GROUP else {"keyType": number}
         newest = 6 if number == SHARE else 3
 
@@ -278,7 +279,7 @@ class ClusterCalls(Calls):
         )
 
     async def _change(self, api: str, request: Fields, tried: str, timeout: float | None) -> None:
-        """Send a request to the controller, and raise the error in its response. The response has no other content."""
+        """Send a request to the controller, and raise the error of the response, if it has one."""
         check(await self._ask(api, request, timeout, "controller"), tried)
 
 
@@ -288,7 +289,9 @@ class Clusters(ClusterCalls):
     def describe_cluster(
         self, timeout: float | None = None, *, fenced: bool = False, authorized_operations: bool = False
     ) -> ClusterDescription:
-        """Return the cluster ID, the controller and the brokers, or all controllers if the client talks to controllers.
+        """Return the cluster ID, the active controller and the brokers.
+
+        If the client talks to controllers, return all controllers in place of the brokers.
 
         Args:
             timeout: Seconds to wait.
@@ -306,13 +309,13 @@ class Clusters(ClusterCalls):
         """Return the coordinators of groups, transactional IDs or partitions of share groups.
 
         Args:
-            keys: Names of groups, transactional IDs, or `group:topic ID:partition` of share groups.
+            keys: Names of groups, transactional IDs, or partitions of share groups as `group:topic ID:partition`.
             kind: `group`, `transaction` (Kafka 0.11) or `share` (Kafka 4.1).
             timeout: Seconds to wait.
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Several keys failed; `results` has the other results.
+            CombinedError: Several keys failed. `error.results` has the results of the other keys.
         """
         return run(self._coordinators(keys, kind, timeout))
 
@@ -329,7 +332,7 @@ class Clusters(ClusterCalls):
             For each broker ID, a dict from the name of an API to its versions.
 
         Raises:
-            CombinedError: Several brokers failed; `results` has the other results.
+            CombinedError: Several brokers failed. `error.results` has the results of the other brokers.
         """
         return run(self._versions(brokers, timeout))
 
@@ -374,7 +377,8 @@ class Clusters(ClusterCalls):
 
         Args:
             voter_id: ID of the controller.
-            directory_id: ID of the directory with its metadata log, as `describe_metadata_quorum` returns it.
+            directory_id: ID of the directory with the controller's metadata log. `describe_metadata_quorum` returns
+                this ID.
             endpoints: Addresses at which the controller listens.
             timeout: Seconds to wait.
             cluster_id: Refuse the change if the cluster has another ID.
@@ -393,7 +397,7 @@ class Clusters(ClusterCalls):
 
         Args:
             voter_id: ID of the controller.
-            directory_id: ID of the directory with its metadata log.
+            directory_id: ID of the directory with the controller's metadata log.
             timeout: Seconds to wait.
             cluster_id: Refuse the change if the cluster has another ID.
 
@@ -504,7 +508,7 @@ def _voter(
 def _update(name: str, update: FeatureUpdate | int) -> Fields:
     change = update if isinstance(update, FeatureUpdate) else FeatureUpdate(update)
     kind = choice("the change of a feature", change.change, UPGRADES)
-    # The first version has another field for downgrades.
+    # Version 0 of UpdateFeatures has another field for downgrades.
     return {
         "feature": string("the name of a feature", name),
         "maxVersionLevel": integer(f"the version of {name}", change.version, 0, INT16),

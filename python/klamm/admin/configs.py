@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups and client metrics."""
+"""Describes and changes the settings of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KIND_NAMES = {number: name for name, number in KINDS.items()}
 
 
 class ConfigSource(Code):
-    """Source of the value of a setting."""
+    """Where the value of a setting comes from."""
 
     UNKNOWN = -1
     TOPIC = 1
@@ -55,7 +55,7 @@ class ConfigType(Code):
 
 
 class ConfigOperation(IntEnum):
-    """How a change affects a setting. APPEND and SUBTRACT change the items of a list."""
+    """How a change affects a setting. APPEND adds items to a list, and SUBTRACT removes items from a list."""
 
     SET = 0
     DELETE = 1
@@ -68,7 +68,7 @@ class ConfigResource:
     """An object that has settings, such as a topic or a broker.
 
     Args:
-        kind: Type: `topic`, `broker`, `broker-logger`, `client-metrics` or `group`.
+        kind: Type of the resource: `topic`, `broker`, `broker-logger`, `client-metrics` or `group`.
         name: Name of the resource. The name of a broker is its ID, and the empty name stands for all brokers.
     """
 
@@ -82,7 +82,7 @@ class ConfigChange:
 
     Args:
         name: Name of the setting.
-        value: The new value, or the items to append or to subtract, separated by commas. Unused for DELETE.
+        value: The new value, or the items to append or to subtract, separated by commas. DELETE does not use `value`.
         operation: How to change the setting. DELETE resets the setting to its default.
     """
 
@@ -93,9 +93,10 @@ class ConfigChange:
 
 @dataclass(frozen=True)
 class ConfigSynonym:
-    """A setting that determines the value of another setting, if the synonyms before it in the list are not set.
+    """A setting from which another setting can take its value.
 
-    The name of a synonym can differ from the name of the setting.
+    Among its synonyms, a setting takes the value of the first one in the list that is set. The name of a synonym can
+    differ from the name of the setting.
     """
 
     name: str
@@ -109,10 +110,11 @@ class ConfigEntry:
 
     Attributes:
         value: Value as a string. None if the value is secret.
-        read_only: Whether the setting cannot be changed.
+        read_only: True if the setting cannot be changed.
         sensitive: Whether the value is secret.
         type: Type of the value (Kafka 2.6).
-        synonyms: Settings that can determine the value, the most specific first, if they were requested (Kafka 1.1).
+        synonyms: Settings that can determine the value, with the most specific first. Empty if the caller did not
+            request them (Kafka 1.1).
         documentation: Description of the setting, if it was requested (Kafka 2.6).
     """
 
@@ -224,7 +226,7 @@ class ConfigCalls(Calls):
 
     async def _list_resources(self, kinds: Iterable[ConfigKind], timeout: float | None) -> list[ConfigResource]:
         kind_numbers = [_kind(kind) for kind in list_of_str("kinds", kinds)]
-        # The first version lists only client metrics.
+        # Version 0 of ListConfigResources lists only client metrics.
         request = {} if kind_numbers == [KINDS["client-metrics"]] else {"resourceTypes": kind_numbers}
         response = await self._ask("ListConfigResources", request, timeout)
         check(response, "list config resources")
@@ -237,7 +239,10 @@ class ConfigCalls(Calls):
         return sorted(each for each in resources if not kind_numbers or KINDS[each.kind] in kind_numbers)
 
     def _changer(self, resource: ConfigResource) -> Route:
-        """Return the node that changes a resource. Controllers store all settings except the log levels of a node."""
+        """Return the node to which klamm sends a change of a resource's settings.
+
+        If the client talks to controllers, the active controller changes all settings except the log levels of a node.
+        """
         route = _broker(resource, "controller")
         return "controller" if self._uses_controllers and resource.kind != "broker-logger" else route
 
@@ -260,7 +265,7 @@ class Configs(ConfigCalls):
             timeout: Seconds to wait.
 
         Returns:
-            For the name of each setting, a ConfigEntry with its value and source.
+            A dict from the name of each setting to a ConfigEntry with the value and its source.
         """
         return run(self._read_config(ConfigResource(kind, name), timeout))
 
@@ -284,7 +289,7 @@ class Configs(ConfigCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
-            CombinedError: Several resources failed; `results` has the other results.
+            CombinedError: Several resources failed. `error.results` has the results of the other resources.
         """
         flags = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
         return run(self._read_configs(resources, timeout, names, flags))
@@ -303,7 +308,7 @@ class Configs(ConfigCalls):
         Args:
             kind: Type of the resource.
             name: Name of the topic or group, or the broker ID as a string.
-            changes: For each setting, the new value, or None to reset it to its default.
+            changes: For each setting, the new value, or None to reset the setting to its default.
             timeout: Seconds to wait.
             validate_only: Only check whether the settings can be changed.
 
@@ -319,10 +324,10 @@ class Configs(ConfigCalls):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change settings of any number of resources: set, reset, or change the items of lists (KIP-339).
+        """Set or reset settings of any number of resources, or change the items of list settings (KIP-339).
 
         Args:
-            changes: For each resource, its changes.
+            changes: For each resource, the changes of its settings.
             timeout: Seconds to wait.
             validate_only: Only check whether the settings can be changed.
 
@@ -342,8 +347,8 @@ class Configs(ConfigCalls):
     ) -> None:
         """Replace all settings of any number of resources.
 
-        Settings that you do not pass are reset to their defaults. Unlike `incremental_alter_configs`, this method also
-        works before Kafka 2.3.
+        The brokers reset settings that you do not pass to their defaults. Unlike `incremental_alter_configs`, this
+        method also works with brokers before Kafka 2.3.
 
         Args:
             configs: For each resource, all its settings.
@@ -362,13 +367,13 @@ class Configs(ConfigCalls):
         """Return the resources that can have settings (Kafka 4.1).
 
         Args:
-            kinds: Types of resources. The default is all.
+            kinds: Types of resources. The default is all types.
             timeout: Seconds to wait.
         """
         return run(self._list_resources(kinds, timeout))
 
     def list_client_metrics_resources(self, timeout: float | None = None) -> list[str]:
-        """Return the names of subscriptions to client metrics (KIP-714, Kafka 3.7)."""
+        """Return the names of all client metrics subscriptions (KIP-714, Kafka 3.7)."""
         return run(self._client_metrics(timeout))
 
 
@@ -447,7 +452,7 @@ def _checked(resources: Iterable[ConfigResource]) -> list[ConfigResource]:
 
 
 def _broker(resource: ConfigResource, otherwise: Route) -> Route:
-    """Return the ID of the only broker that has the settings of a resource. If there is none, return `otherwise`."""
+    """Return the ID of the broker that a resource names. If the resource is not a single broker, return `otherwise`."""
     if resource.kind not in ("broker", "broker-logger") or not resource.name:
         return otherwise
     if resource.name.isdecimal() and int(resource.name) <= INT32:
@@ -492,7 +497,7 @@ def _of_resources(
     tried: str,
     read: Callable[[Fields], V],
 ) -> dict[ConfigResource, V | KafkaError]:
-    """Return a dict from each resource to its result in the responses of brokers, or to its error."""
+    """Return the result or the error of each resource, taken from the responses of the brokers."""
     results: dict[ConfigResource, V | KafkaError] = {}
     for resource in resources:
         response = responses[route(resource)]
@@ -512,7 +517,7 @@ def _entries(result: Fields) -> dict[str, ConfigEntry]:
 
 
 def _entry(config: Fields) -> ConfigEntry:
-    # The first version says only whether the value is the default.
+    # Version 0 of DescribeConfigs has no source. It says only whether the value is the default.
     source = config.get("configSource", ConfigSource.DEFAULT if config.get("isDefault") else ConfigSource.UNKNOWN)
     return ConfigEntry(
         config["name"],

@@ -1,4 +1,4 @@
-"""Offsets of groups: committed offsets of consumer and streams groups, start offsets of share groups, and lag."""
+"""Reads, sets and deletes committed offsets of groups and start offsets of share groups, and computes lag."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ShareGroupOffset:
     """The start offset and the lag of a share group in a partition.
 
     Attributes:
-        offset: Offset of the first record that is not acknowledged.
+        offset: Offset of the first record that is not acknowledged yet.
         leader_epoch: Leader epoch of the partition.
-        lag: Number of records that are not acknowledged, or None if it is unknown (Kafka 4.2).
+        lag: Number of records that are not acknowledged yet, or None if it is unknown (Kafka 4.2).
     """
 
     offset: int
@@ -51,7 +51,7 @@ class GroupOffsetCalls(OffsetCalls):
         async def attempt(
             names: list[str], left: float
         ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
-            # From version 10 on, topics have IDs and no names. Version 0 reads from ZooKeeper.
+            # OffsetFetch has topic IDs instead of names from version 10 on. Version 0 reads from ZooKeeper.
             requests = {name: (_fetch(name, partitions_by_group[name], stable), (GROUP, name)) for name in names}
             responses = await self._ask_each("OffsetFetch", requests, left, (8, 9))
             old = [name for name, each in responses.items() if isinstance(each, UnsupportedVersionError)]
@@ -91,7 +91,7 @@ class GroupOffsetCalls(OffsetCalls):
                 {"name": topic, "partitions": [_commit(offsets_by_partition[tp], timed) for tp in tps]}
                 for topic, tps in by_topic(partitions)
             ]
-            # Version 0 writes to ZooKeeper.
+            # Version 0 of OffsetCommit writes to ZooKeeper.
             request = {"groupId": group, "topics": topics}
             response = await self._ask("OffsetCommit", request, left, (GROUP, group), (1, 9))
             return {
@@ -205,21 +205,21 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Several groups failed; `results` has the other results.
+            CombinedError: Several groups failed. `error.results` has the results of the other groups.
         """
         return run(self._fetch_offsets(groups, require_stable, timeout))
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """Return the number of records that a group has not read yet, for each partition with a committed offset.
+        """For each partition with a committed offset, return the number of records that the group has not read yet.
 
-        The number is None if the partition does not exist any more, or has no leader that knows its end.
+        The number is None if the partition does not exist any more or has no leader.
         """
         return run(self._lag(group, timeout))
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
-        """Set committed offsets of a group without members. If the group does not exist, the call creates the group.
+        """Set committed offsets of a group without members. If the group does not exist, this method creates the group.
 
         Args:
             group: Name of a consumer or streams group.
@@ -235,7 +235,7 @@ class GroupOffsets(GroupOffsetCalls):
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
-        """Delete committed offsets of a group. No member may subscribe to the topics of the partitions.
+        """Delete committed offsets of a group. Members of the group must not subscribe to the topics of the partitions.
 
         Raises:
             GroupSubscribedToTopicError: A member subscribes to one of the topics.
@@ -255,7 +255,7 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupIdNotFoundError: A share group does not exist.
-            CombinedError: Several groups failed; `results` has the other results.
+            CombinedError: Several groups failed. `error.results` has the results of the other groups.
         """
         return run(self._share_offsets(groups, timeout))
 
@@ -345,7 +345,7 @@ def _fetch(group: str, wanted: list[TopicPartition] | None, stable: bool) -> Fie
 
 
 def _fetch_one(group: str, wanted: list[TopicPartition] | None, stable: bool) -> Fields:
-    """Return a request for one group, in the form for brokers before Kafka 3.0."""
+    """Return an OffsetFetch request for one group, in the form for brokers before Kafka 3.0."""
     fields: Fields = {"groupId": group, "topics": _topics(wanted, "name", "partitionIndexes")}
     return {**fields, "requireStable": True} if stable else fields
 

@@ -45,7 +45,7 @@ class StreamsTasks:
     Attributes:
         active: Tasks that process records.
         standby: Tasks that keep a copy of the state.
-        warmup: Tasks that build up a copy of the state before they move.
+        warmup: Tasks that build up a copy of the state, so that an active task can move to this member.
     """
 
     active: Mapping[str, list[int]]
@@ -60,7 +60,7 @@ class StreamsSubtopology:
     Attributes:
         source_topics: Topics that the subtopology reads.
         repartition_sink_topics: Repartition topics that the subtopology writes.
-        changelog_topics: Changelog topics of its state stores.
+        changelog_topics: Changelog topics of the subtopology's state stores.
         repartition_source_topics: Repartition topics that the subtopology reads.
     """
 
@@ -81,8 +81,9 @@ class GroupMember:
         assigned: Partitions that the member reads. Members of a share group read the same partitions.
         target: Partitions that the member will read once other members have released them (KIP-848 groups only).
         epoch: Epoch of the member, or None in classic groups.
-        is_classic: Whether the member uses the classic protocol in a newer group (Kafka 4.0). None means unknown.
-        process_id: Process of the member (streams groups only).
+        is_classic: Whether the member uses the classic protocol in a group of another type (Kafka 4.0). None means
+            unknown.
+        process_id: ID of the member's process (streams groups only).
         tasks: Tasks of the member (streams groups only).
         target_tasks: Tasks that the member will have (streams groups only).
     """
@@ -132,7 +133,7 @@ class GroupDescription:
 
 @dataclass(frozen=True)
 class RemovedMember:
-    """A member to remove from a group, by its instance ID or its member ID.
+    """Identifies a member to remove from a group, by instance ID or by member ID.
 
     Args:
         instance_id: Instance ID of a static member.
@@ -175,7 +176,7 @@ class GroupCalls(Calls):
             for group, response in (await self._ask_each(api, requests, deadline.left())).items():
                 group_fields = _found(response, group, first=api == "DescribeGroups")
                 results[group] = group_fields if isinstance(group_fields, KafkaError) else described(group_fields)
-            # A group of another type does not exist for this API.
+            # If a group has another type, this API responds that the group does not exist.
             remaining_groups = [group for group in remaining_groups if isinstance(results[group], GroupIdNotFoundError)]
             if not remaining_groups:
                 break
@@ -229,13 +230,13 @@ class Groups(GroupCalls):
         """Return all groups, or only the groups with certain states or types.
 
         Args:
-            states: States such as `Stable` or `Empty`. The default is all.
-            types: Types such as `classic` or `consumer`. The default is all.
+            states: States such as `Stable` or `Empty`. The default is all states.
+            types: Types such as `classic` or `consumer`. The default is all types.
             timeout: Seconds to wait.
-            protocol_types: Protocol types such as `consumer`. The default is all.
+            protocol_types: Protocol types such as `consumer`. The default is all protocol types.
 
         Raises:
-            UnsupportedVersionError: The brokers are older than Kafka 2.6 (states) or 3.8 (types).
+            UnsupportedVersionError: The brokers are too old. `states` needs Kafka 2.6, and `types` needs Kafka 3.8.
         """
         return run(self._list(states, types, protocol_types, timeout))
 
@@ -251,7 +252,7 @@ class Groups(GroupCalls):
 
         Raises:
             GroupIdNotFoundError: A group does not exist.
-            CombinedError: Several groups cannot be described; `results` has the other results.
+            CombinedError: Several groups cannot be described. `error.results` has the results of the other groups.
         """
         return run(self._describe_each_group(groups, authorized_operations, timeout))
 
@@ -284,7 +285,7 @@ class Groups(GroupCalls):
             reason: Text for the log of the coordinator (Kafka 3.2).
 
         Raises:
-            UnknownMemberIdError: The group has no such member.
+            UnknownMemberIdError: One of `members` does not belong to the group.
             UnsupportedVersionError: The brokers are older than Kafka 2.4.
         """
         run(self._remove(group, members, reason, timeout))
@@ -335,7 +336,7 @@ def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
 def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
     """Return the group in a response, or an error.
 
-    If the broker does not support this type of group, the error says that the group does not exist.
+    If the broker does not support the API for this type of group, the error says that the group does not exist.
     """
     tried = f"describe group {group!r}"
     missing = {"errorCode": GroupIdNotFoundError.code}
@@ -344,7 +345,7 @@ def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields 
     if isinstance(response, KafkaError):
         return response
     found: Fields = next((each for each in response["groups"] if each["groupId"] == group), missing)
-    # Before version 6, a group that does not exist or is not classic has the state "Dead".
+    # Before version 6 of DescribeGroups, a group that does not exist or is not classic has the state "Dead".
     if found.get("groupState") == "Dead" and first:
         found = missing
     return refusal(found, tried) or {**found, "broker": response["broker"]}
@@ -354,7 +355,7 @@ def _deleted(group: str, response: Fields | KafkaError) -> KafkaError | None:
     if isinstance(response, KafkaError):
         return response
     failed = next((refusal(each, f"delete group {group!r}") for each in response["results"]), None)
-    # If an earlier attempt had no response, that attempt has deleted the group.
+    # If the group is missing and an earlier attempt had no response, that attempt has deleted the group.
     return None if response["repeated"] and isinstance(failed, GroupIdNotFoundError) else failed
 
 

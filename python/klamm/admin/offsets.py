@@ -22,7 +22,7 @@ ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class OffsetSpec(IntEnum):
-    """A special offset of a partition to look up, such as the end of the log."""
+    """A special position in a partition whose offset `list_offsets` can look up, such as the end of the log."""
 
     LATEST = -1
     """The end of the log: the offset of the next record."""
@@ -46,7 +46,7 @@ OLDEST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Oldest version of ListOffsets that knows each special offset. Older versions treat the number as a time."""
+"""For each special offset, the oldest version of ListOffsets that knows it. Older versions treat it as a time."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class ListedOffset:
     """An offset that was looked up.
 
     Attributes:
-        offset: The offset, or None if there is none, for example because all records are older than the time.
-        timestamp_ms: Timestamp of the record, or None if the lookup was not by time.
+        offset: The offset. None if no record matches, for example because all records are older than the time.
+        timestamp_ms: Timestamp of the record, or None if the broker did not return a timestamp.
         leader_epoch: Leader epoch of the record, or None if it is unknown.
     """
 
@@ -70,7 +70,7 @@ class EpochEnd:
 
     Attributes:
         leader_epoch: The requested leader epoch, or the largest epoch below it. None if there is no such epoch.
-        end_offset: Offset after the last record of this epoch, or None.
+        end_offset: Offset after the last record of this epoch, or None if there is no such epoch.
     """
 
     leader_epoch: int | None
@@ -87,7 +87,7 @@ class OffsetCalls(Calls):
             TopicPartition(topic, partition): time for topic, partition, time in timed(specs, min(OffsetSpec))
         }
         isolation = choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        # Version 0 finds the ends of a log only, and isolation levels need version 2.
+        # Lookups by time need version 1 of ListOffsets, and isolation levels need version 2.
         oldest = max([2 if isolation else 0, *(OLDEST_VERSION.get(time, 1) for time in times_by_partition.values())])  # type: ignore[call-overload]
 
         def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
@@ -185,12 +185,13 @@ class Offsets(OffsetCalls):
             specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time means the
                 first record at or after that time.
             timeout: Seconds to wait.
-            isolation_level: With `read_committed`, the latest offset is the start of the first open transaction.
+            isolation_level: With `read_committed`, `LATEST` returns the last stable offset. This is the start of the
+                first open transaction, if there is one.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
             UnsupportedVersionError: The brokers are too old for an OffsetSpec.
-            CombinedError: The lookup failed for some partitions; `results` has the other results.
+            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
         """
         return run(self._list_offsets(specs, isolation_level, timeout))
 
@@ -205,7 +206,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: The lookup failed for some partitions; `results` has the other results.
+            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
         """
         return run(self._epoch_ends(epochs, timeout))
 
@@ -219,11 +220,11 @@ class Offsets(OffsetCalls):
             timeout: Seconds to wait.
 
         Returns:
-            For each partition, the offset of its first record.
+            For each partition, the offset of the first record that remains.
 
         Raises:
             OffsetOutOfRangeError: An offset is after the end of its partition.
-            CombinedError: Several partitions failed; `results` has the other results.
+            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
         """
         return run(self._delete_below(before, timeout))
 

@@ -1,4 +1,4 @@
-"""Replicas of partitions: elections of leaders, reassignments, and the directories of logs."""
+"""Elects leaders of partitions, moves replicas to other brokers or log directories, and describes log directories."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class LogDirReplica:
 
     Attributes:
         size: Size of the log in bytes.
-        offset_lag: Number of records that the replica is behind.
-        is_future: Whether the replica is a copy that will replace the current one.
+        offset_lag: Number of records that the replica still has to copy.
+        is_future: Whether the replica is an unfinished copy that will replace the broker's current replica.
     """
 
     size: int
@@ -79,7 +79,7 @@ class LogDir:
     """A log directory of a broker.
 
     Attributes:
-        error: Why the directory is offline, or None.
+        error: Error that explains why the directory is offline, or None.
         replicas: For each partition in the directory, its replica.
         total_bytes: Size of the volume, or None if it is unknown (Kafka 3.3).
         usable_bytes: Free space of the volume, or None if it is unknown (Kafka 3.3).
@@ -99,7 +99,7 @@ class ReplicaLogDirs:
 
     Attributes:
         path: Current directory, or None if the broker has no replica.
-        offset_lag: Number of records that the replica is behind, or None.
+        offset_lag: Number of records that the replica still has to copy, or None.
         future_path: Directory that the replica moves to, or None.
         future_offset_lag: Number of records that the move has to copy, or None.
     """
@@ -128,7 +128,7 @@ class PartitionCalls(Calls):
             if requested_partitions is None
             else [{"topic": t, "partitions": numbers(tps)} for t, tps in by_topic(requested_partitions)]
         )
-        # Version 0 has only preferred leaders.
+        # Version 0 of ElectLeaders has no election type, and elects only preferred leaders.
         request = {"topicPartitions": topics, "timeoutMs": CHANGE_MS, **({"electionType": kind} if kind else {})}
         response = await self._ask("ElectLeaders", request, deadline.left(), "controller")
         check({"errorCode": 0, **response}, "elect leaders")
@@ -288,12 +288,12 @@ class Partitions(PartitionCalls):
         *,
         wait: bool = False,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders of partitions (Kafka 2.2, unclean elections 2.4).
+        """Elect leaders of partitions (Kafka 2.2). Unclean elections need Kafka 2.4.
 
         Args:
             partitions: The partitions. None means all partitions.
-            election: `preferred` elects the first replica. `unclean` elects a replica that is not in sync if no in-sync
-                replica is online. This loses records.
+            election: `preferred` elects the first replica. If no in-sync replica is online, `unclean` elects a replica
+                that is not in sync. An unclean election can lose records.
             timeout: Seconds to wait.
             wait: Wait until all brokers know the new leaders.
 
@@ -303,7 +303,7 @@ class Partitions(PartitionCalls):
         Raises:
             PreferredLeaderNotAvailableError: The first replica is offline or not in sync.
             EligibleLeadersNotAvailableError: No replica is online.
-            CombinedError: Several elections failed; `results` has the other results.
+            CombinedError: Several elections failed. `error.results` has the results of the other elections.
         """
         return run(self._elect(partitions, election, timeout, wait))
 
@@ -335,7 +335,7 @@ class Partitions(PartitionCalls):
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Return the unfinished moves of partitions (Kafka 2.4). The default is all partitions that move."""
+        """Return the unfinished moves of these partitions, or by default of all partitions (Kafka 2.4)."""
         return run(self._reassignments(partitions, timeout))
 
     def describe_log_dirs(
@@ -356,7 +356,7 @@ class Partitions(PartitionCalls):
 
         Raises:
             ClusterAuthorizationFailedError: The user may not describe the cluster.
-            CombinedError: Several brokers failed; `results` has the other results.
+            CombinedError: Several brokers failed. `error.results` has the results of the other brokers.
         """
         return run(self._log_dirs(brokers, partitions, timeout))
 

@@ -1,4 +1,4 @@
-"""Quotas of users, client IDs and IP addresses (KIP-546)."""
+"""Describes and changes quotas of users, client IDs and IP addresses (KIP-546)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class QuotaName(Enum):
     DEFAULT = "default"
     """The default for all users, client IDs or IP addresses without a quota of their own."""
     ANY = "any"
-    """Any name. Only for filters."""
+    """Any name. Only filters can use this value."""
 
 
 @dataclass(frozen=True)
 class QuotaEntity:
-    """What a quota applies to: a user, a client ID, both together, or an IP address.
+    """The entity that a quota applies to: a user, a client ID, a user with a client ID, or an IP address.
 
     Args:
         user: Name of a user, or a QuotaName. None means that the entity has no user.
@@ -83,9 +83,9 @@ class Quotas(QuotaCalls):
         """Return quotas (Kafka 2.6).
 
         Args:
-            entity: Return the quotas of entities that have these parts. The default is all quotas.
+            entity: Return only quotas of entities with this user, client ID or IP address. The default is all quotas.
             timeout: Seconds to wait.
-            strict: Return only entities that have no other parts.
+            strict: Exclude entities that have a user, client ID or IP address which `entity` does not name.
 
         Returns:
             For each entity, its quotas by name, such as `producer_byte_rate`.

@@ -35,7 +35,7 @@ class NewTopic:
         replication_factor: Number of replicas of each partition. -1 is the default of the brokers.
         configs: Topic settings by name, such as `{"retention.ms": "60000"}`.
         assignments: For each partition, the broker IDs of its replicas, the preferred leader first. The brokers assign
-            the replicas by default. If you pass this, leave out `partitions` and `replication_factor`.
+            the replicas by default. If you pass `assignments`, leave out `partitions` and `replication_factor`.
     """
 
     partitions: int = -1
@@ -178,7 +178,7 @@ class TopicCalls(Calls):
         brokers = await self._brokers(deadline.left()) if wait and deleted_names else [None]
 
         def is_there(topic: Fields) -> bool:
-            # A topic with another ID was created later, for example for a consumer that still reads the topic.
+            # A topic of this name with another ID was created after the deletion, for example by auto-creation.
             deleted, found = deleted_ids.get(topic["name"]), _topic_id(topic)
             return bool(topic["partitions"]) and (deleted == found or None in (deleted, found))
 
@@ -199,13 +199,13 @@ class TopicCalls(Calls):
         except UnsupportedVersionError:
             if part != "name":
                 raise
-        # The first versions have the names in another field.
+        # Versions of DeleteTopics before 6 have the names in another field.
         return await self._ask("DeleteTopics", {"topicNames": wanted, "timeoutMs": CHANGE_MS}, left, "controller")
 
     async def _usable(
         self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
     ) -> None:
-        """Wait until one broker knows the leaders of the topics' partitions. With `on_all`, wait for all brokers."""
+        """Wait until one broker knows the leaders of all partitions of the topics, or all brokers if `on_all`."""
         if not names:
             return
         brokers = await self._brokers(deadline.left()) if boolean("wait", on_all) else [None]
@@ -296,7 +296,7 @@ class Topics(TopicCalls):
         Raises:
             TopicAlreadyExistsError: A topic with this name exists.
             InvalidConfigError: A topic setting is invalid.
-            CombinedError: Several topics were not created; `results` has the other results.
+            CombinedError: Several topics were not created. `error.results` has the results of the other topics.
         """
         return run(self._create(topics, timeout, validate_only, wait))
 
@@ -308,8 +308,8 @@ class Topics(TopicCalls):
         Args:
             topics: Names of topics.
             timeout: Seconds to wait.
-            ids: Topic IDs. A topic that was created again under the same name has a new ID (Kafka 2.8).
-            wait: Wait until no broker knows the topics any more. By default, wait for one broker only.
+            ids: IDs of further topics (Kafka 2.8). A topic that was created again under the same name has a new ID.
+            wait: Wait until no broker knows the topics any more. By default, klamm waits for one broker only.
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
@@ -341,7 +341,7 @@ class Topics(TopicCalls):
         run(self._add_partitions(counts, timeout, validate_only, wait))
 
     def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
-        """Return the names of all topics, sorted. `internal` includes Kafka's own topics."""
+        """Return the names of all topics, sorted. With `internal`, the list includes Kafka's internal topics."""
         return self._list_topics(internal, timeout).result()
 
     def describe_topics(
@@ -363,7 +363,7 @@ class Topics(TopicCalls):
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
             UnknownTopicIdError: No topic has this ID.
-            CombinedError: Several topics cannot be described; `results` has the other results.
+            CombinedError: Several topics cannot be described. `error.results` has the results of the other topics.
         """
         return run(self._describe(topics, ids, authorized_operations, timeout))
 
@@ -423,7 +423,7 @@ def _asking(operations: bool) -> dict[str, bool]:
 
 
 def _validating(validate_only: bool) -> dict[str, bool]:
-    """Return the field `validateOnly`. Version 0 of CreateTopics does not have this field."""
+    """Return the field `validateOnly` if it is True. Version 0 of CreateTopics does not have this field."""
     return {"validateOnly": True} if boolean("validate_only", validate_only) else {}
 
 
@@ -495,7 +495,7 @@ def _topic_id(topic: Fields) -> str | None:
 
 def _deleted(result: Fields, part: str, doubtful: bool) -> KafkaError | None:
     failed = refusal(result, f"delete topic {result[part]!r}", result["name"])
-    # If an earlier attempt had no response, that attempt has deleted the topic.
+    # If the topic is missing and an earlier attempt had no response, that attempt has deleted the topic.
     return None if doubtful and isinstance(failed, UnknownTopicOrPartitionError) else failed
 
 

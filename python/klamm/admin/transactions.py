@@ -38,8 +38,8 @@ class ProducerState:
         producer_epoch: Epoch of the producer.
         last_sequence: Sequence number of the last record, or -1.
         last_timestamp_ms: Time of the last record in milliseconds since 1970, or -1.
-        coordinator_epoch: Epoch of the coordinator that wrote the last marker, or None.
-        transaction_start_offset: First offset of the open transaction, or None.
+        coordinator_epoch: Epoch of the coordinator that wrote the producer's last marker, or None.
+        transaction_start_offset: First offset of the producer's open transaction, or None.
     """
 
     producer_id: int
@@ -192,7 +192,7 @@ class Transactions(TransactionCalls):
     def describe_producers(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None, *, broker: int | None = None
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """Return the producers whose state the partitions keep (Kafka 2.8).
+        """For each partition, return the producers whose state a replica keeps (Kafka 2.8).
 
         Args:
             partitions: The partitions.
@@ -201,7 +201,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: Several partitions failed; `results` has the other results.
+            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
         """
         return run(self._producers(partitions, broker, timeout))
 
@@ -211,8 +211,8 @@ class Transactions(TransactionCalls):
         """Return the states of transactional producers (Kafka 3.0).
 
         Raises:
-            TransactionalIdNotFoundError: No producer has used a transactional ID.
-            CombinedError: Several IDs failed; `results` has the other results.
+            TransactionalIdNotFoundError: No producer has used one of the transactional IDs.
+            CombinedError: Several IDs failed. `error.results` has the results of the other IDs.
         """
         return run(self._describe_ids(transactional_ids, timeout))
 
@@ -225,17 +225,17 @@ class Transactions(TransactionCalls):
         min_duration_ms: int | None = None,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Return transactional producers of all brokers (Kafka 3.0).
+        """Return the transactional producers that the brokers of the cluster coordinate (Kafka 3.0).
 
         Args:
-            states: States such as `Ongoing`. The default is all.
-            producer_ids: Producer IDs. The default is all.
+            states: States such as `Ongoing`. The default is all states.
+            producer_ids: Producer IDs. The default is all producer IDs.
             timeout: Seconds to wait.
             min_duration_ms: Return only transactions that have been open for this many milliseconds (Kafka 3.8).
             pattern: Regular expression that the whole transactional ID has to match (Kafka 4.1).
 
         Raises:
-            CombinedError: Several brokers failed; `results` has the lists of the other brokers by broker ID.
+            CombinedError: Several brokers failed. `error.results` has the lists of the other brokers by broker ID.
         """
         return run(self._list_ids(_filters(states, producer_ids, min_duration_ms, pattern), timeout))
 
@@ -249,14 +249,14 @@ class Transactions(TransactionCalls):
     ) -> None:
         """Abort a transaction that hangs in a partition because the coordinator does not know it (Kafka 3.0).
 
-        `describe_producers` returns the three numbers. If the coordinator knows the transaction, use `fence_producers`
-        instead.
+        `describe_producers` returns the producer ID and the two epochs. If the coordinator knows the transaction, use
+        `fence_producers` instead.
 
         Args:
             partition: The partition.
             producer_id: Producer ID.
             producer_epoch: Epoch of the producer.
-            coordinator_epoch: Epoch of the coordinator, or 0 if `describe_producers` returns None.
+            coordinator_epoch: Epoch of the coordinator. Pass 0 if `describe_producers` returns None for this epoch.
             timeout: Seconds to wait.
 
         Raises:
@@ -276,9 +276,9 @@ class Transactions(TransactionCalls):
         commit: bool,
         force: bool = False,
     ) -> None:
-        """Write the markers that end a transaction without asking its coordinator.
+        """End a transaction without its coordinator, by writing the commit or abort markers directly.
 
-        Use this method only for repairs, because the transaction may no longer be atomic.
+        Use this method only for repairs, because the transaction may no longer be atomic afterwards.
 
         Args:
             partitions: The partitions.
@@ -287,7 +287,7 @@ class Transactions(TransactionCalls):
             coordinator_epoch: Epoch of the coordinator.
             timeout: Seconds to wait.
             commit: True commits the records. False aborts them.
-            force: Must be True.
+            force: Must be True, as a confirmation.
 
         Raises:
             ArgumentError: `force` is not True.
@@ -305,13 +305,13 @@ class Transactions(TransactionCalls):
         """Fence the producers of transactional IDs, which aborts their open transactions (Kafka 0.11).
 
         Raises:
-            TransactionalIdAuthorizationFailedError: The user may not write with a transactional ID.
-            CombinedError: Several IDs failed; `results` has the other results.
+            TransactionalIdAuthorizationFailedError: The user may not write with one of the transactional IDs.
+            CombinedError: Several IDs failed. `error.results` has the results of the other IDs.
         """
         return run(self._fence(transactional_ids, timeout))
 
     def force_terminate_transaction(self, transactional_id: str, timeout: float | None = None) -> None:
-        """Abort the open transaction of a transactional ID, even if it is prepared (two-phase commit, KIP-939)."""
+        """Abort the open transaction of a transactional ID, even a prepared transaction (two-phase commit, KIP-939)."""
         run(self._fence([transactional_id], timeout))
 
 

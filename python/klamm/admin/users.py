@@ -1,4 +1,4 @@
-"""SCRAM credentials of users (KIP-554), and delegation tokens (KIP-48)."""
+"""Manages SCRAM credentials of users (KIP-554) and delegation tokens (KIP-48)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HASHES = {ScramMechanism.SHA_256: "sha256", ScramMechanism.SHA_512: "sha512"}
 
 @dataclass(frozen=True)
 class ScramCredential:
-    """Description of a SCRAM credential by a broker: the mechanism and the number of hash iterations."""
+    """A SCRAM credential as a broker describes it: the mechanism and the number of hash iterations."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -42,7 +42,7 @@ class ScramCredential:
 
 @dataclass(frozen=True)
 class ScramUpsertion:
-    """A password to set. The client salts and hashes the password, and does not send it.
+    """A password to set. The client sends only a salted hash of the password.
 
     Args:
         user: Name of the user.
@@ -61,7 +61,7 @@ class ScramUpsertion:
 
 @dataclass(frozen=True)
 class ScramDeletion:
-    """A credential to delete."""
+    """A SCRAM credential to delete."""
 
     user: str
     mechanism: ScramMechanism = ScramMechanism.SHA_256
@@ -79,7 +79,7 @@ class DelegationToken:
         expires_ms: Time when the token expires unless it is renewed.
         max_ms: Time until which the token can be renewed.
         renewers: Principals that may renew the token, besides the owner.
-        hmac: The secret.
+        hmac: Secret of the token.
     """
 
     token_id: str
@@ -169,7 +169,7 @@ class Users(UserCalls):
 
         Raises:
             ResourceNotFoundError: A user has no credential.
-            CombinedError: Several users failed; `results` has the other results.
+            CombinedError: Several users failed. `error.results` has the results of the other users.
         """
         return run(self._credentials(users, timeout))
 
@@ -205,8 +205,8 @@ class Users(UserCalls):
         Args:
             renewers: Principals that may renew the token, such as `User:spark`.
             timeout: Seconds to wait.
-            owner: Principal whose rights the token gets. The default is the user (Kafka 3.3).
-            max_lifetime_ms: Milliseconds for which the token can be renewed. -1 is the limit of the brokers.
+            owner: Principal whose rights the token gets (Kafka 3.3). The default is the authenticated user.
+            max_lifetime_ms: Milliseconds for which the token can be renewed. -1 means the limit of the brokers.
 
         Raises:
             DelegationTokenAuthDisabledError: The brokers have no `delegation.token.secret.key`.
@@ -221,7 +221,7 @@ class Users(UserCalls):
         Args:
             hmac: HMAC of the token.
             timeout: Seconds to wait.
-            renew_period_ms: Milliseconds from now until the token expires. -1 is the default of the brokers.
+            renew_period_ms: Milliseconds from now until the token expires. -1 means the default of the brokers.
 
         Returns:
             The time when the token expires, in milliseconds since 1970.
