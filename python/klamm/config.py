@@ -1,7 +1,7 @@
 """Types for the configuration keys of each client, for editors and type checkers.
 
 The keys come from the core's table, in snake_case. The core checks the values at run time, and a test compares the
-types with the table. `options()` lists the table.
+types with the table. `options()` returns the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | TokenProvider | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
-"""Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
+"""Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys also works."""
 
 
 class CommonConfig(TypedDict, total=False):
@@ -198,5 +198,5 @@ class RejectedOption(NamedTuple):
 
 
 def rejected_options() -> list[RejectedOption]:
-    """Return the options of other Kafka clients that klamm rejects. Each has a hint on what to use instead."""
+    """Return the options of other Kafka clients that klamm rejects. Each entry has a hint on what to use instead."""
     return _klamm.rejected_options()

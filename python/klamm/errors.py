@@ -15,20 +15,20 @@ KafkaError                      base class; .hint says what to do
 │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the requested byte offset
 ├── AuthenticationError         TLS or SASL authentication failed (also some error codes)
 ├── FencedError                 a newer client has the same ID, such as a transactional_id (also some error codes)
-├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
+├── TransactionAbortedError     a transaction was aborted: .code is the broker error that caused the abort
 ├── BufferFullError             the producer's buffer is full, and the call does not wait
-├── CombinedError              several items of one call failed: .errors .results
-├── DeliveryError              records were not delivered: .exceptions
+├── CombinedError               several items of one call failed: .errors .results
+├── DeliveryError               records were not delivered: .exceptions
 ├── ClosedError                 the client is closed
 ├── ForkedClientError           the client was created before a fork
 ├── OtherClusterError           another cluster answers at the address of the client's cluster
-└── InternalError               the client stopped because of a defect of klamm
+└── InternalError               the client stopped because of a bug in klamm
 ```
 
-The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`.
-The core has a table of the codes, and each class is created from this table when it is first used. Type checkers read
-the class names at the end of this file, and a test compares these names with the table. An unknown code is a plain
-`BrokerError`.
+Each subclass of `BrokerError` has the name of its error code: UNKNOWN_TOPIC_OR_PARTITION is
+`UnknownTopicOrPartitionError`. klamm creates a subclass from the core's table of error codes when a program first uses
+the subclass. Type checkers read the class names at the end of this file, and a test compares these names with the
+table. An error with an unknown code is a plain `BrokerError`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class BrokerAddress(str):
-    """The address of a broker: a string `host:port` with additional attributes.
+    """The address of a broker, as a string `host:port` with additional attributes.
 
     Attributes:
         host: Host, or None if the text names several brokers.
@@ -64,7 +64,7 @@ class BrokerAddress(str):
     node_id: int | None
 
     def __new__(cls, text: str, node_id: int | None = None) -> Self:
-        """Parse the text `host:port`, with brackets around an IPv6 address."""
+        """Parse the text `host:port`, or `[host]:port` for an IPv6 address."""
         self = super().__new__(cls, text)
         host, _, port = text.rpartition(":")
         is_one = "," not in text and port.isdecimal()
@@ -85,8 +85,9 @@ class KafkaError(Exception):
         hint: What to do, or None.
         topic: Topic that the error is about, or None.
         partition: Number of the partition that the error is about, or None.
-        broker: Address of the broker, or None. It is a string with the attributes `host`, `port` and `node_id`.
-        results: Results of the items that did not fail, if the call had several items.
+        broker: Address of the broker, or None. The address is a string with the attributes `host`, `port` and
+            `node_id`.
+        results: If the call had more than one item, the results of the items that did not fail.
     """
 
     topic: str | None = None
@@ -130,7 +131,7 @@ class CombinedError(KafkaError):
 
 
 class DeliveryError(KafkaError):
-    """Records were not delivered. `flush` and `close` raise it for records whose result no caller has received yet.
+    """Records were not delivered, and no caller has received their results yet. `flush` and `close` raise this error.
 
     The hint, the topic, the partition and the broker are those of the first error.
 
@@ -139,7 +140,7 @@ class DeliveryError(KafkaError):
     """
 
     def __init__(self, records: int, errors: Sequence[KafkaError]) -> None:
-        """Describe the errors of this number of records."""
+        """Create the error for a number of records that were not delivered."""
         first = errors[0]
         many = f"{records:,} records were not delivered, the first because"
         lost = "1 record was not delivered" if records == 1 else many
@@ -190,7 +191,7 @@ def _address(broker: str) -> BrokerAddress:
     return broker if isinstance(broker, BrokerAddress) else BrokerAddress(broker)
 
 
-# The defaults, for codes that are newer than the table.
+# The defaults for error codes that are newer than the core's table.
 BrokerError.code, BrokerError.name, BrokerError.retriable = -1, "UNKNOWN", False
 
 
@@ -229,7 +230,7 @@ class DecodeError(KafkaError):
 
 
 class DeserializationError(DecodeError):
-    """A deserializer raised an exception, which is the `__cause__`. The consumer continues with the next record.
+    """A deserializer raised an exception, the `__cause__` of this error. The consumer continues with the next record.
 
     Attributes:
         record: The record with its original bytes.
@@ -251,8 +252,8 @@ class OffsetInMessageError(DecodeError):
 class AuthenticationError(KafkaError):
     """The broker rejected this client's credentials, or the client rejected the broker's certificate.
 
-    The client does not retry by itself, because the same credentials would be rejected again. The next call tries
-    again.
+    The client does not retry by itself, because the broker would reject the same credentials again. The program's next
+    call tries to authenticate again.
     """
 
 
@@ -267,7 +268,7 @@ class TransactionAbortedError(KafkaError):
     """A transaction was aborted. Consumers that read only committed records do not see the records of the transaction.
 
     Attributes:
-        code: Error code of the broker that caused the abort, or None. The `__cause__` is the full error.
+        code: Broker's error code that caused the abort, or None. The `__cause__` is the full error.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, code: int | None = None) -> None:
@@ -295,7 +296,7 @@ class OtherClusterError(KafkaError):
 
 
 class InternalError(KafkaError):
-    """The client stopped because of a defect of klamm. The message has the text of the panic."""
+    """The client stopped because of a bug in klamm. The message contains the text of the Rust panic."""
 
 
 class InsecureWarning(UserWarning):
@@ -326,7 +327,7 @@ def by_code(code: int) -> type[BrokerError]:
     return made
 
 
-# Additional base classes for the classes of some codes.
+# Additional base classes for the exception classes of some error codes.
 _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "FENCED_INSTANCE_ID": (FencedError,),
     "INVALID_PRODUCER_EPOCH": (FencedError,),
@@ -336,7 +337,7 @@ _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "UNSUPPORTED_SASL_MECHANISM": (AuthenticationError,),
 }
 
-# A type checker that sees this function would accept any name.
+# This function is hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(class_name: str) -> Any:

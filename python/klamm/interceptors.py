@@ -1,10 +1,10 @@
-"""Interceptors of consumers and share consumers: typed hooks for records, commits and acknowledgements.
+"""Interceptors of consumers and share consumers, which see records, commits and acknowledgements.
 
-A consumer without interceptors uses its methods directly. A consumer with interceptors is an instance of a subclass
-with the methods below. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
+A consumer with interceptors is an instance of a subclass from this file. A consumer without interceptors therefore has
+no overhead. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
 
-As in the Java client, an exception in an interceptor is logged, and the records are delivered unchanged. Otherwise the
-program would lose the records.
+As in the Java client, the consumer logs an exception of an interceptor, and delivers the records unchanged. If the
+exception reached the program, the program would lose the records.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class ConsumeInterceptor(Protocol):
     """An interceptor that sees records before the program gets them."""
 
     def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
-        """Return the records that the program gets: all of them, or some of them.
+        """Return the records that the program should get, for example only some of `records`.
 
         `poll` passes all its records to one call of this method. Iteration calls this method once for each record.
-        Records that are filtered out count as delivered, so that their offsets are committed.
+        Records that this method removes count as delivered, so the consumer commits their offsets.
         """
 
 
@@ -57,14 +57,17 @@ class CommitInterceptor(Protocol):
     """An interceptor that sees the results of commits, including background commits."""
 
     def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None) -> object:
-        """Handle a completed commit. The next poll, iteration, commit or close after the result calls this method."""
+        """Handle a completed commit.
+
+        After the result arrives, the next poll, iteration, commit or close calls this method.
+        """
 
 
 class AcknowledgeInterceptor(Protocol):
     """An interceptor that sees the results of acknowledgements of a share consumer."""
 
     def on_acknowledge(self, results: AckResults) -> object:
-        """Handle the results of acknowledgements: for each partition, None or the error."""
+        """Handle the results of acknowledgements. Each partition has an error, or None if the broker accepted them."""
 
 
 ConsumerInterceptor: TypeAlias = "ConsumeInterceptor | CommitInterceptor"
@@ -131,12 +134,12 @@ class _Intercepted:
     """Records that interceptors returned for an iteration, and that the program has not received yet."""
 
     def _next_kept(self, record: Record[Any, Any]) -> bool:
-        """Pass one record through the interceptors. Return whether the program gets a record."""
+        """Pass one record through the interceptors. Return whether a record is ready for the program."""
         self._kept.extend(self._interceptors.consumed([record]))
         return bool(self._kept)
 
     def _report_results(self) -> None:
-        """Pass the results that have arrived to the interceptors."""
+        """Pass the results that have arrived from brokers to the interceptors."""
 
 
 class _Records:

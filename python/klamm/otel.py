@@ -1,4 +1,4 @@
-"""Exports metrics and traces of klamm's clients to OpenTelemetry. This needs `klamm[otel]`.
+"""Exports metrics and traces of klamm's clients to OpenTelemetry. The module needs `klamm[otel]`.
 
     tracing = klamm.otel.Tracing()
     producer = klamm.Producer("localhost:9092", interceptors=[tracing])
@@ -7,8 +7,9 @@
         with tracing.process(record):
             ...
 
-Names follow OpenTelemetry's semantic conventions for messaging. With `observe(..., details=True)`, all other metrics of
-`client.metrics()` are exported under the names of KIP-714.
+The names of metrics, spans and attributes follow OpenTelemetry's semantic conventions for messaging. With
+`details=True`, `observe` also exports all other metrics of `client.metrics()`, under names such as
+`kafka.consumer.fetch.manager.records.lag.max`.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ _log = logging.getLogger("klamm.otel")
 CACHED_S = 0.2
 """Time for which all instruments use the same snapshot of a client, in seconds.
 
-A collection calls all instruments, which would otherwise create a snapshot each.
+Each collection of metrics calls all instruments. Without the cache, each instrument would create a snapshot of its own.
 """
 MAX_LINKS = 128
-"""The span of a batch links to at most this many records. This is the default limit of OpenTelemetry's SDK."""
+"""Maximum number of records to which the span of a batch links. OpenTelemetry's SDK has the same limit by default."""
 
 
 class Client(Protocol):
@@ -65,10 +66,10 @@ class Tracing:
 
     Args:
         tracer_provider: Provider of the tracer. The default is OpenTelemetry's global provider.
-        propagator: Writes the trace context to headers, and reads the context from headers. The default is the global
-            propagator, which uses `traceparent`.
-        per_record: Whether to create a span for each record. If False, a producer injects the current context, and
-            `process` does nothing.
+        propagator: Object that writes the trace context to headers and reads it from headers. The default is
+            OpenTelemetry's global propagator, which uses the header `traceparent`.
+        per_record: Whether to create a span for each record. If False, the headers of a sent record get the current
+            trace context, and `process` does nothing.
         per_batch: Whether `receive` creates a span. If False, `receive` does nothing.
         inject: Whether to add the trace context to the headers of records.
     """
@@ -89,7 +90,10 @@ class Tracing:
         self._inject = inject
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Create a producer span for a record, and add its context to the headers. The producer calls this method."""
+        """Create a producer span for a record, and add the span's context to the headers.
+
+        The producer calls this method.
+        """
         if not self._per_record:
             return self._injected(record, None)
         attributes = _attributes("send", "create", record.topic, record.partition)
@@ -193,11 +197,11 @@ def _attributes(
 def observe(*clients: Client, meter_provider: MeterProvider | None = None, details: bool = False) -> Observer:
     """Export the metrics of clients.
 
-    The metrics of the semantic conventions are `messaging.client.sent.messages` and
-    `messaging.client.consumed.messages`, by topic.
+    By default, the exported metrics are `messaging.client.sent.messages` and `messaging.client.consumed.messages`, for
+    each topic.
 
     Args:
-        clients: Producers, consumers, share consumers and admin clients. `observe` does not keep them alive.
+        clients: Producers, consumers, share consumers and admin clients. `observe` does not keep the clients alive.
         meter_provider: Provider of the meter. The default is OpenTelemetry's global provider.
         details: Whether to export all other metrics of the clients as well, such as
             `kafka.consumer.fetch.manager.records.lag.max`.
@@ -212,7 +216,7 @@ def observe(*clients: Client, meter_provider: MeterProvider | None = None, detai
 
 
 class Observer:
-    """Observes clients whenever OpenTelemetry collects metrics. Create it with `observe`."""
+    """Reads the metrics of clients whenever OpenTelemetry collects metrics. `observe` creates the object."""
 
     def __init__(self, meter: metrics.Meter, *, details: bool) -> None:
         self._meter = meter
@@ -230,7 +234,7 @@ class Observer:
             )
 
     def add(self, client: Client) -> None:
-        """Observe a client from now on."""
+        """Export the metrics of a client from now on."""
         self._clients.append(weakref.ref(client))
         if self._details:
             self._create_later(list(client.metrics().values))
@@ -240,7 +244,7 @@ class Observer:
         new = {detail_name(metric): metric for metric in found if detail_name(metric) not in self._instruments}
         self._instruments.update(new)
         if new:
-            # The SDK holds a lock while it collects, and needs the same lock to create an instrument.
+            # The SDK holds a lock while it collects metrics, and needs the same lock to create an instrument.
             threading.Thread(target=self._create_all, args=(new,), name="klamm-otel", daemon=True).start()
 
     def _create_all(self, new: dict[str, Metric]) -> None:
@@ -253,7 +257,7 @@ class Observer:
         create(name, [_Detail(self, name)], description=f"{metric.name} of {metric.group} in Java's client")
 
     def found(self) -> Iterator[tuple[ClientMetrics, Metric]]:
-        """Return each metric of all clients, with its snapshot. Skip a client whose `metrics()` raises."""
+        """Yield each metric of all clients with the client's snapshot. Skip a client whose `metrics()` raises."""
         taken_at, snapshots = self._cached
         if time.monotonic() - taken_at > CACHED_S:
             snapshots = [snapshot for ref in self._clients if (snapshot := self._snapshot(ref())) is not None]
@@ -269,7 +273,7 @@ class Observer:
             return None
         try:
             return client.metrics()
-        except Exception:  # noqa: BLE001 - the error is logged, and the other clients have metrics
+        except Exception:  # noqa: BLE001 - the error is logged, and other clients' metrics are exported
             if not self._has_failed:
                 _log.exception("%r has no metrics; later failures are not logged", client)
             self._has_failed = True
