@@ -113,7 +113,8 @@ impl Quotas {
         throttle_time
     }
 
-    /// Takes back the bytes counted last, unless the rate consists of nothing else. Returns whether it did.
+    /// Subtracts bytes from the client's rate, if the rate contains more than these bytes. Returns whether it
+    /// subtracted them.
     pub fn unmeter(&mut self, client: &Client<'_>, key: &'static str, bytes: usize) -> bool {
         let Some((_, rate)) = self.rate(client, key) else { return false };
         let is_only = rate.0.iter().map(|(_, sum)| sum).sum::<usize>() <= bytes;

@@ -50,8 +50,8 @@ impl Assignor {
     }
 }
 
-/// Assigns uniformly. Members keep what they may keep, free partitions go to the member with the fewest, and members
-/// with too many then give some away.
+/// Assigns partitions uniformly. Members keep the partitions that they may keep. Each free partition goes to the member
+/// with the fewest partitions. Members with too many partitions then give some away.
 fn uniform(
     members: BTreeMap<String, MemberSubscription>,
     topics: &BTreeMap<Uuid, i32>,
@@ -82,7 +82,7 @@ fn uniform(
     table.ids.into_iter().zip(table.assignments).collect()
 }
 
-/// Members by index, with their numbers of partitions.
+/// The members by index, and the number of partitions of each member.
 #[derive(Debug, Default)]
 struct AssignmentTable {
     ids: Vec<String>,
@@ -105,7 +105,7 @@ impl AssignmentTable {
         self.loads.get(member).copied().unwrap_or(0)
     }
 
-    /// Returns the members that read a topic or have partitions of it, by load.
+    /// Returns the members that read a topic, or that have partitions of the topic, in the order of their load.
     fn by_load(&self, topic: Uuid, holders: bool) -> BTreeSet<(usize, usize)> {
         let has =
             |member: usize| self.assignments.get(member).is_some_and(|assignment| assignment.contains_key(&topic));
@@ -131,7 +131,8 @@ impl AssignmentTable {
         Some(partition)
     }
 
-    /// Moves partitions of a topic from the members with the most to those with the fewest. Returns whether any moved.
+    /// Moves partitions of a topic from the members with the most partitions to the members with the fewest. Returns
+    /// whether any partition moved.
     fn balance(&mut self, topic: Uuid) -> bool {
         let (mut readers, mut holders) = (self.by_load(topic, false), self.by_load(topic, true));
         let mut moved = false;

@@ -3,10 +3,10 @@
 
 use crate::api::ErrorCode;
 
-/// The host of every member, as Kafka writes it. All clients connect from this address.
+/// The host of every member, in the form that Kafka uses. All clients connect from this address.
 pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
 
-/// An error code and the message for its field.
+/// An error code, and the message for the response's message field.
 pub(in crate::broker) type GroupError = (ErrorCode, String);
 
 /// The fields with which a request identifies a member of the group, or a client outside the group.

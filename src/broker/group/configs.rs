@@ -30,7 +30,7 @@ enum ValueType {
 
 use ValueType::{Bool, Int, List, OneOf, Reset, Text};
 
-/// A configuration that groups have.
+/// A configuration key of groups.
 #[derive(Debug)]
 struct ConfigKey {
     name: &'static str,
@@ -83,12 +83,12 @@ static CONFIG_KEYS: &[ConfigKey] = &[
     key("streams.session.timeout.ms", "45000", at_least(1), "group.streams.session.timeout.ms", V4_1),
 ];
 
-/// Where a share group starts in a partition that it has not read.
+/// The position at which a share group starts to read a new partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::broker) enum ShareStart {
     Latest,
     Earliest,
-    /// At the first record that is at most this old.
+    /// At the first record that is not older than this duration.
     NotOlderThan(Duration),
 }
 
@@ -101,7 +101,7 @@ pub(in crate::broker) struct Configs {
     pub share_lock_ms: i32,
     share_session_ms: i32,
     pub share_start: ShareStart,
-    /// Whether a share group skips records of aborted transactions, and waits for the end of open ones.
+    /// Whether a share group skips records of aborted transactions, and waits for the end of open transactions.
     pub share_is_committed: bool,
     pub share_max_deliveries: i16,
     pub share_max_locks: usize,
@@ -126,11 +126,11 @@ impl Configs {
     }
 }
 
-/// A configuration as DescribeConfigs shows it.
+/// A configuration, with the fields that DescribeConfigs returns.
 pub(in crate::broker) struct Listed<'a> {
     pub name: &'static str,
     pub default: &'static str,
-    /// The value of the group, if it has one.
+    /// The value that the group sets, if any.
     pub set: Option<&'a str>,
     pub config_type: i8,
     /// The node configuration that sets the default of all groups, or an empty string.
@@ -142,7 +142,7 @@ pub(in crate::broker) struct Listed<'a> {
 pub(in crate::broker) struct Settings(BTreeMap<&'static str, String>);
 
 impl Settings {
-    /// Returns the values of node configurations that were set.
+    /// Returns the group defaults that node configurations set.
     pub fn of_nodes(nodes: &NodeConfigs) -> Self {
         Self(CONFIG_KEYS.iter().filter_map(|key| Some((key.name, nodes.changed(key.node_config)?))).collect())
     }
@@ -183,7 +183,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the effective configuration, with these defaults of all groups.
+    /// Returns the effective configuration of a group. `defaults` has the values of all groups.
     pub fn effective(&self, defaults: &Self) -> Configs {
         let value = |name: &str| {
             let set = self.0.get(name).or_else(|| defaults.0.get(name)).map(String::as_str);
@@ -235,7 +235,7 @@ fn start(value: &str) -> Option<ShareStart> {
     }
 }
 
-/// Parses a duration of ISO 8601 in lower case, such as `p1dt2h3m4.5s`.
+/// Parses an ISO 8601 duration in lower case, such as `p1dt2h3m4.5s`.
 fn duration(text: &str) -> Option<Duration> {
     let (days, time) = match text.strip_prefix('p')?.split_once('t') {
         Some((_, "")) => return None,

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The name of the node configuration.
+/// The name of the node configuration for the migration policy.
 pub(in crate::broker) const POLICY: &str = "group.consumer.migration.policy";
 
 /// Which conversions are allowed.
@@ -18,7 +18,7 @@ pub(in crate::broker) struct Policy {
 }
 
 impl Policy {
-    /// Returns the policy of this name in any case. The error is a message.
+    /// Returns the policy with this name, ignoring case. The error is a message.
     pub fn by_name(name: &str) -> Result<Self, String> {
         let (upgrades, downgrades) = match name.trim().to_ascii_lowercase().as_str() {
             "bidirectional" => (true, true),
@@ -41,7 +41,7 @@ impl Policy {
     }
 }
 
-/// A member of the classic protocol, on its way from one kind of group to the other.
+/// A member of the classic protocol, during the conversion of its group.
 #[derive(Debug)]
 pub(in crate::broker) struct Migrant {
     pub id: String,
@@ -51,6 +51,6 @@ pub(in crate::broker) struct Migrant {
     pub rebalance: Duration,
     /// The protocols that the member supports, with its subscription.
     pub protocols: Vec<(String, Bytes)>,
-    /// Its assignment, in the form of the embedded consumer protocol, or nothing.
+    /// The member's assignment in the format of the embedded consumer protocol. It is empty if the member has none.
     pub assignment: Bytes,
 }

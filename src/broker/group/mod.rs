@@ -108,7 +108,7 @@ impl Group {
     }
 }
 
-/// A group with the memory reserved for it, and its timeout.
+/// A group, the memory that is reserved for it, and its next timeout.
 #[derive(Debug)]
 struct Entry {
     group: Group,
@@ -123,7 +123,7 @@ pub(super) struct Groups {
     initial_delay: Duration,
     entries: BTreeMap<String, Entry>,
     deadlines: BTreeSet<(Time, String)>,
-    /// What groups set, and what nodes set for all groups.
+    /// The configurations that groups set.
     settings: BTreeMap<String, Settings>,
     defaults: Settings,
     migration: Policy,
@@ -136,7 +136,7 @@ impl Groups {
         Self { initial_delay, defaults, migration, ..Self::default() }
     }
 
-    /// Replaces what nodes set for all groups.
+    /// Replaces the values that node configurations set for all groups.
     pub fn set_defaults(&mut self, defaults: Settings) {
         self.defaults = defaults;
     }
@@ -159,17 +159,17 @@ impl Groups {
         self.settings.get(id).unwrap_or(&Settings::default()).effective(&self.defaults)
     }
 
-    /// Returns what a group sets. The group need not exist.
+    /// Returns the configurations that a group sets. The group need not exist.
     pub fn settings(&self, id: &str) -> Settings {
         self.settings.get(id).cloned().unwrap_or_default()
     }
 
-    /// Returns the groups that set something.
+    /// Returns the groups that set a configuration.
     pub fn configured(&self) -> impl Iterator<Item = &str> {
         self.settings.iter().filter(|(_, settings)| settings.iter().next().is_some()).map(|(id, _)| id.as_str())
     }
 
-    /// Configures a group. Returns false if there is no memory.
+    /// Configures a group. Returns false if the memory limit is reached.
     pub fn configure(&mut self, memory: &mut Memory, id: &str, settings: Settings) -> bool {
         if !self.settings.contains_key(id) && !memory.try_reserve(GROUP_MEMORY + id.len()) {
             return false;
@@ -178,7 +178,7 @@ impl Groups {
         true
     }
 
-    /// Changes a classic group. Returns `None` if it does not exist.
+    /// Changes a classic group. Returns `None` if the group does not exist.
     pub fn with_classic<T>(
         &mut self,
         memory: &mut Memory,
@@ -193,8 +193,8 @@ impl Groups {
         Some(result)
     }
 
-    /// Changes a KIP-848 group. Returns `None` if it does not exist. A group in which only members of the classic
-    /// protocol are left becomes a classic group, if the policy allows that.
+    /// Changes a KIP-848 group. Returns `None` if the group does not exist. If only members of the classic protocol are
+    /// left and the policy allows it, the group becomes a classic group.
     pub fn with_consumer<T>(
         &mut self,
         memory: &mut Memory,
@@ -217,8 +217,8 @@ impl Groups {
         Some(result)
     }
 
-    /// Converts a classic group with members into a KIP-848 group. Does nothing if there is no such group. The error is
-    /// a message.
+    /// Converts a classic group with members into a KIP-848 group. Does nothing if the group is not a classic group of
+    /// consumers with members, or if the migration policy forbids the conversion. The error is a message.
     pub fn upgrade(&mut self, memory: &mut Memory, now: Time, id: &str, topics: &Topics) -> Result<(), String> {
         if let Some(entry) = self.entries.get_mut(id)
             && let Group::Classic(group) = &mut entry.group
@@ -236,7 +236,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Changes a share group. Returns `None` if it does not exist.
+    /// Changes a share group. Returns `None` if the group does not exist.
     pub fn with_share<T>(
         &mut self,
         memory: &mut Memory,
@@ -251,22 +251,22 @@ impl Groups {
         Some(result)
     }
 
-    /// Creates a classic group, unless there is one or a group of another protocol that has to stay. Returns false if
-    /// there is no memory.
+    /// Creates a classic group, if the ID is free or belongs to an empty KIP-848 group. Returns false if the memory
+    /// limit is reached.
     pub fn create_classic(&mut self, memory: &mut Memory, id: &str) -> bool {
         let is_there = |group: &Group| !matches!(group, Group::Consumer(_)) || !group.is_empty();
         self.get(id).is_some_and(is_there)
             || self.create(memory, id, Group::Classic(classic::Group::new(self.initial_delay)))
     }
 
-    /// Creates a KIP-848 group, unless there is one or a group of another protocol that has to stay. Returns false if
-    /// there is no memory.
+    /// Creates a KIP-848 group, if the ID is free or belongs to an empty classic group. Returns false if the memory
+    /// limit is reached.
     pub fn create_consumer(&mut self, memory: &mut Memory, id: &str) -> bool {
         let is_there = |group: &Group| !matches!(group, Group::Classic(_)) || !group.is_empty();
         self.get(id).is_some_and(is_there) || self.create(memory, id, Group::Consumer(consumer::Group::new()))
     }
 
-    /// Creates a share group, unless the ID is in use. Returns false if there is no memory.
+    /// Creates a share group, if the ID is free. Returns false if the memory limit is reached.
     pub fn create_share(&mut self, memory: &mut Memory, id: &str) -> bool {
         self.entries.contains_key(id) || self.create(memory, id, Group::Share(share::Group::new()))
     }
@@ -276,7 +276,7 @@ impl Groups {
         self.sessions.entry(connection).or_default().insert(id.to_owned());
     }
 
-    /// Ends the share sessions of a closed connection. Returns the groups that had them.
+    /// Ends the share sessions of a closed connection. Returns the groups of these sessions.
     pub fn disconnect(&mut self, memory: &mut Memory, connection: Connection) -> BTreeSet<String> {
         let ids = self.sessions.remove(&connection).unwrap_or_default();
         for id in &ids {
@@ -356,8 +356,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Moves a group to a new coordinator. Waiting requests are rejected; the new coordinator knows what was in the
-    /// log.
+    /// Moves a group to a new coordinator, and rejects waiting requests. The new coordinator continues with the state
+    /// that Kafka would find in the log.
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
         self.with_classic(memory, id, |group, replies| group.load(now, replies));
         let configs = self.configs(id);
@@ -365,12 +365,12 @@ impl Groups {
         self.with_share(memory, id, |group| group.load(now, configs.share_session()));
     }
 
-    /// Returns when [`Self::handle_timeout`] has something to do.
+    /// Returns when the caller must call [`Self::handle_timeout`] next.
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Handles the timeouts that are due. Returns the groups they belonged to.
+    /// Handles the timeouts that are due. Returns the groups whose timeouts were due.
     pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) -> Vec<String> {
         let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
         for id in &due {

@@ -42,7 +42,7 @@ fn memory_size(group: &str, topic: &str, stored: &StoredOffset) -> usize {
 }
 
 impl Offsets {
-    /// Commits an offset. Returns false if there is no memory for it.
+    /// Commits an offset. Returns false if the memory limit is reached.
     pub fn commit(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Committed) -> bool {
         let new = self.stored(new);
         if !memory.try_reserve(memory_size(group, topic, &new)) {
@@ -52,7 +52,8 @@ impl Offsets {
         true
     }
 
-    /// Commits an offset that counts once a producer's transaction is committed. Returns false if there is no memory.
+    /// Stores an offset that takes effect when the producer commits its transaction. Returns false if the memory limit
+    /// is reached.
     pub fn commit_pending(
         &mut self,
         memory: &mut Memory,
@@ -102,7 +103,8 @@ impl Offsets {
         StoredOffset { committed, order: self.commits }
     }
 
-    /// Makes an offset count, unless a later one does. Its memory is already taken.
+    /// Makes an offset the committed offset, if no later commit has replaced it. The memory of the offset is already
+    /// reserved.
     fn apply(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: StoredOffset) {
         let topics = self.offsets.entry(group.to_owned()).or_default();
         let indexes = topics.entry(topic.to_owned()).or_default();
@@ -129,7 +131,7 @@ impl Offsets {
         })
     }
 
-    /// Removes the offset of a partition, including those of open transactions.
+    /// Removes the offset of a partition, including pending offsets of open transactions.
     pub fn forget(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32) {
         let of_topic = self.offsets.get_mut(group).and_then(|topics| topics.get_mut(topic));
         let stored = of_topic.and_then(|indexes| indexes.remove(&partition));

@@ -27,7 +27,7 @@ impl PendingReplies {
         self.waiting.insert(connection, None);
     }
 
-    /// Leaves the reply for a connection. Does nothing if the connection does not wait any more.
+    /// Stores the reply for a connection. Does nothing if the connection no longer waits.
     pub fn complete(&mut self, connection: Connection, reply: GroupReply) {
         if let Some(waiting) = self.waiting.get_mut(&connection) {
             *waiting = Some(reply);
@@ -35,7 +35,8 @@ impl PendingReplies {
         }
     }
 
-    /// Takes the reply for a connection, which then no longer waits. Returns `None` if there is no reply yet.
+    /// Removes and returns the reply for a connection. The connection then no longer waits. Returns `None` if there is
+    /// no reply yet.
     pub fn take(&mut self, connection: Connection) -> Option<GroupReply> {
         let reply = self.waiting.get_mut(&connection)?.take()?;
         self.waiting.remove(&connection);

@@ -9,11 +9,11 @@ use crate::broker::journal::Entry;
 use crate::broker::request::{ApiError, Context};
 use crate::wire::Uuid;
 
-/// The user that has not authenticated.
+/// The user name of clients that have not authenticated.
 pub(in crate::broker) const ANONYMOUS: &str = "ANONYMOUS";
 
 impl State {
-    /// Adds a rule. Returns false if there is no memory.
+    /// Adds a rule. Returns false if the memory limit is reached.
     pub fn add_rule(&mut self, rule: Rule) -> bool {
         let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return false };
         if authorizer.rules.contains(&rule) {
@@ -50,7 +50,7 @@ impl State {
         }
     }
 
-    /// Returns a group that the client may describe, if this node is its coordinator and the group is of a kind.
+    /// Returns a group of the wanted type that the client may describe, if this node is the group's coordinator.
     pub fn group_to_describe<'a, G>(
         &'a self,
         context: &Context,
@@ -70,7 +70,7 @@ impl State {
         of_kind(group).ok_or_else(|| not_found(format!("Group {group_id} is not a {kind} group.")))
     }
 
-    /// Returns the name that a client has authenticated with, or `None` if it has not.
+    /// Returns the name with which a client has authenticated, or `None` if the client has not authenticated.
     pub fn user(&self, connection: Connection) -> Option<&str> {
         let login = self.authenticator.as_ref().and_then(|auth| auth.user(connection));
         login.or_else(|| self.certified.get(&connection).map(String::as_str))
@@ -86,18 +86,20 @@ impl State {
         authorizer.allows(&self.principal(context.connection), operation, resource)
     }
 
-    /// Checks the same, with the error code for a response.
+    /// Checks whether the client may perform an operation. Otherwise returns the error code for the response.
     pub fn check(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
         if self.allows(context, operation, resource) { Ok(()) } else { Err(resource.authorization_error()) }
     }
 
-    /// Checks the same for a topic that a request names or identifies. The topic need not exist.
+    /// Checks whether the client may perform an operation on a topic, which the request gives by name or by ID. The
+    /// topic need not exist.
     pub fn check_topic(&self, context: &Context, operation: Operation, name: &str, id: Uuid) -> Result<(), ErrorCode> {
         let name = if id.is_zero() { Some(name) } else { self.topics.name_of(id) };
         name.map_or(Ok(()), |name| self.check(context, operation, Resource::Topic(name)))
     }
 
-    /// Checks whether the client may be an idempotent producer. Since 2.8, writing to some topic is enough (KIP-679).
+    /// Checks whether the client may be an idempotent producer. Since Kafka 2.8, permission to write to any topic is
+    /// enough (KIP-679).
     pub fn check_idempotent_write(&self, context: &Context) -> Result<(), ErrorCode> {
         let Some(authorizer) = &self.authorizer else { return Ok(()) };
         let is_strict = self.release.is_some_and(|release| release < Release::V2_8);
@@ -113,12 +115,14 @@ impl State {
         allowed.fold(0, |bits, operation| bits | operation.bit())
     }
 
-    /// Returns the same if the request asked for it, and otherwise Kafka's value for "not requested".
+    /// Returns the operations that the client may perform, if the request asked for them. Otherwise returns Kafka's
+    /// value for "not requested".
     pub fn operations_if(&self, wanted: bool, context: &Context, resource: Resource<'_>) -> i32 {
         if wanted { self.operations(context, resource) } else { i32::MIN }
     }
 
-    /// Returns the same for the cluster. A client that may not describe it gets no operations.
+    /// Returns the operations on the cluster that the client may perform. A client that may not describe the cluster
+    /// gets no operations.
     pub fn cluster_operations_if(&self, wanted: bool, context: &Context) -> i32 {
         match wanted && !self.allows(context, Operation::Describe, Resource::Cluster) {
             true => 0,

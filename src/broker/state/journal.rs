@@ -19,7 +19,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 
 impl State {
-    /// Returns the changes since the last call, to be written before any reply is sent.
+    /// Returns the changes since the last call. The caller must write them to the journal before it sends any reply.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         let changed = self.transactions.take_changed();
         if self.producer_ids.0 != self.journal.next_producer_id {
@@ -60,7 +60,8 @@ impl State {
         }
     }
 
-    /// Restores the state from a journal, and starts to keep one. Returns how many of its bytes are complete frames.
+    /// Restores the state from a journal, and starts to record changes. Returns how many bytes of the journal are
+    /// complete frames.
     pub fn restore(&mut self, clock: Clock, mut data: Bytes) -> Result<usize, Error> {
         let all = data.len();
         while let Some(body) = frame(&data) {
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// Appends batches that another cluster wrote, unchanged.
+    /// Appends unchanged batches that another cluster wrote.
     pub fn append_recorded_batch(&mut self, clock: Clock, topic: &str, partition: i32, records: Bytes) {
         let batch = Batch { topic: topic.to_owned(), partition, now_ms: clock.wall_ms, records };
         self.replay_batch(&batch);

@@ -7,7 +7,7 @@ use crate::broker::journal::Entry;
 use crate::wire::Uuid;
 
 impl State {
-    /// Truncates a log at an offset, as the election of a lagging replica does. The error is a message.
+    /// Truncates a log at an offset, as if a lagging replica had become the leader. The error is a message.
     pub fn truncate(&mut self, topic: &str, index: i32, offset: i64) -> Result<(), String> {
         let partition = self.topics.get_mut(topic).and_then(|t| t.partition(index));
         let partition = partition.ok_or_else(|| format!("partition {index} of topic '{topic}' does not exist"))?;
@@ -33,7 +33,7 @@ impl State {
         Some(topic.id)
     }
 
-    /// Deletes the records of a partition before an offset. Returns the new start.
+    /// Deletes the records of a partition below an offset. Returns the new start offset of the log.
     pub fn delete_before(&mut self, topic: &str, index: i32, offset: i64) -> Option<i64> {
         let partition = self.topics.get_mut(topic)?.partition(index)?;
         if offset > partition.log.start_offset() {

@@ -43,9 +43,9 @@ pub(super) struct State {
     nodes: Vec<Node>,
     racks: Vec<String>,
     pub down: BTreeSet<i32>,
-    /// Number of nodes at the start, over which coordinators are spread.
+    /// Number of nodes at the start of the cluster. A hash spreads the coordinators over these nodes.
     coordinators: usize,
-    /// Coordinators that were moved.
+    /// The nodes to which tests moved coordinators, by group or transactional ID.
     moved: BTreeMap<String, i32>,
     coordinator_epoch: i32,
     /// The release that the cluster imitates; `None` serves every API and version.
@@ -53,7 +53,7 @@ pub(super) struct State {
     pub served: Vec<ServedApi>,
     pub cluster_id: String,
     pub node_configs: NodeConfigs,
-    /// What node configurations and the release set for all topics.
+    /// The topic defaults that node configurations and the release determine.
     pub topic_defaults: Defaults,
     /// Level of the root logger. It has no effect.
     pub log_level: String,
@@ -76,7 +76,7 @@ pub(super) struct State {
     pub telemetry: Telemetry,
     /// Names in the TLS certificates of clients.
     pub certified: HashMap<Connection, String>,
-    /// Connections whose waiting request has something new.
+    /// Connections whose waiting request may be able to complete now.
     pub woken: BTreeSet<Connection>,
     random: Random,
 }
@@ -137,17 +137,17 @@ impl State {
         }
     }
 
-    /// Returns whether the cluster is as this release, or as a later one.
+    /// Returns whether the cluster imitates this release or a later one.
     pub fn is_since(&self, release: Release) -> bool {
         self.topic_defaults.release >= release
     }
 
-    /// Returns a connection whose waiting request has something new.
+    /// Returns a connection whose waiting request may be able to complete now.
     pub fn next_woken(&mut self) -> Option<Connection> {
         self.woken.pop_first().or_else(|| self.groups.replies.next_ready())
     }
 
-    /// Returns when [`Self::handle_timeout`] has something to do.
+    /// Returns when the caller must call [`Self::handle_timeout`] next.
     pub fn next_timeout(&self) -> Option<Time> {
         self.transactions.next_timeout().into_iter().chain(self.groups.next_timeout()).min()
     }
@@ -171,7 +171,7 @@ impl State {
         }
     }
 
-    /// Handles the token of a client that logs in, see [`Authenticator::handle_token`].
+    /// Handles a SASL message of a client, see [`Authenticator::handle_token`].
     pub fn handle_token(
         &mut self,
         clock: Clock,
@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// Returns the unique part of a member ID, in Java's form.
+    /// Returns the unique part of a new member ID: a UUID in the form of the Java client.
     pub fn new_member_id(&mut self) -> String {
         hyphenated(self.new_uuid())
     }
@@ -217,7 +217,7 @@ fn hyphenated(Uuid(bytes): Uuid) -> String {
     text
 }
 
-/// Returns 22 random characters, the length of Kafka's cluster ids.
+/// Returns 22 random characters, the length of Kafka's cluster IDs.
 fn cluster_id(random: &mut Random) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..22).map(|_| char::from(LETTERS[random.next_u64() as usize % LETTERS.len()])).collect()

@@ -10,7 +10,7 @@ use crate::broker::request::{ApiError, Context};
 use std::collections::BTreeMap;
 
 impl State {
-    /// Returns the nodes that a request of this name is for: an empty name means all nodes.
+    /// Returns the nodes that a resource name in a request stands for. An empty name stands for all nodes.
     pub fn config_scope(&self, context: &Context, name: &str) -> Result<Scope, ApiError> {
         let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
         let expected = context.node;
@@ -28,7 +28,7 @@ impl State {
         self.replay_node_configs(scope, values);
     }
 
-    /// Does the same without a journal entry.
+    /// Replaces the values of a scope, without a journal entry.
     pub fn replay_node_configs(&mut self, scope: Scope, values: BTreeMap<String, String>) {
         let Self { node_configs, topics, groups, .. } = self;
         node_configs.replace(scope, values);
@@ -37,7 +37,7 @@ impl State {
         groups.set_defaults(Settings::of_nodes(node_configs));
     }
 
-    /// Returns values of a node's own file.
+    /// Returns the configurations that Kafka would read from this node's configuration file.
     pub fn node_file(&self, id: i32) -> Vec<(&'static str, String)> {
         let Some(node) = self.node(id) else { return Vec::new() };
         let address = format!("PLAINTEXT://{}:{}", node.host, node.port);

@@ -30,8 +30,8 @@ impl State {
         self.racks.get(index).cloned()
     }
 
-    /// Returns the coordinator of a group or transactional ID: the node it was moved to or that its hash selects, or
-    /// the next one that is up.
+    /// Returns the coordinator of a group or transactional ID: the node that a test has chosen, or the node that a hash
+    /// selects. If that node is down, the next running node is the coordinator.
     pub fn coordinator(&self, key: &str) -> Option<&Node> {
         // FNV-1a. Any hash works that spreads keys and gives all nodes the same result.
         let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
@@ -69,8 +69,8 @@ impl State {
         }
     }
 
-    /// Makes a node the leader of a partition. A node without a replica takes the place of the current leader. The
-    /// error is a message.
+    /// Makes a node the leader of a partition. A node without a replica replaces the current leader in the list of
+    /// replicas. The error is a message.
     pub fn move_leader(&mut self, topic: &str, index: i32, node: i32) -> Result<(), String> {
         self.check_live(node)?;
         let partition = self.topics.get_mut(topic).and_then(|t| t.partition(index));
@@ -89,7 +89,8 @@ impl State {
         Ok(())
     }
 
-    /// Changes the replicas of an existing partition. If the leader is not among them, the first one that is up leads.
+    /// Changes the replicas of an existing partition. If the leader is not among the new replicas, the first running
+    /// replica becomes the leader.
     pub fn reassign(&mut self, topic: &str, index: i32, replicas: Vec<i32>) {
         let Self { topics, down, woken, .. } = self;
         let Some(partition) = topics.get_mut(topic).and_then(|t| t.partition(index)) else { return };
@@ -101,7 +102,8 @@ impl State {
         self.journal_topic(topic);
     }
 
-    /// Stops a node. Other nodes with a replica take over what it led and coordinated.
+    /// Stops a node. Other nodes take over the partitions that the node led, and the groups and transactions that it
+    /// coordinated.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.check_live(node)?;
         let before = self.group_coordinators();
@@ -147,7 +149,7 @@ impl State {
         self.journal_topics();
     }
 
-    /// Returns the replicas that are up. They always have all records.
+    /// Returns the replicas on running nodes. These replicas are in sync, because every replica has all records.
     pub fn in_sync(&self, replicas: &[i32]) -> Vec<i32> {
         replicas.iter().filter(|id| !self.down.contains(id)).copied().collect()
     }
@@ -159,7 +161,7 @@ impl State {
         Some((partition.leader, partition.leader_epoch))
     }
 
-    /// Returns the default replication factor: the configured one, or what a careful operator would set.
+    /// Returns the default replication factor: the configured value, or otherwise a safe value for the number of nodes.
     pub fn default_replication_factor(&self) -> usize {
         let configured = self.node_configs.changed("default.replication.factor");
         configured.and_then(|value| value.parse().ok()).unwrap_or_else(|| self.live().count().min(3))
@@ -169,7 +171,8 @@ impl State {
         self.node_configs.number("num.partitions").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
-    /// Creates a topic of the coordinators, unless it is there. It stays empty: their state is in memory.
+    /// Creates an internal topic of the coordinators, if it does not exist. The topic stays empty, because the
+    /// coordinators keep their state in memory.
     pub fn create_internal(&mut self, name: &str) {
         if self.topics.get(name).is_some() || self.live().next().is_none() {
             return;
@@ -192,7 +195,8 @@ impl State {
         self.journal_topic(name);
     }
 
-    /// Assigns replicas to partitions, the leader first: round robin, from a node that differs for each topic.
+    /// Assigns replicas to partitions round robin, starting from another node for each topic. The first replica is the
+    /// leader.
     pub fn assign_replicas(&self, partitions: usize, replication_factor: usize) -> Vec<Vec<i32>> {
         let count = self.live().count().max(1);
         let nodes = self.live().map(|n| n.id).cycle();

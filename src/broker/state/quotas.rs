@@ -7,7 +7,7 @@ use crate::broker::request::Context;
 use std::time::Duration;
 
 impl State {
-    /// Sets a quota, or removes it. Returns false if there is no memory.
+    /// Sets or removes a quota. Returns false if the memory limit is reached.
     pub fn set_quota(&mut self, entity: &Entity, key: &str, value: Option<f64>) -> bool {
         match (self.quotas.has(entity, key), value) {
             (false, None) => return true,
@@ -20,12 +20,13 @@ impl State {
         true
     }
 
-    /// Counts bytes towards the client's rate, and returns for how long it is throttled.
+    /// Counts bytes towards the client's rate, and returns for how long the broker throttles the client.
     pub fn meter(&mut self, context: &Context, key: &'static str, bytes: usize) -> Duration {
         self.metered(context).map_or(Duration::ZERO, |client| self.quotas.meter(&client, key, bytes))
     }
 
-    /// Takes back the bytes counted last, unless the rate consists of nothing else. Returns whether it did.
+    /// Subtracts bytes from the client's rate, if the rate contains more than these bytes. Returns whether it
+    /// subtracted them.
     pub fn unmeter(&mut self, context: &Context, key: &'static str, bytes: usize) -> bool {
         self.metered(context).is_some_and(|client| self.quotas.unmeter(&client, key, bytes))
     }

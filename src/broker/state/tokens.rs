@@ -9,14 +9,14 @@ use crate::broker::request::Context;
 use crate::broker::tokens::{Principal, Token, USER};
 
 impl State {
-    /// Returns the user of a connection that may use the APIs of tokens. As in Kafka, the client has authenticated, and
-    /// not with a token.
+    /// Returns the user of a connection that may use the token APIs. As in Kafka, the client must have authenticated,
+    /// but not with a token.
     pub fn token_user(&self, connection: Connection) -> Option<Principal> {
         let has_token = self.authenticator.as_ref().is_some_and(|login| login.has_token(connection));
         self.user(connection).filter(|_| !has_token).map(|name| Principal::new(USER, name))
     }
 
-    /// Returns the user of a request and the token with this HMAC, to be changed.
+    /// Returns the user of a request, and the token with this HMAC for a change.
     pub fn find_token(&mut self, context: &Context, hmac: &[u8]) -> Result<(Principal, Token), ErrorCode> {
         let user = self.token_user(context.connection).ok_or(ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)?;
         if !self.tokens.are_enabled() {
@@ -27,12 +27,12 @@ impl State {
         Ok((user, token.clone()))
     }
 
-    /// Returns after how long a token expires that is not renewed, in milliseconds.
+    /// Returns the time in milliseconds after which a token expires if no client renews it.
     pub fn token_expiry_ms(&self) -> i64 {
         self.node_configs.number("delegation.token.expiry.time.ms").unwrap_or(0)
     }
 
-    /// Adds or replaces a token. Returns false if there is no memory.
+    /// Adds or replaces a token. Returns false if the memory limit is reached.
     pub fn set_token(&mut self, token: Token) -> bool {
         let is_known = self.tokens.get(&token.id).is_some();
         if !is_known && !self.memory.try_reserve(token.memory_size()) {
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Removes the tokens that the last periodic check found expired.
+    /// Removes the tokens that had expired at the time of the last periodic check.
     pub fn expire_tokens(&mut self, clock: Clock) {
         for id in self.tokens.expired(clock) {
             self.remove_token(&id);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long a new member may wait for its first generation. It has no session yet.
+/// How long a new member may wait for its first generation. A new member has no session timeout yet.
 const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Approximate memory of a member without its metadata.
@@ -26,11 +26,12 @@ pub(super) struct Member {
     pub waits: WaitsFor,
     /// The member has not been in a generation yet.
     pub is_new: bool,
-    /// When its session ends. `None` after it ended while the member waits, which counts as a sign of life.
+    /// When the member's session ends. `None` if the session timeout has passed while the member waits for a reply,
+    /// because a waiting member counts as alive.
     pub deadline: Option<Time>,
 }
 
-/// The request that the member waits with.
+/// The request for whose reply the member waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitsFor {
     No,
@@ -44,11 +45,11 @@ pub(in crate::broker) struct Joining<'a> {
     pub now: Time,
     pub connection: Connection,
     pub client_id: &'a str,
-    /// The ID for a client that has none.
+    /// The new ID for a client without a member ID.
     pub new_id: String,
     /// Whether the client must join again with its ID before it is a member.
     pub requires_known_member_id: bool,
-    /// Whether the leader can be told to skip the assignment.
+    /// Whether the response can ask the leader to skip the assignment.
     pub supports_skipping_assignment: bool,
     pub request: &'a join_group::Request,
 }
@@ -111,7 +112,7 @@ impl Member {
         }
     }
 
-    /// Returns the approximate memory of the member under an ID.
+    /// Returns the approximate memory of a member with this ID.
     pub fn memory_size(&self, id: &str) -> usize {
         let protocols = self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64);
         let instance = self.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
@@ -148,7 +149,7 @@ impl Member {
         metadata.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
     }
 
-    /// Replies with an error to the request that the member waits with.
+    /// Replies with an error to the request for whose reply the member waits.
     pub fn reply_error(&mut self, id: &str, error_code: ErrorCode, replies: &mut PendingReplies) {
         match std::mem::replace(&mut self.waits, WaitsFor::No) {
             WaitsFor::Join(connection) => {

@@ -32,7 +32,7 @@ use member::{Member, WaitsFor, reply_sync_error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Minimum time that the group waits for members to rejoin if none has, even if their rebalance timeout is shorter.
+/// Minimum time that the group waits if no member has rejoined, even if the rebalance timeout is shorter.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +63,11 @@ pub(in crate::broker) struct Group {
     leader: Option<String>,
     members: BTreeMap<String, Member>,
     static_members: BTreeMap<String, String>,
-    /// Member IDs given to clients that must still join with them, with their expiry.
+    /// Member IDs of clients that must still join with these IDs, and the time at which each ID expires.
     pending_members: BTreeMap<String, Time>,
     /// Members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
-    /// Topics that the members read. `None` if they are not consumers or their metadata is unknown.
+    /// Topics that the members read. `None` if the members are not consumers, or if their metadata is unknown.
     topics: Option<BTreeSet<String>>,
     timer: Option<(Time, Timer)>,
     initial_delay: Duration,
@@ -76,11 +76,12 @@ pub(in crate::broker) struct Group {
 /// The event that the timer triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
-    /// The first generation begins, unless a member joined in the meantime and there is time left to wait for more.
+    /// The first generation begins. If a member has joined in the meantime and time remains, the group waits longer
+    /// instead.
     InitialDelay { remaining: Duration, member_joined: bool },
-    /// Members that did not join are removed.
+    /// The group removes the members that have not joined.
     Join,
-    /// Members that did not sync are removed.
+    /// The group removes the members that have not sent SyncGroup.
     Sync,
 }
 
@@ -102,7 +103,7 @@ impl Group {
         }
     }
 
-    /// Creates a group from the members of a consumer group, which now have to join again.
+    /// Creates a group from the members of a consumer group. The members then have to join again.
     pub fn from_consumer(
         now: Time,
         generation: i32,
@@ -424,7 +425,7 @@ impl Group {
         (generation == self.generation).then_some(()).ok_or(ErrorCode::ILLEGAL_GENERATION)
     }
 
-    /// Returns whether the group still has a common protocol if this client joins.
+    /// Returns whether the members would still have a common protocol if this client joined.
     fn supports(&self, request: &join_group::Request) -> bool {
         if self.is_empty() {
             return !request.protocol_type.is_empty() && !request.protocols.is_empty();
@@ -435,7 +436,7 @@ impl Group {
         self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(is_common)
     }
 
-    /// Returns the protocols that all members support, or `None` without members.
+    /// Returns the protocols that all members support, or `None` if the group has no members.
     fn common_protocols(&self) -> Option<BTreeSet<&str>> {
         let mut members = self.members.values().map(Member::names);
         let mut common = members.next()?;
@@ -502,7 +503,7 @@ impl Group {
         }
     }
 
-    /// Removes a member and rejects the request it waits with.
+    /// Removes a member, and rejects the request for whose reply the member waits.
     fn expel(&mut self, id: &str, replies: &mut PendingReplies) {
         if let Some(WaitsFor::Join(connection)) = self.members.get(id).map(|member| member.waits) {
             let error_code = ErrorCode::UNKNOWN_MEMBER_ID;
@@ -628,7 +629,7 @@ impl Group {
         }
     }
 
-    /// Returns the protocol that most members prefer among the common ones.
+    /// Returns the common protocol that most members prefer.
     fn vote(&self) -> Option<String> {
         let common = self.common_protocols()?;
         let mut votes = BTreeMap::<&str, usize>::new();

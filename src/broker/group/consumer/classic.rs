@@ -16,7 +16,7 @@ pub(super) struct Classic {
     pub session: Duration,
     /// The assignors that the member supports, each with its subscription.
     pub protocols: Vec<(String, Bytes)>,
-    /// When the member must have fetched its partitions, or joined again.
+    /// The time at which the member must have sent SyncGroup, or must have joined again.
     pub rebalance_deadline: Option<Time>,
 }
 

@@ -19,7 +19,7 @@ use crate::broker::topics::Topics;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Group {
-    /// Converts a classic group. All members keep what they were assigned. The error is the reason why that is
+    /// Converts a classic group. All members keep their assigned partitions. The error says why the conversion is
     /// impossible.
     pub fn from_classic(
         now: Time,
@@ -231,7 +231,7 @@ impl Group {
         self.target.get(id).is_some_and(|target| pairs(target).any(|partition| held.contains(&partition)))
     }
 
-    /// Returns whether the members of the classic protocol still have an assignor in common if this client joins.
+    /// Returns whether the members of the classic protocol would still have a common assignor if this client joined.
     fn supports(&self, id: &str, request: &join_group::Request) -> bool {
         let others = self.members.iter().filter(|(other, _)| *other != id).filter_map(|(_, m)| m.classic.as_ref());
         let others: Vec<_> = others.collect();
@@ -242,7 +242,7 @@ impl Group {
     }
 }
 
-/// Returns partitions by topic ID. Topics that do not exist are left out.
+/// Returns partitions by topic ID. The result leaves out topics that do not exist.
 fn by_id(partitions: Vec<consumer_protocol::TopicPartitions>, topics: &Topics) -> AssignedPartitions {
     let mut assigned = AssignedPartitions::new();
     for consumer_protocol::TopicPartitions { topic, partitions } in partitions {

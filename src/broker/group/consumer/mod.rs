@@ -31,7 +31,7 @@ use classic::Classic;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-/// Approximate memory of a member without its metadata, and of a partition it owns.
+/// Approximate memory of a member without its metadata, and of a partition that it owns.
 const MEMBER_MEMORY: usize = 384;
 const PARTITION_MEMORY: usize = 32;
 
@@ -46,7 +46,7 @@ pub(in crate::broker) struct Group {
     members: BTreeMap<String, Member>,
     static_members: BTreeMap<String, String>,
     target: BTreeMap<String, AssignedPartitions>,
-    /// Topics that the members read, as of the last check: IDs and partition counts.
+    /// The topics that the members read, with the IDs and partition counts at the last check.
     topics: BTreeMap<String, (Uuid, i32)>,
 }
 
@@ -160,7 +160,7 @@ impl Group {
         self.members.values().map(Member::next_timeout).min()
     }
 
-    /// Fences members whose session has ended, or that did not release partitions or join again in time.
+    /// Fences members whose session has ended, and members that did not release partitions or join again in time.
     pub fn handle_timeout(&mut self, now: Time) {
         let late = self.members.iter().filter(|(_, member)| member.next_timeout() <= now);
         let late: Vec<_> = late.map(|(id, _)| id.clone()).collect();
@@ -169,7 +169,7 @@ impl Group {
         }
     }
 
-    /// Continues the group on a new coordinator: all sessions start again.
+    /// Continues the group on a new coordinator. The timeouts of all sessions start again.
     pub fn load(&mut self, now: Time, session: Duration) {
         for member in self.members.values_mut() {
             member.deadline = now.saturating_add(member.classic.as_ref().map_or(session, |classic| classic.session));
@@ -292,7 +292,7 @@ impl Group {
         }
     }
 
-    /// Replaces a static member. Only one of the classic protocol may be replaced before it has left.
+    /// Replaces a static member. A member of the classic protocol may be replaced even if it has not left.
     fn replace(&mut self, old: &str, id: &str) -> Result<(), GroupError> {
         if let Some(member) = self.members.get(old)
             && member.classic.is_none()
@@ -309,7 +309,7 @@ impl Group {
         Ok(())
     }
 
-    /// Gives a static member that returned under another ID what its earlier incarnation had.
+    /// Gives a static member that returned under another ID the state of its earlier incarnation.
     fn take_over(&mut self, old: &str, id: &str) {
         let Some(mut member) = self.members.remove(old) else { return };
         self.static_members.extend(member.instance.clone().map(|instance| (instance, id.to_owned())));
@@ -332,7 +332,7 @@ impl Group {
         }
     }
 
-    /// Removes a member. The others learn about it with their next heartbeats.
+    /// Removes a member. The other members get new assignments with their next heartbeats.
     fn fence(&mut self, id: &str) {
         if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
             self.static_members.remove(&instance);
@@ -388,8 +388,8 @@ impl Group {
         others.flat_map(|m| pairs(&m.assigned).chain(pairs(&m.revoking))).collect()
     }
 
-    /// Moves a member towards its target as far as other members allow. `owned` is the assignment that the member
-    /// reports, if it does.
+    /// Moves a member towards its target assignment as far as other members allow. `owned` is the assignment that the
+    /// member reports, if any.
     fn reconcile(&mut self, now: Time, id: &str, owned: Option<&[TopicPartitions]>) {
         let (epoch, empty) = (self.assignment_epoch, AssignedPartitions::new());
         let target = self.target.get(id).unwrap_or(&empty);
@@ -528,7 +528,7 @@ fn without(a: &AssignedPartitions, b: &AssignedPartitions) -> AssignedPartitions
     filtered(a, |topic, partition| b.get(topic).is_none_or(|partitions| !partitions.contains(partition)))
 }
 
-/// Returns the partitions that pass the filter, without empty topics.
+/// Returns the partitions that pass the filter. The result has no topics without partitions.
 fn filtered(assignment: &AssignedPartitions, pass: impl Fn(&Uuid, &i32) -> bool) -> AssignedPartitions {
     let topics = assignment.iter().map(|(topic, partitions)| {
         let partitions: BTreeSet<_> = partitions.iter().copied().filter(|p| pass(topic, p)).collect();

@@ -32,7 +32,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Sessions of a group. Kafka's `group.share.max.share.sessions` limits all groups of a node together.
+/// Maximum number of sessions of a group. Kafka's `group.share.max.share.sessions` limits all groups of a node
+/// together.
 const MAX_SESSIONS: usize = 2000;
 
 /// Approximate memory of a member or session without its metadata, and of one of its partitions.
@@ -152,7 +153,7 @@ impl Group {
         }
     }
 
-    /// Continues the group on a new coordinator: all sessions start again.
+    /// Continues the group on a new coordinator. The timeouts of all sessions start again.
     pub fn load(&mut self, now: Time, session: Duration) {
         self.members.values_mut().for_each(|member| member.deadline = now.saturating_add(session));
     }
@@ -244,7 +245,7 @@ impl Group {
         self.members.iter().map(member).collect()
     }
 
-    /// Opens a session with a node, and closes the one before.
+    /// Opens a session with a node, and closes the previous session.
     pub fn open_session(&mut self, key: &ShareSessionKey, connection: Connection) -> Result<(), ErrorCode> {
         self.close_session(key);
         if self.sessions.len() >= MAX_SESSIONS {
@@ -254,7 +255,7 @@ impl Group {
         Ok(())
     }
 
-    /// Continues a session that is in this epoch. The closing request may come in any epoch.
+    /// Continues a session that is in this epoch. The request that closes a session may have any epoch.
     pub fn continue_session(&mut self, key: &ShareSessionKey, epoch: i32) -> Result<(), ErrorCode> {
         let session = self.sessions.get_mut(key).ok_or(ErrorCode::SHARE_SESSION_NOT_FOUND)?;
         if epoch == CLOSE {
@@ -331,7 +332,8 @@ impl Group {
         partition.acquire(log, want)
     }
 
-    /// Returns the partitions of the group: those that members read, and those that it has started.
+    /// Returns the partitions of the group: the partitions that members read, and the partitions in which the group has
+    /// a position.
     pub fn partitions(&self) -> BTreeMap<Uuid, BTreeSet<i32>> {
         let mut partitions: BTreeMap<_, BTreeSet<_>> =
             self.topics.values().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
@@ -341,7 +343,7 @@ impl Group {
         partitions
     }
 
-    /// Returns the group's position in a partition, if it has started it.
+    /// Returns the group's position in a partition, if any.
     pub fn progress(&self, id: TopicIdPartition) -> Option<Progress> {
         self.partitions.get(&id).map(SharePartition::progress)
     }
@@ -365,7 +367,7 @@ impl Group {
         Ok(())
     }
 
-    /// Removes the positions in a topic that no member reads. Returns false if there were none.
+    /// Removes the positions in a topic that no member reads. Returns false if the group had no positions in the topic.
     pub fn forget_offsets(&mut self, topic: Uuid) -> bool {
         let is_known = self.partitions().contains_key(&topic);
         self.forget_topic(topic);

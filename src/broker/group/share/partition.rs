@@ -41,14 +41,14 @@ pub(super) struct SharePartition {
     start: i64,
     end: i64,
     records: BTreeMap<i64, Record>,
-    /// Epoch of the leader that delivered the records. The next leader forgets which are acquired.
+    /// Epoch of the leader that delivered the records. The next leader makes all acquired records available again.
     leader_epoch: i32,
     /// Maximum deliveries of a record, as of the last fetch.
     max_deliveries: i16,
     pub next_lock: Option<Time>,
 }
 
-/// What a member fetches from a partition.
+/// The parameters with which a member fetches from a partition.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Want<'a> {
     pub now: Time,
@@ -67,13 +67,13 @@ pub(in crate::broker) struct Want<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Progress {
-    /// All records before this offset are done.
+    /// All records below this offset are done.
     pub start: i64,
-    /// Number of records after the start that are done.
+    /// Number of records above the start that are done.
     pub done: i64,
 }
 
-/// A range of offsets with acknowledgement types: one for all, or one each.
+/// A range of offsets with acknowledgement types: one type for all records, or one type for each record.
 #[derive(Clone, Debug)]
 pub(in crate::broker) struct Acknowledged {
     pub first: i64,
@@ -161,8 +161,8 @@ impl SharePartition {
         Ok((data, acquired))
     }
 
-    /// Applies acknowledgements: all of them, or none if the member does not hold one of the records. Renewed records
-    /// stay locked until `locked_until`.
+    /// Applies all acknowledgements. If the member does not hold one of the records, applies none. Renewed records stay
+    /// locked until `locked_until`.
     pub fn acknowledge(
         &mut self,
         locked_until: Time,
@@ -205,7 +205,7 @@ impl SharePartition {
         Ok(())
     }
 
-    /// Releases acquired records. Returns whether there were any.
+    /// Releases acquired records. Returns whether it released any records.
     pub fn release(&mut self, which: impl Fn(&ShareSessionKey, Time) -> bool) -> bool {
         let mut any = false;
         for record in self.records.values_mut() {
@@ -245,7 +245,7 @@ impl SharePartition {
         Some(record.deliveries)
     }
 
-    /// Marks a record as done that the group does not deliver, unless a member holds it.
+    /// Marks a record that the group does not deliver as done, if no member holds the record.
     fn skip(&mut self, offset: i64, want: &Want<'_>) {
         let is_new = offset >= self.end;
         if offset < self.start || is_new && self.records.len() >= want.configs.share_max_locks {
