@@ -20,19 +20,19 @@ use std::time::Duration;
 /// The topics or partitions that the application wants to read.
 #[derive(Debug, Default)]
 pub(super) enum Wanted {
-    /// Assigned partitions only.
+    /// Only the partitions that the application assigned.
     #[default]
     Assigned,
-    /// These topics.
+    /// The topics with these names.
     Topics(BTreeSet<Arc<str>>),
-    /// Topics whose whole name matches a pattern. The compiled pattern is missing if only the coordinator can match it,
-    /// in its own dialect.
+    /// Topics whose whole name matches a pattern. The compiled pattern is missing if only the coordinator supports the
+    /// syntax of the pattern.
     Pattern(String, Option<Regex>),
 }
 
-/// The partitions that existed when a subscription began. Those found later start at their first record: none of their
-/// records was there before, so `auto.offset.reset` `latest` would only skip the ones that arrived before the
-/// discovery.
+/// The partitions that existed when a subscription began. The consumer reads a partition that it finds later from the
+/// first record, because the whole partition is new. `auto.offset.reset` `latest` would skip the records that arrived
+/// before the consumer found the partition.
 #[derive(Debug, Default)]
 pub(super) struct FirstKnown {
     /// The ID and the number of partitions of each topic.
@@ -51,7 +51,7 @@ impl FirstKnown {
         self.topics.entry(name.clone()).or_insert((topic.id, count));
     }
 
-    /// Returns whether a partition was found after the subscription began.
+    /// Returns whether the partition did not exist yet when the subscription began.
     fn is_later(&self, topic: &str, id: Uuid, partition: i32) -> bool {
         match self.topics.get(topic) {
             Some((first, _)) if *first != id && !first.is_zero() && !id.is_zero() => true,
@@ -65,14 +65,14 @@ impl FirstKnown {
 #[derive(Debug)]
 pub(super) struct Changing {
     change: Change,
-    /// Whether a commit before the revocation is in flight.
+    /// Whether the auto-commit before a revocation is in flight.
     pub committing: bool,
     handled: bool,
 }
 
 impl<T: Send> Consumer<T> {
-    /// Assigns these partitions and no others, and auto-commits the previous ones. A partition that was assigned before
-    /// keeps its position and stays paused, unless an offset is given.
+    /// Assigns exactly these partitions, and auto-commits the offsets of the previously assigned partitions. A
+    /// partition that was assigned before keeps its position and stays paused, unless the caller gives an offset.
     pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
         self.commit_before_change(now);
         let stays_manual = matches!(self.wanted, Wanted::Assigned);
@@ -98,8 +98,8 @@ impl<T: Send> Consumer<T> {
         self.check_missing(now);
     }
 
-    /// Subscribes to these topics: as a group member if there is a group, or else to all partitions, including those
-    /// added later.
+    /// Subscribes to these topics. With a group, the consumer joins the group. Without a group, it reads all partitions
+    /// of the topics, including partitions that are added later.
     pub fn subscribe(&mut self, now: Time, topics: Vec<String>) {
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
         if topics.is_empty() {
@@ -110,7 +110,7 @@ impl<T: Send> Consumer<T> {
         self.want(now, Wanted::Topics(topics));
     }
 
-    /// Subscribes to the topics whose whole name matches a pattern, including those created later.
+    /// Subscribes to the topics whose whole name matches a pattern, including topics that are created later.
     pub fn subscribe_pattern(&mut self, now: Time, pattern: &str) -> Result<(), Error> {
         // A coordinator that matches gets the pattern unchanged; both match whole names. The pattern must also compile
         // without the added group: `a)|(b` is invalid, but would be valid inside of it.
@@ -155,7 +155,8 @@ impl<T: Send> Consumer<T> {
         self.update_topics(now);
     }
 
-    /// Removes partitions that are no longer subscribed, or that have no position. The others keep theirs.
+    /// Removes partitions that are no longer subscribed, and partitions whose position was lost. The remaining
+    /// partitions keep their positions.
     fn retain_wanted(&mut self, wanted: &Wanted) {
         let is_wanted = |p: &Partition| match wanted {
             Wanted::Assigned => false,
@@ -168,7 +169,7 @@ impl<T: Send> Consumer<T> {
         removed.iter().for_each(|partition| self.remove(partition));
     }
 
-    /// Returns whether there are no partitions and no topics that may get some.
+    /// Returns whether the consumer has no partitions, and no subscribed topics that may get partitions.
     pub fn reads_nothing(&self) -> bool {
         let has_topics = match &self.wanted {
             Wanted::Assigned => false,
@@ -182,7 +183,7 @@ impl<T: Send> Consumer<T> {
         self.group.as_ref().is_some_and(|g| g.matches_patterns())
     }
 
-    /// Removes all partitions; a member leaves its group.
+    /// Removes all partitions. If the consumer is a group member, it leaves the group.
     pub fn unsubscribe(&mut self, now: Time) {
         if let (true, Some(group)) = (self.is_member, &mut self.group) {
             group.leave(now, "the consumer unsubscribed");
@@ -248,7 +249,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Returns where a partition without a committed offset starts.
+    /// Returns where to start reading a partition that has no committed offset.
     pub(super) fn first_position(&self, now: Time, topic: &str, partition: i32) -> PositionState {
         let id = self.bridged.topics.get(topic).map_or(Uuid::ZERO, |t| t.id);
         match self.reset_position(now) {
@@ -300,8 +301,8 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Reports errors of subscribed topics. Errors that may pass are reported when they last, and a topic that a member
-    /// waits for at longer intervals: other members may know it.
+    /// Reports errors of subscribed topics. Temporary errors are reported only after some time. If a topic is unknown
+    /// to a group member, the member reports the topic at longer intervals, because the topic may still be created.
     fn report_topic_errors(&mut self, now: Time, names: &BTreeSet<Arc<str>>) {
         for topic in names {
             let Some((since, code)) = self.topic_errors.get(topic) else { continue };
@@ -345,8 +346,8 @@ impl<T: Send> Consumer<T> {
         self.changing.is_none() && self.group.as_ref().is_some_and(|g| g.has_change())
     }
 
-    /// Takes the next change; [`Consumer::handled`] ends it. Until then, revoked partitions may be committed, and new
-    /// partitions may be sought.
+    /// Takes the next change, which [`Consumer::handled`] ends. Before that, the application may commit offsets of
+    /// revoked partitions, and seek in new partitions.
     pub fn take_change(&mut self, now: Time) -> Option<Change> {
         if self.changing.is_some() {
             return None;
@@ -369,15 +370,15 @@ impl<T: Send> Consumer<T> {
         Some(change)
     }
 
-    /// Delays the request for the start offset: the application may seek, or commit another offset, while it handles
-    /// the change.
+    /// Delays the request for the start offset, because the application may seek or commit another offset while it
+    /// handles the change.
     fn delay_start(&mut self, partition: &TopicPartition) {
         if let Some(p) = self.slots.get(partition).and_then(|slot| self.partitions.get_mut(slot)) {
             p.retry_at = Time::NEVER;
         }
     }
 
-    /// Requests the delayed start offsets of partitions that were not sought.
+    /// Requests the delayed start offsets, except those of partitions where the application called seek.
     pub(super) fn request_starts(&mut self, now: Time, partitions: &[TopicPartition]) {
         for partition in partitions {
             let p = self.slots.get(partition).and_then(|slot| self.partitions.get_mut(slot));
@@ -401,7 +402,7 @@ impl<T: Send> Consumer<T> {
         self.end_change();
     }
 
-    /// Ends the change once it is handled and committed.
+    /// Ends the change after the application has handled it and the auto-commit is complete.
     pub(super) fn end_change(&mut self) {
         let Some(changing) = self.changing.take_if(|c| c.handled && !c.committing) else {
             return;
@@ -439,7 +440,7 @@ impl<T: Send> Consumer<T> {
         self.take_group_error();
     }
 
-    /// Takes over the errors of the membership.
+    /// Takes the errors of the membership, so that polls can raise them.
     pub(super) fn take_group_error(&mut self) {
         if let Some(error) = self.group.as_mut().and_then(|g| g.take_error()) {
             self.ended = Some(error);

@@ -14,17 +14,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a closing consumer retries its commit during a rebalance. The coordinator accepts commits again once the
-/// group leader has sent the new assignments, which usually takes a moment.
+/// How long a closing consumer retries its commit during a rebalance. The coordinator accepts commits again after the
+/// group leader has sent the new assignments, usually within a moment.
 const REBALANCE_WAIT: Duration = Duration::from_secs(3);
 
-/// A commit, and who waits for its result.
+/// A commit, and the callers that wait for its result.
 #[derive(Debug)]
 pub(super) struct PendingCommit<T> {
     offsets: BTreeMap<TopicPartition, CommittedOffset>,
     /// The member epoch of the request.
     epoch: i32,
-    /// When the last of its origins gives up, and when that one asked for the commit.
+    /// When the most patient origin of this commit gives up. `wanted_at` is the time at which that origin asked for the
+    /// commit.
     deadline: Time,
     wanted_at: Time,
     origins: Vec<Origin<T>>,
@@ -33,7 +34,7 @@ pub(super) struct PendingCommit<T> {
 }
 
 impl<T> PendingCommit<T> {
-    /// Retries the commit until this deadline, if it is later.
+    /// Extends the deadline for retries to this time, if it is later than the current deadline.
     fn wait_until(&mut self, deadline: Time, wanted_at: Time) {
         if deadline > self.deadline {
             (self.deadline, self.wanted_at) = (deadline, wanted_at);
@@ -41,8 +42,9 @@ impl<T> PendingCommit<T> {
     }
 }
 
-/// Returns whether a commit was refused because the group has moved on without the member. The partitions' new owners
-/// continue from the previous commit, as after every rebalance, and the member rejoins by itself.
+/// Returns whether the coordinator rejected a commit because the member no longer belongs to the group's current
+/// generation. The new owners of the partitions then continue from the previous commit, and the member joins the group
+/// again.
 pub fn is_stale_member(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -60,9 +62,9 @@ pub fn is_stale_member(error: &Error) -> bool {
 /// The result of a commit, which the consumer reports to the sink of its log.
 #[derive(Clone, Debug)]
 pub struct CommitResult {
-    /// The offsets.
+    /// The offsets of the commit.
     pub offsets: Vec<CommittedOffset>,
-    /// Why they were not committed.
+    /// The error, if the offsets were not committed.
     pub error: Option<Error>,
 }
 
@@ -77,7 +79,7 @@ enum Origin<T> {
 }
 
 impl<T: Send> Consumer<T> {
-    /// Commits these offsets; the result comes with the completion.
+    /// Commits these offsets. The consumer returns the result together with the completion.
     pub fn commit(&mut self, now: Time, mut offsets: Vec<CommittedOffset>, timeout: Duration, completion: T) {
         if self.config.group.is_none() {
             let error =
@@ -147,7 +149,7 @@ impl<T: Send> Consumer<T> {
         self.group.as_ref().and_then(Group::coordinator)
     }
 
-    /// Returns when the next commit may start, if one waits.
+    /// Returns the time at which the queued commit may start, if there is one.
     pub(super) fn next_queued_commit_at(&self) -> Option<Time> {
         (self.queued_commit.is_some() && !self.committing).then_some(self.queued_commit_at)
     }
@@ -216,8 +218,8 @@ impl<T: Send> Consumer<T> {
         self.start_commit(now);
     }
 
-    /// Keeps the error of an automatic commit for the next poll. Retriable errors are not reported, because the next
-    /// interval commits again; a fenced member gets its error from the group.
+    /// Keeps the error of an automatic commit for the next poll. The consumer does not report retriable errors, because
+    /// it commits again after the next interval. The group reports the error of a fenced member.
     fn note_commit_error(&mut self, error: &Error, is_members: bool) {
         let is_fenced = error.code() == Some(ErrorCode::FENCED_INSTANCE_ID);
         if !error.is_retriable() && !(is_members && (is_stale_member(error) || is_fenced)) {
@@ -225,7 +227,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Fails the commits that wait for the one in flight.
+    /// Fails the commits that wait until the commit in flight is complete.
     pub(super) fn fail_commits(&mut self, error: &Error) {
         let waiting = self.queued_commit.take().map_or_else(Vec::new, |next| next.origins);
         self.done.extend(waiting.into_iter().filter_map(|origin| match origin {
@@ -240,7 +242,7 @@ impl<T: Send> Consumer<T> {
         positioned.map(|p| p.offset_to_commit(p.position)).collect()
     }
 
-    /// Adds the leader epochs to offsets after delivered records, as far as they are still known.
+    /// Adds leader epochs to offsets after delivered records, if the consumer still knows these epochs.
     pub fn with_epochs(&mut self, offsets: Vec<(Arc<str>, i32, i64)>) -> Vec<CommittedOffset> {
         let mut with_epoch = |(topic, partition, offset): (Arc<str>, i32, i64)| match self.at(&topic, partition) {
             Ok(p) => p.offset_to_commit(offset),
@@ -266,9 +268,10 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Returns the processed offsets that are not committed. This includes offset 0: without a commit, the next member
-    /// would apply `auto.offset.reset`, and `latest` would skip the records that arrived meanwhile. Skips deleted
-    /// topics: one could be recreated before the commit arrives, and the offset would apply to the new topic.
+    /// Returns the processed offsets that are not committed yet, even offset 0. Without a committed offset, the next
+    /// member would apply `auto.offset.reset`, and `latest` would skip the records that arrived in the meantime. The
+    /// result leaves out deleted topics: if a topic is recreated before the commit arrives, the offset would apply to
+    /// the new topic.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
         let is_deleted = |topic: &str| {
             let metadata = self.cluster.topics.get(topic);
@@ -283,7 +286,7 @@ impl<T: Send> Consumer<T> {
         self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.processed)).collect()
     }
 
-    /// Starts an auto-commit when its interval is over.
+    /// Starts an auto-commit if its interval has passed.
     pub(super) fn auto_commit(&mut self, now: Time) {
         let Some(interval) = self.config.auto_commit else {
             return;
@@ -309,7 +312,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Auto-commits the processed offsets before a revocation; returns whether there were any.
+    /// Auto-commits the processed offsets before a revocation. Returns whether there were offsets to commit.
     pub(super) fn commit_before_revocation(&mut self, now: Time) -> bool {
         let offsets = if self.config.auto_commit.is_some() { self.uncommitted() } else { Vec::new() };
         if offsets.is_empty() {
@@ -333,7 +336,7 @@ impl Partition {
         CommittedOffset { leader_epoch, ..CommittedOffset::new(self.topic.clone(), self.partition, offset) }
     }
 
-    /// Returns the leader epoch of the record before an offset; -1 if that was not read.
+    /// Returns the leader epoch of the record before an offset, or -1 if the consumer did not read that record.
     fn epoch_of(&self, offset: i64) -> i32 {
         match offset.cmp(&self.position) {
             _ if self.state != PositionState::Known => -1,

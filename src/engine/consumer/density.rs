@@ -8,10 +8,10 @@
 use crate::engine::TopicPartition;
 use std::collections::BTreeMap;
 
-/// The smallest limit. A smaller response is hardly faster.
+/// The smallest limit of a request, in bytes. Smaller responses would hardly arrive sooner.
 const MIN_LIMIT: usize = 16 << 10;
-/// The smallest limit and the bytes for each offset before the first response of a topic. A range of larger records
-/// needs a second fetch, which then has a better estimate.
+/// The smallest limit before the first response of a topic. `FIRST_BYTES` is the assumed size of each record until
+/// then. If the records are larger, the consumer needs a second fetch, which has a better estimate.
 const MIN_FIRST_LIMIT: usize = 64 << 10;
 const FIRST_BYTES: usize = 128;
 
@@ -20,12 +20,12 @@ const FIRST_BYTES: usize = 128;
 pub struct Density {
     pub bytes: usize,
     pub batches: usize,
-    /// The number of offsets from the first one of the first batch to the last one of the last batch.
+    /// The number of offsets from the start of the first batch to the end of the last batch.
     pub offsets: usize,
 }
 
 impl Density {
-    /// Returns about how many bytes a number of offsets needs.
+    /// Returns the estimated size of records with this number of offsets, in bytes.
     fn bytes_of(self, offsets: usize) -> usize {
         let records = (self.bytes as u128).saturating_mul(offsets as u128) / (self.offsets.max(1) as u128);
         // The first and the last batch are only partly in the range, on average half of each.
@@ -38,7 +38,7 @@ impl Density {
 pub struct Densities(BTreeMap<TopicPartition, Density>);
 
 impl Densities {
-    /// Keeps what a response of a partition had.
+    /// Stores the density of a response for a partition.
     pub fn note(&mut self, partition: TopicPartition, density: Density) {
         if density.batches > 0 {
             self.0.insert(partition, density);

@@ -6,14 +6,14 @@ use super::{Consumer, Slice};
 use crate::engine::Time;
 use crate::engine::metrics::{Family, Stat};
 
-/// Java's name of the group of metrics about fetches.
+/// The Java client's name for the group of metrics about fetches.
 const FETCHES: &str = "consumer-fetch-manager-metrics";
 
-/// The group of offsets of the assigned partitions, which Java's client does not have.
+/// The group of metrics about the offsets of assigned partitions. The Java client does not have this group.
 const POSITIONS: &str = "klamm-positions";
 
 impl<T: Send> Consumer<T> {
-    /// Measures records that the application gets.
+    /// Measures records that the consumer delivers to the application.
     pub fn note_delivered(&mut self, now: Time, slices: &[Slice]) {
         let wall_ms = self.config.started_ms.saturating_add(i64::try_from(now.0 / 1000).unwrap_or(i64::MAX));
         for slice in slices {

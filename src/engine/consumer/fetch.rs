@@ -17,29 +17,31 @@ use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a fetch waits at the broker while other partitions of the broker have full buffers.
+/// How long the broker may delay a fetch while other partitions of the broker have full buffers.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
-/// An empty partition needs room for a quarter of the bytes that a partition may buffer. With less room, it would fetch
-/// one batch at a time.
+/// A partition with an empty buffer needs room for a quarter of the bytes that a partition may buffer. With less room,
+/// each fetch would return only one batch.
 const MIN_ROOM_DIVISOR: usize = 4;
-/// The largest response is the prefetch limit divided by this number, within the two bounds. A response stays in memory
-/// until its last record is delivered and dropped, and other responses need room meanwhile.
+/// The largest response is the prefetch limit divided by this number, within `MIN_RESPONSE` and `MAX_RESPONSE`. A
+/// response stays in memory until the application has dropped its last record. Until then, other responses also need
+/// room.
 const RESPONSE_SIZE_DIVISOR: usize = 8;
 const MIN_RESPONSE: usize = 1 << 20;
 const MAX_RESPONSE: usize = 8 << 20;
 /// The newest Fetch version that identifies topics by name.
 const MAX_VERSION_WITH_TOPIC_NAMES: i16 = 12;
-/// The hint when records of a read up to an end offset are gone.
+/// The hint for an error about lost records below the end offset of a partition.
 const END_OFFSET_HINT: &str = "records before the end offset were deleted or never written: read from beginning_offsets() to \
     end_offsets(), seek, or set auto.offset.reset to earliest to read what remains";
-/// How often the requested size may be halved: 1 KiB remains of the default 1 MiB, and a broker returns a whole batch
-/// anyway.
+/// How often the requested size may be halved, down to 1 KiB from the default 1 MiB. A broker returns a whole batch
+/// even if it is larger than the requested size.
 const MAX_HALVINGS: u32 = 10;
 
-/// How long a partition is not fetched after the application got the error that its response is too large. Each attempt
-/// makes the broker read and send all of it.
+/// How long the consumer does not fetch a partition after it reported that the response is too large. For each attempt,
+/// the broker has to read and send the whole response.
 const OVERSIZED_PAUSE: Duration = Duration::from_secs(30);
-/// The shortest time during which a partition is fetched from its leader after a follower failed.
+/// How long the consumer fetches a partition from its leader after a follower failed. The time is longer after several
+/// failures.
 const FOLLOWER_PAUSE: Duration = Duration::from_secs(5);
 
 struct FetchCall(fetch::Request);
@@ -70,20 +72,22 @@ struct SessionPartition {
 pub(super) struct BrokerFetchState {
     /// The partitions of the request in flight.
     in_flight: Option<Vec<RequestedPartition>>,
-    /// The largest expected response to the request in flight, bytes.
+    /// The largest size that the response to the request in flight may have, in bytes.
     max_expected_bytes: usize,
     /// When the last request was sent.
     pub sent_at: Time,
     /// How often the requested size was halved after timeouts. On a slow connection, a full response may take longer
-    /// than the request timeout, and the consumer would request it again and again.
+    /// than the request timeout. Without halving, the consumer would request the same size again and again.
     halvings: u32,
-    /// Malformed responses in a row. Each is treated like a lost response, because the next one may be intact.
+    /// The number of malformed responses in a row. The consumer treats a malformed response like a lost response,
+    /// because the next response may be intact.
     malformed: u32,
-    /// Errors of the fetch session in a row.
+    /// The number of fetch session errors in a row.
     session_errors: u32,
-    /// Until when partitions are fetched one at a time, to find the one whose response is too large.
+    /// The end of the time in which the consumer fetches one partition at a time, to find the partition whose response
+    /// is too large.
     single_until: Time,
-    /// No fetch is sent before this time, because the broker throttles the client (KIP-219).
+    /// The consumer sends no fetch to the broker before this time, because the broker throttles the client (KIP-219).
     pub throttled_until: Time,
     /// The ID of the fetch session; 0 for none.
     session_id: i32,
@@ -109,7 +113,8 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Returns the free bytes of the prefetch limit, before and after reserving room for the requests in flight.
+    /// Returns two numbers of bytes: how much of the prefetch limit is free, and how much of that is left after the
+    /// requests in flight.
     fn free_bytes(&self) -> (usize, usize) {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
         let expected: usize = self.nodes.values().filter(|n| n.in_flight.is_some()).map(|n| n.max_expected_bytes).sum();
@@ -493,8 +498,9 @@ impl Partition {
         self.replica.is_some_and(|(replica, _)| replica == node)
     }
 
-    /// Fetches from the leader for a while, if the broker that failed is the follower. Each failure in a row makes it
-    /// longer. Returns whether the broker is the follower: then only the leader's response counts.
+    /// Handles the failure of a broker. If the broker is the follower that serves this partition, the consumer fetches
+    /// from the leader for a while, and longer after each failure in a row. Returns whether the broker is that
+    /// follower. In that case, only the leader's response counts.
     fn leave_follower(&mut self, now: Time, node: i32, max_age: Duration) -> bool {
         let is_follower = self.is_from_follower(node);
         if is_follower {
@@ -506,7 +512,8 @@ impl Partition {
         is_follower
     }
 
-    /// Notes a response that is too large to be read. The first ones may have a damaged length.
+    /// Notes a response that is too large to be read. The first such responses are not reported, because their length
+    /// may be damaged.
     fn fail_oversized(&mut self, now: Time, offset: i64, error: &Error) {
         self.oversized = self.oversized.saturating_add(1);
         if self.oversized < MAX_MALFORMED {
@@ -520,7 +527,7 @@ impl Partition {
 }
 
 /// Returns whether an error means that the topic does not exist. A group member keeps the partitions of a deleted topic
-/// until the group revokes them, and does not report the error; neither does Java's consumer.
+/// until the group revokes them, and does not report the error. The Java consumer does the same.
 pub fn is_unknown_topic(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID)
 }

@@ -23,14 +23,14 @@ const WHOLE_BATCHES: i16 = 3;
 pub struct RequestedPartition {
     /// The consumer's number of the partition.
     pub slot: usize,
-    /// Counts seeks: a response to a request from before a seek is dropped.
+    /// Counts seeks, so that the consumer can drop the response to a request from before a seek.
     pub generation: u64,
     /// The requested offset.
     pub offset: i64,
     pub topic: Arc<str>,
     pub id: Uuid,
     pub partition: i32,
-    /// The leader epoch that the consumer knows; -1 for none.
+    /// The leader epoch that the consumer knows, or -1.
     pub leader_epoch: i32,
     /// The requested maximum size in bytes.
     pub max_bytes: i32,
@@ -43,9 +43,9 @@ pub struct RequestedPartition {
 pub struct DecodeOptions {
     pub check_crcs: bool,
     pub read_committed: bool,
-    /// Largest decompressed size of a batch, bytes.
+    /// The largest decompressed size of a batch, in bytes.
     pub max_decompressed_bytes: usize,
-    /// Bytes that may be decompressed ahead of the application. The last decompressed batch may exceed this.
+    /// How many bytes may be decompressed before the application reads them. The last batch may exceed this budget.
     pub decompression_budget: usize,
 }
 
@@ -60,11 +60,11 @@ impl DecodeOptions {
 /// The records of a batch.
 #[derive(Debug)]
 pub enum Contents {
-    /// None up to its last offset: a control batch, or records of an aborted transaction.
+    /// No records for the application: a control batch, or records of an aborted transaction.
     NoRecords,
     /// Decompressed records.
     Records(RecordSet),
-    /// Compressed records: the batches before used up the decompression budget.
+    /// Compressed records. The previous batches have used up the decompression budget.
     Compressed(Batch, DecodeOptions),
 }
 
@@ -75,10 +75,10 @@ pub struct Chunk {
     pub timestamp_type: TimestampType,
     /// The offset after the batch.
     pub next_offset: i64,
-    /// The epoch of the leader that wrote the batch; -1 in old formats.
+    /// The epoch of the leader that wrote the batch, or -1 in old formats.
     pub leader_epoch: i32,
     pub bytes: usize,
-    /// Its part of the response's memory, unless it was decompressed into memory of its own.
+    /// The batch's part of the response's memory. `None` if the batch was decompressed into memory of its own.
     pub slice: Option<FrameSlice>,
 }
 
@@ -99,28 +99,28 @@ pub struct FetchedPartition {
     pub requested: RequestedPartition,
     pub code: ErrorCode,
     pub high_watermark: i64,
-    /// The end of the readable records: the last stable offset with `read_committed`, else the high watermark. -1 if
-    /// unknown.
+    /// The end of the readable records: the last stable offset with `read_committed`, or else the high watermark. It is
+    /// -1 if unknown.
     pub readable_end: i64,
-    /// The first offset of the log; -1 if unknown.
+    /// The first offset of the log, or -1 if unknown.
     pub log_start_offset: i64,
-    /// A nearer follower to fetch from, instead of records (KIP-392).
+    /// A nearer follower to fetch from (KIP-392). The response then has no records.
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
-    /// The size of the batches in `chunks`.
+    /// The size and the number of the batches in the response.
     pub density: Density,
     /// Why reading stopped before the end of the data.
     pub error: Option<Error>,
     /// Whether a batch has an implausible offset or epoch.
     pub has_implausible_batch: bool,
-    /// Whether the data is only the beginning of a message larger than the requested size.
+    /// Whether the data is only the beginning of a message that is larger than the requested size.
     pub cut_off: bool,
 }
 
 /// A whole response.
 #[derive(Debug)]
 pub struct FetchResult {
-    /// The ID of the fetch session, 0 for none.
+    /// The ID of the fetch session, or 0 without a session.
     pub session_id: i32,
     /// The throttle time.
     pub throttle: Duration,
@@ -135,7 +135,7 @@ impl FetchResult {
     }
 }
 
-/// Reads a response. `leftover` counts the response's memory that stays allocated beyond the buffered batches.
+/// Reads a response. `leftover` counts the memory that the response occupies in addition to the buffered batches.
 pub fn decode_fetch_response(
     requested: Vec<RequestedPartition>,
     options: DecodeOptions,
@@ -286,7 +286,8 @@ fn decode_partition(
 
 /// Returns whether a batch that should start at `expected_offset` has an implausible offset or epoch. No checksum
 /// covers these fields. A damaged offset would make the consumer skip records, or put its position out of range.
-/// Batches above the high watermark are rare but valid: the broker looks the watermark up before it reads the log.
+/// Batches above the high watermark are rare but valid, because the broker looks up the high watermark before it reads
+/// the log.
 fn is_implausible(batch: &Batch, expected_offset: i64, fetched: &FetchedPartition) -> bool {
     let Header { base_offset, partition_leader_epoch, .. } = batch.header;
     let (last_offset, epoch) = (batch.header.last_offset(), fetched.requested.leader_epoch);
@@ -373,7 +374,7 @@ mod tests {
         decode_fetch_response(vec![requested], options, Leftover::default(), reply).unwrap().partitions.remove(0)
     }
 
-    /// Returns the timestamp type and the offset of each delivered record, and the error after them.
+    /// Returns the timestamp type and the offset of each delivered record, and the error after the last record.
     fn delivered(offset: i64, options: DecodeOptions, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
         let fetched = fetched(offset, options, records, false);
         let mut partition = Partition::new(Arc::from("t"), 0, None);

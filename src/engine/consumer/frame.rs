@@ -7,19 +7,19 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Responses that only the application still uses count for at most half of the prefetch limit. Otherwise an
-/// application that collects records would wait for each response.
+/// The prefetch limit divided by this number is the most that responses count for if only the application still uses
+/// them. With a higher limit, an application that keeps its records would have to wait for each response.
 const MAX_DELIVERED: usize = 2;
 
-/// Bytes of responses that are allocated, but that no buffered batch refers to.
+/// The number of bytes of responses that are still allocated, but that belong to no buffered batch.
 #[derive(Clone, Debug, Default)]
 pub struct Leftover(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Bytes of responses with a buffered batch.
+    /// Bytes of responses that have a buffered batch, without the bytes of the buffered batches.
     buffered: AtomicUsize,
-    /// Bytes of responses whose batches were all delivered, while the application keeps records.
+    /// Bytes of responses that have no buffered batch, but records that the application keeps.
     delivered: AtomicUsize,
 }
 
@@ -30,7 +30,7 @@ impl Leftover {
     }
 }
 
-/// A response's bytes; dropped with the last slice of them.
+/// The bytes of a response. They are dropped together with their last slice.
 struct Body(Bytes, Leftover);
 
 impl AsRef<[u8]> for Body {
@@ -45,7 +45,7 @@ impl Drop for Body {
     }
 }
 
-/// A response, while one of its batches is buffered.
+/// A response that has at least one buffered batch.
 #[derive(Debug)]
 pub struct Frame {
     /// This slice keeps the body alive until `drop` has counted it as delivered.
@@ -54,7 +54,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Wraps a response's bytes so that they are counted.
+    /// Wraps the bytes of a response, and counts them.
     pub fn new(body: Bytes, leftover: Leftover) -> (Arc<Self>, Bytes) {
         leftover.0.buffered.fetch_add(body.len(), Relaxed);
         let body = Bytes::from_owner(Body(body, leftover.clone()));
@@ -69,7 +69,7 @@ impl Drop for Frame {
     }
 }
 
-/// A batch's part of a response; it counts as buffered until it is dropped.
+/// The part of a response that belongs to one batch. The part counts as buffered until it is dropped.
 #[derive(Debug)]
 pub struct FrameSlice {
     frame: Arc<Frame>,

@@ -11,16 +11,17 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub reading: Reading,
-    /// Lags of partitions at their fetches.
+    /// The lag of a partition at each of its fetches.
     pub lag: Stat,
-    /// Since when the member joins or follows an assignment.
+    /// When the current rebalance of the member began.
     pub rebalancing_since: Option<Time>,
     pub rebalances: Timing,
     pub failed_rebalances: Stat,
     pub rebalanced_at: Option<Time>,
-    /// When the application took the change that it handles.
+    /// When the application took the change that it is handling.
     change_taken_at: Time,
-    /// How long the application took for changes of each type.
+    /// How long the application took to handle new assignments. `revoked` and `lost` are the times for these types of
+    /// changes.
     pub assigned: Timing,
     pub revoked: Timing,
     pub lost: Timing,
@@ -55,7 +56,7 @@ impl Measured {
         }
     }
 
-    /// Notes whether the member is in a rebalance. Returns how long one took that has ended.
+    /// Notes whether the member is in a rebalance. If a rebalance has just ended, returns how long it took.
     pub fn note_rebalancing(&mut self, now: Time, is_rebalancing: bool) -> Option<Duration> {
         let Some(since) = self.rebalancing_since else {
             self.rebalancing_since = is_rebalancing.then_some(now);
@@ -70,20 +71,20 @@ impl Measured {
     }
 }
 
-/// How the application polls. The application's thread writes it.
+/// Measures how the application polls. Only the application's thread writes these measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Polls {
-    /// When the current poll began, if the application is in one.
+    /// When the current poll began. `None` between polls.
     began: Option<Time>,
     last: Option<Time>,
     between: Timing,
-    /// The parts of the time that the application spent in polls, from one poll to the next.
+    /// The fraction of the time that the application spent in polls, measured from each poll to the next.
     idle: Stat,
     idle_for: Duration,
 }
 
 impl Polls {
-    /// Notes that the application polls, unless it already does.
+    /// Notes that a poll has begun, unless one has begun already.
     pub fn begin(&mut self, now: Time) {
         if self.began.is_some() {
             return;
@@ -105,7 +106,7 @@ impl Polls {
         }
     }
 
-    /// Adds the metrics to those of the client.
+    /// Adds the metrics about polls to the metrics of the client.
     pub fn put(&self, family: &mut Family, now: Time) {
         family.percentiles("time-between-poll", &self.between, now);
         family.put("poll-idle-ratio-avg", self.idle.recent(now).average().min(1.0));

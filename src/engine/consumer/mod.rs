@@ -47,16 +47,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where to start if there is no committed offset, or if the requested offset is out of range.
+/// Where the consumer starts to read if there is no committed offset, or if the requested offset is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// The first record.
     Earliest,
     /// After the last record.
     Latest,
-    /// The first record that is not older than this (KIP-1106).
+    /// The first record that is not older than this duration (KIP-1106).
     ByDuration(Duration),
-    /// Nowhere: polling raises an error.
+    /// No start position: the next poll raises an error.
     None,
 }
 
@@ -65,27 +65,28 @@ pub enum Reset {
 pub struct ConsumerConfig {
     /// The consumer group.
     pub group: Option<GroupConfig>,
-    /// Where to start without a committed offset.
+    /// Where the consumer starts to read without a committed offset.
     pub reset: Reset,
     /// The wall-clock time at [`Time`] 0, in milliseconds since 1970.
     pub started_ms: i64,
     /// The interval of auto-commits, if they are enabled.
     pub auto_commit: Option<Duration>,
-    /// How long the broker keeps committed offsets, instead of its default.
+    /// How long the broker keeps committed offsets. `None` means the broker's default.
     pub offsets_retention: Option<Duration>,
-    /// The broker responds once it has this many bytes.
+    /// The broker responds to a fetch as soon as it has this many bytes.
     pub min_bytes: i32,
-    /// How long the broker waits for them.
+    /// How long the broker waits for `min_bytes`.
     pub max_wait: Duration,
-    /// The approximate size limit of a response, bytes.
+    /// The approximate size limit of a response, in bytes.
     pub max_bytes: i32,
-    /// The approximate size limit of one partition in a response, bytes.
+    /// The approximate size limit of one partition in a response, in bytes.
     pub max_partition_bytes: i32,
-    /// The prefetch limit over all partitions, bytes. A response counts until all of it is delivered.
+    /// The prefetch limit for all partitions together, in bytes. A response counts as a whole until the last of its
+    /// records is delivered.
     pub prefetch_bytes: usize,
     /// Whether to verify checksums.
     pub check_crcs: bool,
-    /// Whether to hold back records of aborted and open transactions.
+    /// Whether the consumer delivers only records of committed transactions and records without a transaction.
     pub read_committed: bool,
     /// Rack of this client, for fetching from the nearest replica (KIP-392).
     pub rack: String,
@@ -97,7 +98,7 @@ pub struct ConsumerConfig {
     pub request_timeout: Duration,
     /// How long the lookup of offsets may take.
     pub api_timeout: Duration,
-    /// Largest decompressed size of a batch, bytes.
+    /// The largest decompressed size of a batch, in bytes.
     pub decompress_limit: usize,
 }
 
@@ -108,7 +109,8 @@ pub struct Assigned {
     pub topic: String,
     /// The partition.
     pub partition: i32,
-    /// The first offset; `None` starts at the group's committed offset, or else follows `auto.offset.reset`.
+    /// The offset of the first record to read. With `None`, the consumer starts at the group's committed offset, or
+    /// else follows `auto.offset.reset`.
     pub offset: Option<i64>,
     /// Reading stops before this offset.
     pub end_offset: Option<i64>,
@@ -122,7 +124,7 @@ enum OpPurpose<T> {
     Commit(PendingCommit<T>),
 }
 
-/// Identifies the request of a response.
+/// Identifies the request to which a response belongs.
 pub enum ConsumerToken {
     /// A fetch.
     Fetch(Vec<RequestedPartition>, DecodeOptions, Leftover),
@@ -142,10 +144,11 @@ pub enum Prepared {
     Group(ClientResponse<group::GroupToken>),
 }
 
-/// The timers of a consumer.
+/// The names of a consumer's timers.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
-    /// The next request for a partition: a fetch, its position, or the metadata of a missing one.
+    /// The next request about a partition: a fetch, a request for its position, or metadata if the partition is
+    /// missing.
     Retry,
     /// The end of a broker's throttle time.
     Throttle,
@@ -156,7 +159,7 @@ enum Timer {
     Operation,
     /// A deadline of the membership.
     Group,
-    /// The report of an outage.
+    /// The time to report an outage.
     Outage,
 }
 
@@ -165,10 +168,10 @@ impl Timer {
         [Self::Retry, Self::Throttle, Self::AutoCommit, Self::Commit, Self::Operation, Self::Group, Self::Outage];
 }
 
-/// State machine of a consumer. `T` is the completion of an operation.
+/// State machine of a consumer. `T` identifies the caller of an operation.
 pub struct Consumer<T> {
     config: ConsumerConfig,
-    /// Assigned partitions, by a number that is never reused.
+    /// The assigned partitions. Each key is a number that the consumer never uses again.
     partitions: BTreeMap<usize, Partition>,
     slots: BTreeMap<TopicPartition, usize>,
     next_slot: usize,
@@ -190,13 +193,13 @@ pub struct Consumer<T> {
     /// The partition where the next poll starts, so that partitions take turns.
     turn: usize,
     next_auto_commit_at: Option<Time>,
-    /// Whether a commit is in flight, and whether an auto-commit is not complete.
+    /// Whether a commit is in flight. `auto_commit_in_flight` tells whether an auto-commit is not complete.
     committing: bool,
     auto_commit_in_flight: bool,
-    /// The next commit, and its earliest time.
+    /// The next commit, which starts at `queued_commit_at` or later.
     queued_commit: Option<PendingCommit<T>>,
     queued_commit_at: Time,
-    /// Since when the consumer is closing.
+    /// When the consumer started to close.
     closing_since: Option<Time>,
     ops: Ops<OpPurpose<T>>,
     positions: Vec<(T, usize, u64)>,
@@ -204,12 +207,12 @@ pub struct Consumer<T> {
     error: Option<Error>,
     /// The error of an automatic commit.
     commit_error: Option<Error>,
-    /// Why the membership ended; every poll raises this until the application subscribes again.
+    /// The error that ended the membership. Every poll raises this error until the application subscribes again.
     ended: Option<Error>,
     outage: Outage,
     measured: Measured,
     cluster: Arc<Cluster>,
-    /// The same state, but topics whose error may pass are as they were before.
+    /// Like `cluster`, but a topic with a temporary error has its last metadata without an error.
     bridged: Arc<Cluster>,
     topic_errors: TopicErrors,
     demand: MetadataDemand,
@@ -273,7 +276,7 @@ impl<T: Send> Consumer<T> {
         self.partitions.get_mut(&slot).ok_or_else(|| Error::new(ErrorKind::Config, "partition is not assigned"))
     }
 
-    /// Continues at an offset.
+    /// Moves the position of a partition to an offset.
     pub fn seek(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
         self.at(topic, partition)?.start_at(offset);
         self.complete_positions();
@@ -281,7 +284,7 @@ impl<T: Send> Consumer<T> {
         Ok(())
     }
 
-    /// Moves the position back to the first record that the application did not get.
+    /// Moves the position of a partition back to the first record that the application did not get.
     pub fn rewind(&mut self, topic: &str, partition: i32, offset: i64) {
         if let Ok(p) = self.at(topic, partition) {
             let (committed, processed) = (p.committed, p.processed);
@@ -290,7 +293,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Continues at a timestamp; -1 is the end and -2 the start of the log.
+    /// Moves the positions of partitions to a timestamp, where -1 is the end and -2 the start of the log.
     pub fn seek_to(&mut self, now: Time, partitions: &[(String, i32)], timestamp: i64) -> Result<(), Error> {
         for (topic, partition) in partitions {
             self.at(topic, *partition)?.restart(PositionState::ByTimestamp(timestamp));
@@ -325,12 +328,13 @@ impl<T: Send> Consumer<T> {
         self.ops.start(now, op, timeout, OpPurpose::User(completion));
     }
 
-    /// Returns whether all partitions have an end offset, and all records before it were delivered.
+    /// Returns whether every partition has an end offset, and all records below the end offsets were delivered.
     pub fn is_finished(&self) -> bool {
         !self.is_member && !self.partitions.is_empty() && self.partitions.values().all(Partition::reached_end)
     }
 
-    /// Returns whether [`Consumer::poll_records`] has records or an error, or the application must take a change first.
+    /// Returns whether [`Consumer::poll_records`] would return records or an error, or whether the application must
+    /// take a change of the assignment first.
     pub fn is_ready(&self) -> bool {
         self.error.is_some()
             || self.commit_error.is_some()
@@ -341,7 +345,8 @@ impl<T: Send> Consumer<T> {
             || self.partitions.values().any(Partition::is_ready)
     }
 
-    /// Delivers buffered records like [`Consumer::take_records`]; without records, returns the next error once.
+    /// Delivers buffered records like [`Consumer::take_records`]. Without buffered records, returns the next error,
+    /// each error once.
     pub fn poll_records(&mut self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         // This error comes before the records, because there might always be more of them.
         if !self.has_change()
@@ -360,7 +365,7 @@ impl<T: Send> Consumer<T> {
         Ok(out)
     }
 
-    /// Delivers up to `max_records` buffered records of about `max_bytes`. Partitions take turns.
+    /// Delivers at most `max_records` buffered records, with about `max_bytes` bytes in total. Partitions take turns.
     pub fn take_records(&mut self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut out = Vec::new();
         if self.has_change() {
@@ -383,7 +388,7 @@ impl<T: Send> Consumer<T> {
         out
     }
 
-    /// Returns the next deadline of a timer after now.
+    /// Returns the next deadline of a timer that is later than `now`.
     fn deadline(&self, timer: Timer, now: Time) -> Option<Time> {
         let is_later = |at: &Time| *at > now;
         match timer {

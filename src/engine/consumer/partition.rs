@@ -38,34 +38,36 @@ pub struct Slice {
     pub data: Bytes,
     /// The records.
     pub records: Vec<Record>,
-    /// How often the share group has delivered the records, including this time; 0 outside of share groups.
+    /// How often the share group has delivered the records, including this delivery. It is 0 outside of share groups.
     pub delivery_count: i16,
 }
 
 /// Whether the position is known, or how to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PositionState {
-    /// At the group's committed offset, which must be requested.
+    /// The position is the group's committed offset, which the consumer has to request.
     Committed,
-    /// At the offset of a timestamp, which must be requested; -1 is the end and -2 the start of the log.
+    /// The position is the offset of this timestamp, which the consumer has to request: -1 is the end and -2 the start
+    /// of the log.
     ByTimestamp(i64),
     /// The request for the offset is in flight.
     Requesting,
     /// The position is known.
     Known,
-    /// Nowhere until the application seeks: the offset is gone and `auto.offset.reset` is `none`.
+    /// There is no position until the application seeks, because `auto.offset.reset` is `none` and the log does not
+    /// have the offset.
     Lost,
 }
 
-/// How to treat batches with an implausible offset or epoch. They are fetched again, and accepted if they are
-/// unchanged.
+/// How to treat batches with an implausible offset or epoch. The consumer fetches such a batch again, and accepts it if
+/// it is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImplausibleBatches {
     /// Fetch the next implausible batch again.
     Refetch,
     /// The batch at this offset is being fetched again.
     Refetching(i64),
-    /// Accept them: this broker has such batches.
+    /// Accept implausible batches, because the broker returned the same batch twice.
     Accept,
 }
 
@@ -76,13 +78,14 @@ pub struct Partition {
     pub partition: i32,
     pub state: PositionState,
     pub generation: u64,
-    /// The topic ID of the records read; zero before the first response, and if the broker has no topic IDs.
+    /// The topic ID of the records that were read. It is zero before the first response, and if the broker has no topic
+    /// IDs.
     pub topic_id: Uuid,
     /// The next offset to fetch.
     pub fetch_offset: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
     pub fetch_epoch: i32,
-    /// The leader epoch under which the position was validated, and whether a validation is in flight.
+    /// The leader epoch under which the position was validated. `validating` tells whether a validation is in flight.
     pub validated_epoch: i32,
     pub validating: bool,
     /// The offset of the next record to deliver.
@@ -93,45 +96,47 @@ pub struct Partition {
     pub start: i64,
     /// The offset after the last delivered record.
     delivered: i64,
-    /// The application has processed the records below this offset.
+    /// The offset below which the application has processed all records.
     pub processed: i64,
-    /// The last committed offset; -1 if unknown.
+    /// The last committed offset, or -1 if unknown.
     pub committed: i64,
     /// The offset at which reading ends.
     pub end_offset: Option<i64>,
-    /// The position that is no longer in the log, until a new position is found.
+    /// The previous position, if the log no longer has it and the consumer has no new position yet.
     pub out_of_range_offset: Option<i64>,
-    /// The end of the readable records in the last response; -1 if unknown.
+    /// The end of the readable records according to the last response, or -1 if unknown.
     pub readable_end: i64,
-    /// The first offset of the log in the last response; -1 if unknown.
+    /// The first offset of the log according to the last response, or -1 if unknown.
     pub log_start_offset: i64,
-    /// The lags at responses.
+    /// The lag at each response.
     pub lag: Stat,
     pub paused: bool,
     pub fetching: bool,
     pub retry_at: Time,
-    /// Since when brokers have answered with errors that may be temporary, such as an unknown topic.
+    /// When brokers began to respond with errors that may be temporary, such as an unknown topic.
     pub unknown_since: Option<Time>,
     pub failures: u32,
-    /// Whether its start offset is requested alone, because its error failed the request it shared with other
-    /// partitions.
+    /// Whether the consumer requests the start offset of this partition alone. An error of this partition has failed an
+    /// earlier request for several partitions.
     pub lists_alone: bool,
     /// How to treat batches with an implausible offset or epoch.
     pub implausible_batches: ImplausibleBatches,
-    /// Multiplies the requested size. It grows while the next message is larger than the requested size.
+    /// The factor for the requested size. The factor grows as long as the next message is larger than the requested
+    /// size.
     pub max_bytes_factor: i32,
     pub buffered: usize,
-    /// The follower to fetch from, and until when (KIP-392).
+    /// The follower to fetch from, and the time at which the consumer returns to the leader (KIP-392).
     pub replica: Option<(i32, Time)>,
-    /// Failures of followers in a row, and until when only the leader is asked after one.
+    /// The number of follower failures in a row. After such a failure, the consumer fetches only from the leader until
+    /// `leader_until`.
     pub follower_failures: u32,
     pub leader_until: Time,
-    /// Responses in a row that were too large to be read.
+    /// The number of responses in a row that were too large to be read.
     pub oversized: u32,
     /// When a response last contained records of the partition.
     pub last_records_at: Time,
     queue: VecDeque<Chunk>,
-    /// Leader epochs of delivered records that are not processed, each with its first offset.
+    /// The leader epochs of delivered records that the application has not processed, each with its first offset.
     epochs: VecDeque<(i64, i32)>,
     error: Option<Error>,
 }
@@ -179,7 +184,7 @@ impl Partition {
         }
     }
 
-    /// Starts over at a position; drops the buffer and the responses in flight.
+    /// Starts over at a position. Drops the buffer and ignores the responses to requests in flight.
     pub fn restart(&mut self, state: PositionState) {
         self.generation += 1;
         self.queue.clear();
@@ -197,13 +202,14 @@ impl Partition {
         self.retry_at = Time(0);
     }
 
-    /// Returns whether the partition may continue at `auto.offset.reset` when the log no longer has its position. Up to
-    /// an end offset, it continues only with the records that remain. Any other reset would skip some of them.
+    /// Returns whether the partition may continue at `auto.offset.reset` if the log no longer has its position. A
+    /// partition with an end offset may continue only at the start of the log, because every other reset could skip
+    /// records.
     pub fn may_reset(&self, to: PositionState) -> bool {
         to == PositionState::ByTimestamp(EARLIEST) || (to != PositionState::Lost && self.end_offset.is_none())
     }
 
-    /// Starts over at a position, because the log no longer has the current one.
+    /// Starts over at another position, because the log no longer has the current position.
     pub fn reset_out_of_range(&mut self, to: PositionState) {
         let position = self.position;
         self.restart(to);
@@ -229,14 +235,14 @@ impl Partition {
         self.committed = -1;
     }
 
-    /// Notes that the application has processed the records below an offset. After the last delivered record, this
-    /// includes offsets without records.
+    /// Notes that the application has processed the records below an offset. If these are all delivered records, the
+    /// offsets without records after them also count as processed.
     pub fn mark_processed(&mut self, next_offset: i64) {
         self.processed = if next_offset >= self.delivered { self.position } else { next_offset };
         self.forget_epochs();
     }
 
-    /// Returns the leader epoch of the last delivered record below an offset; -1 if unknown.
+    /// Returns the leader epoch of the last delivered record below an offset, or -1 if unknown.
     pub fn epoch_below(&self, offset: i64) -> i32 {
         self.epochs.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
     }
@@ -274,8 +280,8 @@ impl Partition {
         self.state == PositionState::Known && !self.validating && !self.paused && self.error.is_none() && before_end
     }
 
-    /// Returns whether the partition should be fetched but no fetch is in flight, so that it may not exist. Stays true
-    /// while the application has not taken the error.
+    /// Returns whether the partition may not exist: the consumer wants to fetch it, but no fetch is in flight. The
+    /// result stays true until the application has taken the error.
     pub fn may_be_missing(&self) -> bool {
         self.state == PositionState::Known && !self.fetching && !self.paused && !self.reached_end()
     }
@@ -301,13 +307,13 @@ impl Partition {
         self.error = error;
     }
 
-    /// Returns whether the buffer may be dropped to make room: a paused partition fetches it again when it resumes.
-    /// While the position is being validated, the buffer stays.
+    /// Returns whether the consumer may drop the buffer to make room. A paused partition fetches the records again
+    /// after it resumes. The consumer must not drop the buffer while it validates the position.
     pub fn is_droppable(&self) -> bool {
         self.paused && self.buffered > 0 && !self.validating
     }
 
-    /// Drops the buffer and the responses in flight; the records will be fetched again.
+    /// Drops the buffer and ignores the responses to requests in flight. The consumer will fetch these records again.
     pub fn drop_buffered(&mut self) {
         self.generation += 1;
         self.queue.clear();
@@ -321,8 +327,8 @@ impl Partition {
         }
     }
 
-    /// Moves the position past a batch, but not past the end offset, because commits use the position. If all delivered
-    /// records are processed, the offset `processed` moves along.
+    /// Moves the position past a batch, but not past the end offset, because commits use the position. If the
+    /// application has processed all delivered records, `processed` moves to the same offset.
     fn advance_position(&mut self, next_offset: i64) {
         self.position = self.position.max(self.end_offset.map_or(next_offset, |end| next_offset.min(end)));
         if self.processed >= self.delivered {
@@ -330,8 +336,8 @@ impl Partition {
         }
     }
 
-    /// Notes that a fetch failed, and schedules the retry. Returns whether the error may be temporary, so that it is
-    /// not reported.
+    /// Notes that a fetch failed, and schedules the retry. Returns whether the error may be temporary. The consumer
+    /// does not report such an error.
     pub fn fails(
         &mut self,
         now: Time,
@@ -343,7 +349,7 @@ impl Partition {
         is_temporary(&mut self.unknown_since, now, code, is_retriable)
     }
 
-    /// Delays the next request; `backoff` is the first and the longest wait.
+    /// Delays the next request. `backoff` contains the first and the longest wait.
     pub fn back_off(&mut self, now: Time, backoff: (Duration, Duration)) {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + wait_after(self.failures, backoff, now.0);
@@ -354,7 +360,7 @@ impl Partition {
         self.error.as_ref()
     }
 
-    /// Changes the end offset. Drops the buffer, because it has no records above the old end.
+    /// Changes the end offset. Drops the buffer, because it does not contain records above the old end offset.
     pub fn set_end_offset(&mut self, end_offset: Option<i64>) {
         if self.end_offset != end_offset {
             self.end_offset = end_offset;
@@ -367,8 +373,8 @@ impl Partition {
         self.error = Some(error);
     }
 
-    /// Takes the error, once all records before it are delivered. A lost partition keeps its error, so that each poll
-    /// raises it until the application seeks.
+    /// Takes the error if all records before it are delivered. A partition without a position keeps its error, so that
+    /// each poll raises the error until the application seeks.
     pub fn take_error(&mut self) -> Option<Error> {
         match self.state {
             _ if !self.queue.is_empty() || self.paused => None,
@@ -377,7 +383,8 @@ impl Partition {
         }
     }
 
-    /// Delivers up to `max_records` records and about `max_bytes` bytes, one slice per batch. Returns both counts.
+    /// Delivers at most `max_records` records with about `max_bytes` bytes, one slice per batch. Returns the number of
+    /// records and of bytes.
     pub fn take(&mut self, max_records: usize, max_bytes: usize, out: &mut Vec<Slice>) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         while count < max_records && bytes < max_bytes && !self.reached_end() {
@@ -468,12 +475,13 @@ impl Partition {
     }
 }
 
-/// Returns whether the error of a fetch may be temporary, so that the application need not see it yet. `since` is the
-/// time of the first such error in a row. Three kinds of errors count for a while although they are not retriable:
+/// Returns whether the error of a fetch may be temporary, so that the consumer need not report it yet. `since` is the
+/// time of the first temporary error in a row. For a while, three errors count as temporary although they are not
+/// retriable:
 ///
-/// * unknown topic: it may have just been created;
-/// * unknown server error: the next attempt usually succeeds, and Java's consumer never reports it;
-/// * corrupt message: another replica may have it intact.
+/// * unknown topic: the topic may have just been created;
+/// * unknown server error: the next attempt usually succeeds, and the Java consumer never reports this error;
+/// * corrupt message: another replica may have an intact copy.
 pub fn is_temporary(since: &mut Option<Time>, now: Time, code: Option<ErrorCode>, is_retriable: bool) -> bool {
     match code {
         Some(

@@ -28,7 +28,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Requests the position of a partition; the operation completes once the position is known.
+    /// Requests the position of a partition. The operation completes as soon as the position is known.
     pub fn position(&mut self, now: Time, topic: &str, partition: i32, completion: T) -> Result<(), Error> {
         let slot = self.slot(topic, partition)?;
         self.request_starts(now, &[TopicPartition::new(topic, partition)]);
@@ -198,19 +198,19 @@ impl<T: Send> Consumer<T> {
     }
 }
 
-/// Which partitions share a ListOffsets operation. The error of one partition fails the whole operation.
+/// The partitions that share one ListOffsets operation. The error of one partition fails the whole operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Batching {
     /// Partitions of this leader.
     Leader(i32),
     /// Partitions of topics without metadata.
     UnknownTopic,
-    /// A single partition without a leader, or one that had an error.
+    /// A single partition that has no leader, or that had an error.
     Alone(usize),
 }
 
 impl Partition {
-    /// Starts at the position of `auto.offset.reset`, which may be nowhere.
+    /// Starts at the position of `auto.offset.reset`, or sets an error if `auto.offset.reset` is `none`.
     pub(super) fn reset(&mut self, to: PositionState) {
         self.state = to;
         if to == PositionState::Lost {
@@ -218,7 +218,7 @@ impl Partition {
         }
     }
 
-    /// Returns whether a reset found an offset after the last one to read, so that every record of the read is gone.
+    /// Returns whether a reset found an offset at or above the end offset. In that case, every record to read is gone.
     fn is_past_end(&self, offset: i64) -> bool {
         self.out_of_range_offset.is_some() && self.end_offset.is_some_and(|end| offset >= end)
     }
@@ -243,7 +243,7 @@ impl Partition {
         }
     }
 
-    /// Stays at the lost position with an error: otherwise the read would look complete.
+    /// Stays at the lost position with an error. Without this error, the partition would look completely read.
     fn fail_past_end(&mut self, log_start_offset: i64) {
         let lost = self.out_of_range_offset.unwrap_or(self.position);
         let processed = self.processed.min(lost);
@@ -262,10 +262,10 @@ impl Partition {
 impl<T: Send> Consumer<T> {
     /// Refreshes the metadata of topics that lack an assigned partition, and reports partitions that stay missing:
     ///
-    /// * A partition may have just been added, but a number that stays too large is usually a mistake.
-    /// * A topic that does not exist is not reported, because it may still be created.
-    /// * A group member gets no error: its partitions are the group's decision.
-    /// * An unauthorized topic is reported here, because without known leaders no fetch would report it.
+    /// * A partition may have just been added. If it stays missing, the partition number is usually a mistake.
+    /// * The consumer does not report a topic that does not exist, because the topic may still be created.
+    /// * A group member gets no error, because the group decides about its partitions.
+    /// * The consumer reports an unauthorized topic here, because it does not fetch a topic without known leaders.
     pub(super) fn check_missing(&mut self, now: Time) {
         for p in self.partitions.values_mut().filter(|p| p.may_be_missing() && p.retry_at <= now) {
             let Some(topic) = self.cluster.topics.get(&p.topic) else { continue };

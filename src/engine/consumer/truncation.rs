@@ -18,8 +18,8 @@ use crate::wire::Uuid;
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
-    /// Restarts partitions of recreated topics at the first record, because none of the new records was read. With
-    /// `auto.offset.reset` `none`, the application gets an error instead.
+    /// Restarts partitions of recreated topics at the first record, because the consumer has read none of the new
+    /// records. With `auto.offset.reset` `none`, the application gets an error instead.
     pub(super) fn check_topics(&mut self, now: Time) {
         let reset = match self.reset_position(now) {
             PositionState::Lost => PositionState::Lost,
@@ -51,7 +51,7 @@ impl<T: Send> Consumer<T> {
         slots.into_values().for_each(|slots| self.request_epoch_ends(now, slots, None));
     }
 
-    /// `last_error` is why the previous request for these partitions failed.
+    /// Requests the end offsets of the partitions' leader epochs. `last_error` is the error of the previous request.
     fn request_epoch_ends(&mut self, now: Time, slots: Vec<usize>, last_error: Option<Error>) {
         let (mut requested, mut tagged) = (Vec::new(), Vec::new());
         for slot in slots {
@@ -66,7 +66,7 @@ impl<T: Send> Consumer<T> {
         self.ops.continues(op, now, last_error);
     }
 
-    /// Handles the end offsets of epochs.
+    /// Handles the end offsets of leader epochs.
     pub(super) fn handle_epoch_ends(&mut self, now: Time, slots: &[(usize, u64, i32)], result: Result<Output, Error>) {
         let reset = self.reset_position(now);
         let result = result.map(|output| if let Output::EpochEnds(ends) = output { ends } else { Vec::new() });
