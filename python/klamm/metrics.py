@@ -1,12 +1,13 @@
 """The result of `client.metrics()`: a snapshot of a client's metrics.
 
-Attributes have the names of the Java client's metrics, with underscores. The meanings and units are also those of the
-Java client: times are in milliseconds, and rates are per second. A `_total` counts since the client was created. A
-`_rate`, `_avg`, `_max` or percentile covers the last 30 to 60 seconds, as in Java. If only klamm has a metric, the
-description of the attribute says so. `values` lists the metrics under the names of the Java client, for exporters.
+Attributes have the names of the Java client's metrics, with underscores instead of hyphens. Meanings and units are also
+those of the Java client: times are in milliseconds, and rates are per second. Attributes that end in `_total` count
+since the client was created. Rates, averages, maximums and percentiles cover the last 30 to 60 seconds, as in Java. If
+only klamm has a metric, the description of the attribute says so. For exporters, `values` lists the metrics under the
+names of the Java client.
 
-Two snapshots are equal if their counters are equal. Rates and averages are not compared, because they change even while
-the client does nothing.
+`==` compares the client ID, the broker IDs and the producer counters that only klamm has. `==` ignores the metrics of
+the Java client, because rates and averages change even while the client does nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from klamm._klamm import ClientCore
 
     Family = tuple[str, dict[str, str], dict[str, float]]
-    """Metrics from the core: a group, its tags, and values by name."""
+    """A group of metrics from the core: the group's name, its tags, and a dict from metric name to value."""
 else:
 
     def dataclass_transform(**_: Any) -> Any:
@@ -56,7 +57,7 @@ COUNTERS = "klamm-producer-counters"
 def snapshot(cls: type[T]) -> type[T]:
     """Convert a class to a frozen dataclass.
 
-    A field without a default is a measurement: it gets the default 0, and `==` ignores it.
+    A field without a default is a measurement. Measurements get the default 0, and `==` ignores them.
     """
     for name in inspect.get_annotations(cls):
         if name not in cls.__dict__:
@@ -70,9 +71,9 @@ class Metric(NamedTuple):
     Attributes:
         group: Group of the metric, such as `consumer-fetch-manager-metrics`.
         name: Name of the metric, such as `records-lag-max`.
-        tags: Object that the metric describes: `node-id`, `topic`, `partition` or `request`. Empty for the whole
-            client.
-        value: Value of the metric. Times are in milliseconds unless the name says otherwise.
+        tags: Labels of the object that the metric describes, with the keys `node-id`, `topic`, `partition` and
+            `request`. A metric of the whole client has no tags.
+        value: Value of the metric, in the unit of the Java client. Most times are in milliseconds.
     """
 
     group: str
@@ -86,7 +87,7 @@ class RequestMetrics:
     """Metrics of the responses of one API, such as `Produce` or `OffsetCommit`. Only klamm has these metrics.
 
     Attributes:
-        response_total: Number of responses. `response_rate` is the number per second.
+        response_total: Number of responses. `response_rate` is the number of responses per second.
         latency_avg: Average time from request to response. `latency_max` is the longest time, and `latency_p50`,
             `latency_p99` and `latency_p999` are percentiles.
     """
@@ -104,18 +105,18 @@ class RequestMetrics:
 class BrokerMetrics:
     """Metrics of one broker.
 
-    The attributes from `requests` to `throttled` count a producer's Produce requests since the start. Their times are
-    in seconds. Only klamm has these attributes.
+    Only klamm has the attributes from `requests` to `throttled`, which cover all Produce requests since the producer
+    was created.
 
     Attributes:
-        requests: Number of Produce requests that were sent.
-        bytes: Size of the batches in completed requests after compression, in bytes, without the request headers.
-        errors: Number of requests without a valid response.
-        in_flight: Number of requests in flight.
-        request_latency: Sum of the times from request to response, in seconds.
-        max_request_latency: Longest time from a request to its response, in seconds.
+        requests: Number of Produce requests that the producer sent.
+        bytes: Size of the compressed batches in completed Produce requests, in bytes, without the request headers.
+        errors: Number of Produce requests without a valid response.
+        in_flight: Number of Produce requests in flight.
+        request_latency: Total time from Produce requests to their responses, in seconds.
+        max_request_latency: Longest time from a Produce request to its response, in seconds.
         throttled: Time for which the broker throttled the producer (quotas, KIP-219), in seconds.
-        request_total: Number of requests of all APIs that were sent.
+        request_total: Number of requests of all APIs that the client sent.
         request_size_avg: Average size of a request in bytes.
         outgoing_byte_total: Number of bytes in requests.
         response_total: Number of responses of all APIs.
@@ -157,19 +158,19 @@ class BrokerMetrics:
 class TopicMetrics:
     """Metrics of one topic of a producer.
 
-    The attributes from `records` to `queue_time` count since the start. Only klamm has these attributes.
+    Only klamm has the attributes from `records` to `queue_time`, which count since the producer was created.
 
     Attributes:
         records: Number of acknowledged records.
         bytes: Size of the acknowledged records before compression, in bytes.
         batches: Number of acknowledged batches.
         errors: Number of failed records.
-        retries: Number of batches that were sent again.
-        queue_time: Sum of the times from the first record of a batch to the first request with the batch, in seconds.
+        retries: Number of batches that the producer sent again.
+        queue_time: Total time of all batches from their first record to the first request with the batch, in seconds.
         record_send_total: Number of records in completed requests. A retried record counts again.
         byte_total: Number of bytes in completed requests, after compression.
         compression_rate: Size after compression divided by size before compression.
-        record_retry_total: Number of records that were sent again.
+        record_retry_total: Number of records that the producer sent again.
         record_error_total: Number of records that failed.
     """
 
@@ -205,8 +206,8 @@ class ConsumerTopicMetrics:
     """Metrics of one topic of a consumer or share consumer.
 
     Attributes:
-        records_consumed_total: Number of records that the application got.
-        bytes_consumed_total: Size of these records before compression, in bytes.
+        records_consumed_total: Number of records that the application received.
+        bytes_consumed_total: Size of the records that the application received, before compression, in bytes.
         fetch_size_avg: Average size of the topic's records in a fetch response, in bytes.
         records_per_request_avg: Average number of the topic's records in a fetch response.
     """
@@ -225,12 +226,12 @@ class PartitionMetrics:
     """Metrics of one assigned partition of a consumer.
 
     Attributes:
-        records_lag: Number of records between the position and the end of the partition. None before the first
+        records_lag: Number of records between the position and the end of the partition. None before the first fetch
             response.
         records_lag_avg: Average lag when a fetch response arrives. `records_lag_max` is the largest lag.
-        records_lead: Number of records between the start of the partition and the position. None before the first
+        records_lead: Number of records between the start of the partition and the position. None before the first fetch
             response.
-        preferred_read_replica: Broker ID of the follower that the consumer reads from. -1 is the leader.
+        preferred_read_replica: Broker ID of the follower that the consumer reads from, or -1 for the leader.
     """
 
     records_lag: int | None = None
@@ -247,26 +248,26 @@ class ClientMetrics:
     Attributes:
         client_id: Configured `client_id`.
         connection_count: Number of open connections.
-        connection_creation_total: Number of connections that were opened. `connection_close_total` counts the
-            connections that ended.
-        connection_failure_total: Number of attempts to connect that failed. Only klamm has this metric.
-        reconnection_total: Number of connections to brokers to which the client was connected before. Only klamm has
-            this metric.
-        successful_authentication_total: Number of successful logins, or of TLS handshakes if connections have no login.
-        successful_reauthentication_total: Number of successful logins on connections that had logged in before
-            (KIP-368).
-        failed_authentication_total: Number of logins and TLS handshakes that failed.
+        connection_creation_total: Number of connections that the client opened. `connection_close_total` counts the
+            connections that were closed.
+        connection_failure_total: Number of failed attempts to connect. Only klamm has this metric.
+        reconnection_total: Number of new connections to brokers to which the client had already been connected. Only
+            klamm has this metric.
+        successful_authentication_total: Number of successful SASL authentications. Without SASL, it counts successful
+            TLS handshakes.
+        successful_reauthentication_total: Number of successful SASL re-authentications of open connections (KIP-368).
+        failed_authentication_total: Number of failed SASL authentications and TLS handshakes.
         network_io_total: Number of requests and responses.
         outgoing_byte_total: Number of bytes in requests.
         incoming_byte_total: Number of bytes in responses.
-        request_total: Number of requests that were sent.
+        request_total: Number of requests that the client sent.
         request_size_avg: Average size of a request in bytes.
         response_total: Number of responses.
-        request_latency_avg: Average time from request to response. A producer measures only Produce requests, as in
-            Java.
+        request_latency_avg: Average time from request to response. As in Java, a producer measures only Produce
+            requests.
         metadata_age: Age of the metadata in seconds.
         brokers: Metrics of each broker, by broker ID.
-        requests: Metrics of each API, by name of the API.
+        requests: Metrics of each API, by API name.
         values: All metrics, under the names of the Java client.
     """
 
@@ -379,23 +380,24 @@ class ProducerMetrics(ClientMetrics):
 
     Attributes:
         topics: Metrics of each topic, by topic.
-        brokers: Metrics of each broker that got Produce requests, by broker ID.
-        buffered_bytes: Size of the queued and in-flight records, which use `buffer_memory`. Only klamm has this metric.
+        brokers: Metrics of each broker to which the producer sent Produce requests, by broker ID.
+        buffered_bytes: Number of bytes of `buffer_memory` that queued and in-flight records use. Only klamm has this
+            metric.
         outstanding: Number of records that are neither acknowledged nor failed. Only klamm has this metric.
         record_send_total: Number of records in completed requests. A retried record counts again.
         byte_total: Number of bytes in completed requests, after compression. Only klamm has this metric.
-        record_retry_total: Number of records that were sent again.
+        record_retry_total: Number of records that the producer sent again.
         record_error_total: Number of records that failed.
         batch_size_avg: Average size of a batch after compression, in bytes.
         batch_split_total: Number of batches that were split because they were too large for the broker.
-        compression_rate_avg: Average of the size after compression divided by the size before compression.
+        compression_rate_avg: Average ratio of a batch's size after compression to its size before compression.
         record_size_avg: Average size of a record before compression, in bytes.
-        records_per_request_avg: Average number of records in a request.
-        record_queue_time_avg: Average time from the first record of a batch to the request with the batch.
-        produce_throttle_time_avg: Average time for which a broker throttled the producer. Only responses that report a
-            throttle count.
+        records_per_request_avg: Average number of records in a Produce request.
+        record_queue_time_avg: Average time from the first record of a batch to the Produce request with the batch.
+        produce_throttle_time_avg: Average time for which a broker throttled the producer. Responses that report no
+            throttling are not part of the average.
         requests_in_flight: Number of Produce requests in flight.
-        buffer_total_bytes: Size of the buffer in bytes, which is `buffer_memory`.
+        buffer_total_bytes: Size of the buffer in bytes, as configured by `buffer_memory`.
         buffer_available_bytes: Free space of the buffer in bytes.
         bufferpool_wait_time_ns_total: Time during which records waited for room in the buffer, in nanoseconds.
         bufferpool_wait_ratio: `bufferpool_wait_time_ns_total` divided by the age of the producer.
@@ -511,8 +513,8 @@ class ConsumerMetrics(_ReaderMetrics):
     Attributes:
         topics: Metrics of each topic, by topic.
         partitions: Metrics of each assigned partition, by partition.
-        records_consumed_total: Number of records that the application got.
-        bytes_consumed_total: Size of these records before compression, in bytes.
+        records_consumed_total: Number of records that the application received.
+        bytes_consumed_total: Size of the records that the application received, before compression, in bytes.
         fetch_size_avg: Average size of the records in a fetch response, in bytes.
         records_per_request_avg: Average number of records in a fetch response.
         records_lag_max: Largest lag of a partition when a fetch response arrives.
@@ -520,24 +522,27 @@ class ConsumerMetrics(_ReaderMetrics):
         fetch_latency_avg: Average time from a fetch request to its response. This time includes the wait for new
             records.
         fetch_throttle_time_avg: Average time for which brokers throttled the consumer.
-        end_to_end_latency_avg: Average time from the timestamp of a record to its delivery, for the last record of each
-            batch. Only klamm has this metric.
-        time_between_poll_avg: Average time from one poll to the next. Iteration polls when it has no more records.
+        end_to_end_latency_avg: Average time from a record's timestamp to its delivery to the application. The consumer
+            measures only the last record of each batch. Only klamm has this metric.
+        time_between_poll_avg: Average time from one poll to the next. A loop over the consumer polls when no fetched
+            record is left.
         poll_idle_ratio_avg: Fraction of the time that the application waits in polls. A value close to 0 means that the
-            application is too slow.
-        last_poll_seconds_ago: Seconds since the last poll. -1 before the first poll.
+            application is slower than the consumer.
+        last_poll_seconds_ago: Seconds since the last poll, or -1 before the first poll.
         assigned_partitions: Number of assigned partitions.
         commit_total: Number of offset commits.
         commit_latency_avg: Average time from a commit request to its response.
         heartbeat_total: Number of heartbeats.
         heartbeat_response_time_max: Longest time from a heartbeat to its response.
-        last_heartbeat_seconds_ago: Seconds since the last response to a heartbeat. -1 before the first response.
-        join_total: Number of JoinGroup responses. `join_time_avg` is the average time from request to response.
-        sync_total: Number of SyncGroup responses. `sync_time_avg` is the average time from request to response.
+        last_heartbeat_seconds_ago: Seconds since the last response to a heartbeat, or -1 before the first response.
+        join_total: Number of JoinGroup responses. `join_time_avg` is the average time from a JoinGroup request to its
+            response.
+        sync_total: Number of SyncGroup responses. `sync_time_avg` is the average time from a SyncGroup request to its
+            response.
         rebalance_total: Number of rebalances that this member completed.
         rebalance_latency_avg: Average time from the start of a rebalance until all partitions are assigned.
-        failed_rebalance_total: Number of rebalances in which the member lost its partitions.
-        last_rebalance_seconds_ago: Seconds since the last rebalance. -1 before the first rebalance.
+        failed_rebalance_total: Number of rebalances in which this member lost its partitions.
+        last_rebalance_seconds_ago: Seconds since the last rebalance, or -1 before the first rebalance.
         partition_assigned_latency_avg: Average time that the rebalance listener takes for new partitions.
         partition_revoked_latency_avg: Average time that the rebalance listener takes for revoked partitions.
         partition_lost_latency_avg: Average time that the rebalance listener takes for lost partitions.
@@ -579,7 +584,7 @@ class ShareConsumerMetrics(_ReaderMetrics):
 
     Attributes:
         topics: Metrics of each topic, by topic.
-        acknowledgements_send_total: Number of acknowledged records for which a broker has responded.
+        acknowledgements_send_total: Number of acknowledged records for which a broker has sent a response.
         acknowledgements_error_total: Number of acknowledgements that brokers rejected.
         rebalance_total: Number of times that the member joined the group.
     """

@@ -1,4 +1,4 @@
-"""Names of confluent-kafka, aiokafka and kafka-python, and klamm's equivalents.
+"""Tables from method names of confluent-kafka, aiokafka and kafka-python to klamm's equivalents.
 
 `docs/coming-from` shows programs side by side. The tables are read only when a program uses one of the names, and when
 the classes are defined.

@@ -1,10 +1,11 @@
-"""Exports the metrics of klamm's clients to Prometheus. This needs `klamm[prometheus]`.
+"""Exports the metrics of klamm's clients to Prometheus. The module needs `klamm[prometheus]`.
 
     klamm.prometheus.register(producer, consumer)
     prometheus_client.start_http_server(8000)
 
-The names come from the names of the Java client: `records-lag-max` of `consumer-fetch-manager-metrics` becomes
-`kafka_consumer_fetch_manager_records_lag_max`. Units are also those of the Java client: times are in milliseconds.
+The names of the metrics come from the Java client: `records-lag-max` in the group `consumer-fetch-manager-metrics`
+becomes `kafka_consumer_fetch_manager_records_lag_max`. Units are also those of the Java client: times are in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class KlammCollector(Collector):
         self._clients = [ref for ref in self._clients if ref() is not client]
 
     def collect(self) -> Iterator[Exported]:
-        """Return the metrics of all clients. A client whose `metrics()` raises is left out."""
+        """Return the metrics of all clients, except clients whose `metrics()` raises an exception."""
         self._clients = [ref for ref in self._clients if ref() is not None]
         found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for number, ref in enumerate(self._clients):
@@ -70,7 +71,7 @@ class KlammCollector(Collector):
                 continue
             try:
                 metrics = client.metrics()
-            except Exception:  # noqa: BLE001 - the error is logged, and the other clients have metrics
+            except Exception:  # noqa: BLE001 - the error is logged, and other clients' metrics are exported
                 if not self._has_failed:
                     _log.exception("%r has no metrics; later failures are not logged", client)
                 self._has_failed = True
@@ -85,7 +86,7 @@ class KlammCollector(Collector):
 
 
 def metric_name(metric: Metric) -> str:
-    """Return the Prometheus name of a metric. The suffix `_total` of a counter is left out."""
+    """Return the Prometheus name of a metric, without the suffix `_total` of a counter."""
     name = f"kafka_{metric.group.removesuffix('-metrics')}_{metric.name.removesuffix(_TOTAL)}"
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
@@ -93,8 +94,8 @@ def metric_name(metric: Metric) -> str:
 def _add(
     found: dict[str, CounterMetricFamily | GaugeMetricFamily], metric: Metric, client_id: str, instance: str
 ) -> None:
-    # All metrics with one name must have the same labels. Metrics of a topic or partition therefore get another name
-    # than metrics of a whole client.
+    # All metrics with the same name must have the same labels. The metrics of a topic or a partition therefore have
+    # other names than the metrics of a whole client.
     name = metric_name(metric)
     if "partition" in metric.tags:
         name = name.replace("_fetch_manager_", "_partition_")

@@ -1,7 +1,7 @@
-"""Deserializers that are called with the topic and headers of a record, not only with its bytes.
+"""Calls deserializers with the topic and headers of a record, not only with the bytes of a key or value.
 
-The core calls a deserializer with the bytes of a field. Deserializers of `klamm.registry` also need the topic and the
-headers, so this file passes the topic and the headers. `klamm.hooks` decides which consumers use this file.
+The core itself calls a deserializer with the bytes only, but deserializers of `klamm.registry` also need the topic and
+the headers. `klamm.hooks` decides which consumers use this file.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 
 class RecordDeserializer(Protocol):
-    """A deserializer that is called with the topic and the headers, such as the deserializers of `klamm.registry`."""
+    """A deserializer that also takes the topic and the headers, such as the deserializers of `klamm.registry`."""
 
     def deserialize(self, data: bytes, topic: str, field: Any, headers: Any) -> Any:
         """Return the object for the bytes of a key or value."""
 
     def is_prepared(self, data: bytes, topic: str, field: Any, headers: Any) -> bool:
-        """Return whether `deserialize` does not block."""
+        """Return whether `deserialize` can run without blocking."""
 
     async def prepare(self, data: bytes, topic: str, field: Any, headers: Any) -> None:
         """Do the blocking part of the work, so that `deserialize` does not block."""
 
 
 def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
-    """Return whether a deserializer is a RecordDeserializer, which is called with the topic and the headers."""
+    """Return whether a deserializer is a RecordDeserializer, which also takes the topic and the headers."""
     return hasattr(deserializer, "is_prepared")
 
 
 class RecordDeserializers:
     """The deserializers of one consumer.
 
-    Calling the object with a record returns the same record with deserialized key and value.
+    Calling the object with a record returns the record with its deserialized key and value.
     """
 
     def __init__(self, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> None:
         self._key, self._value = key, value
 
     def __call__(self, record: Record) -> Record[Any, Any]:
-        """Return the record with deserialized key and value."""
+        """Return the record with its deserialized key and value."""
         key, value = (_bound(each, record, name) for each, name in ((self._key, "key"), (self._value, "value")))
         return Deserializers(key, value)(record)
 
     async def prepare(self, record: Record) -> None:
-        """Look up the schemas of a record. A lookup that fails raises its error when the program reads the field."""
+        """Look up the schemas of a record. If a lookup fails, the program gets the error when it reads the field."""
         for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
             if data is None or not is_record_deserializer(each):
                 continue
@@ -70,7 +70,7 @@ def _bound(deserializer: Callable[[bytes], Any] | None, record: Record, field: s
 
 
 class DeserializedRecords(Sequence["Record[Any, Any]"]):
-    """The records of a poll, with deserializers. This class has the methods of `klamm.Records`."""
+    """The records of a poll, whose keys and values are deserialized. This class has the methods of `klamm.Records`."""
 
     def __init__(self, plain: Records, deserializers: RecordDeserializers) -> None:
         self.plain, self._deserializers = plain, deserializers

@@ -1,7 +1,7 @@
-"""Reads the dump of a flight recorder for `DevBroker.replay`: topics, records, and the result of each request.
+"""Reads topics, records and the results of requests from a flight recorder's dump, for `DevBroker.replay`.
 
-The core's `logging/flight.rs` and `engine/connection/traces.rs` describe the dump. The dev broker repeats the
-recording.
+The core's `logging/flight.rs` and `engine/connection/traces.rs` describe the format of the dump. The dev broker replays
+the recording.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from os import PathLike
 
 Result = tuple[str, float | None, str | None]
-"""Result of a request, as a fault of the dev broker: the action, the seconds and the error of `DevBroker.fault`."""
+"""Result of a request, as the arguments `action`, `seconds` and `error` of `DevBroker.fault`."""
 
 SUPPORTED = 1
-"""The format of dumps that this file reads."""
+"""Version of the dump format that this file reads."""
 MOST_BROKERS = 100
 
 MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -41,7 +41,7 @@ class Recording:
         topics: Number of partitions of each topic.
         has_missing_topics: Whether the client asked for a topic that did not exist.
         records: Batches by topic and partition.
-        versions: The newest version of each API that the client used.
+        versions: For each API, the newest version that the client used.
         results: Results of the requests of each API, in order. None means a response without an error.
     """
 
@@ -63,7 +63,7 @@ class Slot:
 
 
 def read(path: str | PathLike[str]) -> Recording:
-    """Read the recording in a dump.
+    """Read a recording from the file of a dump.
 
     Raises:
         ConfigError: The file is not the dump of a flight recorder.
@@ -95,7 +95,7 @@ class Reader:
         self.names: dict[str, str] = {}
         """Name of each topic, by topic ID."""
         self.missing: set[str] = set()
-        """Topics that did not exist in the last metadata response."""
+        """Topics that did not exist according to the last metadata response."""
         self.codes = {error.code: error.name for error in protocol.errors()}
         self.sent: dict[tuple[str, int, str], Slot] = {}
 
@@ -127,7 +127,8 @@ class Reader:
         codes = [str(error["code"]) for error in entry.get("errors", [])]
         if api == "Metadata" and body is not None:
             self.take_metadata(body)
-            # The dev broker does not have a missing topic either. A fault would also affect the request's other topics.
+            # Without a fault, the dev broker returns the same error for a missing topic. A fault would also affect the
+            # request's other topics.
             has_good = any(topic["errorCode"] == NO_ERROR for topic in body["topics"])
             codes = [] if has_good else [code for code in codes if code != MISSING]
         elif api in ("Fetch", "ShareFetch") and body is not None:
@@ -164,7 +165,7 @@ class Reader:
                 self.found.topics[name] = max(index + 1, self.found.topics.get(name, 1))
 
     def finished(self, slots: list[Slot]) -> Recording:
-        """Return the recording, without the topics that did not exist at its end."""
+        """Return the recording, without the topics that did not exist at the end of the dump."""
         found = self.found
         found.results = [(slot.api, slot.result) for slot in slots if slot.is_over]
         found.has_missing_topics = bool(self.missing)

@@ -1,7 +1,7 @@
-"""Connects to an OpenID Connect token endpoint. The errors of this module say what to check.
+"""Connects to an OpenID Connect token endpoint. The errors that this module raises say what to check.
 
-The endpoint has its own CA certificates. A client must not trust the endpoint's CA certificates for brokers, and must
-not trust the brokers' CA certificates for the endpoint. `oauth` builds the requests and reads the tokens.
+The endpoint has CA certificates of its own. A client must not trust the endpoint's CA certificates for brokers, or the
+brokers' CA certificates for the endpoint. `klamm.oauth` builds the requests and reads the tokens.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def opener(settings: Mapping[str, str]) -> urllib.request.OpenerDirector:
 
 
 def rejection(shown: str, status: int, text: str) -> AuthenticationError:
-    """Return the error for a response of the endpoint whose HTTP status is not success."""
+    """Return the error for a response of the endpoint with an HTTP status other than success."""
     match status:
         case 401 | 403:
             hint = "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and the permissions of the client"
@@ -70,12 +70,12 @@ def rejection(shown: str, status: int, text: str) -> AuthenticationError:
 
 
 def unreachable(url: str, shown: str, error: OSError | ValueError, seconds: float) -> AuthenticationError:
-    """Return the error for a request without a response.
+    """Return the error for a request that got no response from the endpoint.
 
     Args:
         url: Address of the endpoint.
-        shown: The address for error messages.
-        error: Error of the request.
+        shown: Text that stands for the address in error messages.
+        error: Exception that the request raised.
         seconds: Timeout of the request.
     """
     reason: Any = getattr(error, "reason", error)
@@ -96,7 +96,7 @@ def _hint(reason: object) -> str:
 
 
 def _proxy(url: str) -> str | None:
-    """Return host and port of the proxy for an address, without user and password. None if there is no proxy."""
+    """Return host and port of the proxy for an address, without user and password. Without a proxy, return None."""
     parts = urllib.parse.urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme)
     if not proxy or urllib.request.proxy_bypass(parts.netloc):
@@ -105,7 +105,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
-    """Return a TLS context with the endpoint's own CA certificates, or None to use Python's default certificates."""
+    """Return a TLS context with the configured CA certificates, or None to use Python's default certificates."""
     path, text = settings.get("ca.location"), settings.get("ca.pem")
     if path == "probe":  # in librdkafka, "probe" selects the default
         path = None
@@ -127,13 +127,13 @@ def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
 def _certificates(text: str) -> bytes:
     r"""Return the certificates of PEM text. As in Java, the text may have spaces or `\n` in place of line ends."""
     blocks = [body.replace("\\n", "") for body in _CERTIFICATE.findall(text)]
-    if not blocks:  # with an empty text, Python would trust its default certificates
+    if not blocks:  # with an empty text, Python would trust its default CA certificates
         raise ValueError("no certificates")
     return b"".join(base64.b64decode("".join(body.split()), validate=True) for body in blocks)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirects, because klamm must send the secret only to the configured address."""
+    """Disables redirects, because klamm must send the secret only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -153,7 +153,7 @@ _UNKNOWN_AUTHORITY = (
     "set sasl.oauthbearer.ca.location (https.ca.location) to the PEM certificate of the endpoint's authority; "
     "ssl.ca.location is only for the brokers"
 )
-_HINTS: list[tuple[type[Exception], str]] = [  # the first one that fits
+_HINTS: list[tuple[type[Exception], str]] = [  # the first entry with a matching class applies
     (ssl.SSLCertVerificationError, _UNKNOWN_AUTHORITY),
     (ssl.SSLError, "check whether the endpoint speaks HTTPS at this port"),
     (socket.gaierror, "check the host name in sasl.oauthbearer.token.endpoint.url, and DNS"),
