@@ -6,7 +6,7 @@ The clients are `Consumer07`, `Producer07` and `GroupConsumer07`:
         for message in consumer.messages("words", 0, consumer.earliest("words", 0)):
             print(message.offset, message.payload)
 
-The codec functions work on bytes alone:
+The codec functions convert between dicts and bytes, and need no broker:
 
     frame = klamm.legacy.encode_request(
         {"type": "fetch", "parts": [{"topic": "words", "partition": 0, "offset": 0, "max_size": 1 << 20}]}

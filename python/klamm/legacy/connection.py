@@ -1,6 +1,6 @@
 """Connections to brokers of Kafka 0.6 and 0.7, and checks of addresses and timeouts.
 
-These brokers respond in the order of the requests.
+Brokers of these versions respond to the requests of a connection in the order of the requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from klamm.legacy.messages import Part
 
-_HEADERS_SIZE = 1 << 20  # room for the headers of a response's parts, and for the longest list of offsets
+_HEADERS_SIZE = 1 << 20  # bytes of a response besides messages: the headers of its parts, or a list of offsets
 
 
 def address(text: str) -> tuple[str, int]:
@@ -51,7 +51,7 @@ def seconds(name: str, value: float | None) -> float | None:
 
 
 class Closing:
-    """Context manager that closes a client at the end."""
+    """Context manager that closes a client at the end of the block."""
 
     def close(self) -> None:
         """Close the client."""
@@ -66,12 +66,12 @@ class Closing:
         if error is None:
             self.close()
             return
-        with suppress(KafkaError):  # the exception that ends the block matters more
+        with suppress(KafkaError):  # an error of `close` must not replace the exception that ended the block
             self.close()
 
 
 class Connection:
-    """A connection to one broker. The first request opens it, and only one thread at a time uses it.
+    """A connection to one broker. The first request opens the connection. Only one thread at a time may use it.
 
     A response may have at most `max_response` bytes of messages.
     """
@@ -87,7 +87,7 @@ class Connection:
         """Send a request and return the response without its length prefix.
 
         If the broker closed the idle connection, this method opens a new connection. Sending the request again is safe,
-        because these requests only read.
+        because callers use this method only for requests that read.
         """
         frame = encode_request({"type": request_type, "parts": parts})  # type: ignore[typeddict-item]
         start = time.monotonic()
@@ -110,7 +110,7 @@ class Connection:
             return self._core.is_open()
 
     def ask(self, request_type: str, parts: list[Part]) -> None:
-        """Send a request. `answer` returns its response."""
+        """Send a request. The method `answer` returns the response."""
         self.send(encode_request({"type": request_type, "parts": parts}))  # type: ignore[typeddict-item]
 
     def answer(self, timeout: float | None) -> bytes:

@@ -1,6 +1,6 @@
 """`Consumer07`: reads the partitions of one broker of Kafka 0.6 or 0.7.
 
-`group` has the consumers of groups, which need ZooKeeper. Message sets are decoded in Rust.
+The module `group` has the consumer for groups, which needs ZooKeeper. The Rust core decodes message sets.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def source_headers(message: Message07, broker: str, partition: int) -> list[tupl
 
 
 def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
-    """Return the broker's partitions of a topic. Raise an error if no partition has ever had a message."""
+    """Return the partitions that a broker has of a topic. Raise an error if no partition has ever had a message."""
     partitions = consumer.partitions(topic)
     if not any(consumer.latest(topic, number) for number in partitions):
         raise UnknownTopicOrPartitionError(
@@ -82,15 +82,15 @@ class _LazyFetched(NamedTuple):
 
 
 class Consumer07(Closing):
-    """Reads one broker of Kafka 0.6 or 0.7.
+    """Reads messages from one broker of Kafka 0.6 or 0.7.
 
-    The broker does not store positions. A position is a byte offset. The `next_offset` of a message is the position
-    after the message.
+    The application stores its positions itself, because the broker does not. A position is a byte offset. The
+    `next_offset` of a message is the position after the message.
 
     Args:
         broker: Address of the broker, `host:port`.
-        fetch_size: Size of one fetch, in bytes. Default 1 MiB. A fetch grows if a single message is larger.
-        max_fetch_size: Largest size that a fetch grows to, in bytes. Default 128 MiB.
+        fetch_size: Size of one fetch, in bytes. Default 1 MiB. If a message is larger, the consumer fetches more bytes.
+        max_fetch_size: Maximum size of a fetch for a large message, in bytes. Default 128 MiB.
         magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. With 0, any other format raises
             `DecodeError`.
         timeout: Seconds for each request. Default 10. None waits forever.
@@ -134,8 +134,8 @@ class Consumer07(Closing):
     ) -> list[int]:
         """Return the offsets at which segments begin, newest first.
 
-        The end of the log counts as written now, so the list does not have it if `before` is in the past. A broker
-        closes the connection if it does not have the partition.
+        The list also contains the end of the log, except if `before` is in the past. If a broker does not have the
+        partition, the broker closes the connection.
 
         Args:
             topic: Name of the topic.
@@ -169,7 +169,7 @@ class Consumer07(Closing):
         found: list[int] = []
         with suppress(UnknownTopicOrPartitionError):
             while True:
-                with suppress(OffsetOutOfRangeError):  # the first segments are deleted
+                with suppress(OffsetOutOfRangeError):  # the broker has deleted the first segments of the partition
                     self.fetch(topic, len(found), 0)
                 found.append(len(found))
         return found
@@ -189,7 +189,7 @@ class Consumer07(Closing):
         return offsets[0]
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
-        """Fetch messages from the byte offset of a message. At the end of the log, return no messages.
+        """Fetch messages, from the message that begins at a byte offset. At the end of the log, return no messages.
 
         Raises:
             OffsetInMessageError: No message begins at this offset.
@@ -200,9 +200,9 @@ class Consumer07(Closing):
         return self._fetch(topic, partition, offset, is_boundary=False).load()
 
     def multi_fetch(self, positions: Sequence[tuple[str, int, int]]) -> list[Fetched]:
-        """Fetch from more than one partition with one request.
+        """Fetch from any number of partitions with one request.
 
-        If the responses would exceed `max_fetch_size`, the consumer sends more than one request.
+        If the response would exceed `max_fetch_size`, the consumer sends more than one request.
 
         Args:
             positions: Topic, partition and byte offset of each fetch.
@@ -211,7 +211,7 @@ class Consumer07(Closing):
             One result for each position, in the same order.
 
         Raises:
-            KafkaError: As for `fetch`.
+            KafkaError: The errors of `fetch`.
         """
         size = self._fetch_size
         most = self._max_fetch_size // size
@@ -254,7 +254,7 @@ class Consumer07(Closing):
 
         Raises:
             DecodeError: A message is damaged.
-            KafkaError: As for `fetch`.
+            KafkaError: The errors of `fetch`.
         """
         is_boundary = False
         while end is None or offset < end:
@@ -350,7 +350,7 @@ class Consumer07(Closing):
         self._connection.close()
 
     def abort(self) -> None:
-        """Close the connection at once. A request in flight of another thread fails."""
+        """Close the connection at once. If another thread waits for a response, its request fails."""
         self._connection.abort()
 
     def __repr__(self) -> str:

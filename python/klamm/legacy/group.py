@@ -1,7 +1,8 @@
-"""`GroupConsumer07`: a member of a Kafka 0.7 consumer group, which is coordinated through ZooKeeper.
+"""`GroupConsumer07`: a member of a Kafka 0.7 consumer group, whose members coordinate through ZooKeeper.
 
 The state machine of the membership is in Rust (`ZooKeeperMember`). A thread of this module executes the ZooKeeper
-operations of the state machine through kazoo. `readers` fetches messages, and `topic_filter` has white- and blacklists.
+operations of the state machine through kazoo. The module `readers` fetches messages, and the module `topic_filter`
+compiles white- and blacklists.
 """
 
 from __future__ import annotations
@@ -49,17 +50,17 @@ if TYPE_CHECKING:
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _CLAIM_BACKOFF = 0.2  # seconds between attempts to claim a partition whose former owner has not released it yet
-_MAX_WAIT = 0.5  # longest wait of the thread, in seconds
-_CLOSE_SECONDS = 2.0  # longest wait for the commit after an exception, and longest wait for the thread
+_MAX_WAIT = 0.5  # longest wait of the membership thread, in seconds
+_CLOSE_SECONDS = 2.0  # on close: longest wait for the commit after an exception, and for the end of the thread
 _PROBLEM_SECONDS = 10.0  # seconds between two reports of the same problem, if `timeout` is None
-_DUPLICATE_AFTER = 1.5  # number of session timeouts after which a member with the same ID counts as alive
+_DUPLICATE_AFTER = 1.5  # a member with the same ID counts as alive after this many session timeouts
 
 
 class GroupConsumer07(Closing):
     """A member of a Kafka 0.7 consumer group. The other members may be Java consumers.
 
-    A background thread maintains the membership: it registers the member, follows changes of the group, and releases
-    and claims partitions. If the ZooKeeper session expires, the member gives up its partitions at once.
+    A background thread maintains the membership. It registers the member, watches the group for changes, and releases
+    and claims partitions. If the ZooKeeper session expires, the member releases its partitions at once.
 
     **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for
     the next message. Messages that were compressed together are finished together. The consumer commits offsets of
@@ -69,22 +70,22 @@ class GroupConsumer07(Closing):
     Args:
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`.
         group: Group id.
-        topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass one of `topics`,
-            `whitelist` and `blacklist`.
+        topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass exactly one of
+            `topics`, `whitelist` and `blacklist`.
         whitelist: Regular expression. The member reads the topics whose whole name matches. As in Java, `,` means `|`,
-            and blanks and outer quotes are removed. Syntax that Java or Python cannot read raises `ConfigError`.
+            and blanks and outer quotes do not count. Syntax that Java or Python cannot read raises `ConfigError`.
         blacklist: Regular expression, as for `whitelist`. The member reads the topics whose whole name does not match.
         streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with
             more streams gets more partitions.
-        consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time.
-            If another member has the same id, `poll` raises `KafkaError`.
+        consumer_id: Suffix of the member id, unique in the group. By default, klamm generates it from the host name and
+            the time. If another member has the same id, `poll` raises `KafkaError`.
         auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has that offset:
             "earliest" (the default) or "latest".
-        auto_commit_interval: Seconds between commits. Default 10. None commits only in `commit`, on reassignment and on
-            close.
-        fetch_size: As for `Consumer07`, in bytes.
-        max_fetch_size: As for `Consumer07`, in bytes.
-        magic: As for `Consumer07`.
+        auto_commit_interval: Seconds between commits. Default 10. With None, the consumer commits only in `commit`, on
+            reassignment and on close.
+        fetch_size: Size of one fetch in bytes, as for `Consumer07`.
+        max_fetch_size: Maximum size of a fetch for a large message in bytes, as for `Consumer07`.
+        magic: Message format, as for `Consumer07`.
         timeout: Seconds for connecting to ZooKeeper and for each request to a broker. Default 10. None waits forever.
         session_timeout: Session timeout of ZooKeeper in seconds. Default 6, as in Kafka.
 
@@ -128,7 +129,7 @@ class GroupConsumer07(Closing):
             raise ConfigError(f"invalid streams {streams}", hint="use 1 or more")
         pattern = next((rewrite(p) for p in (whitelist, blacklist) if p is not None), None)
         if pattern is not None:
-            compile_filter(pattern)  # raises for an invalid expression
+            compile_filter(pattern)  # raises an error if the expression is invalid
         counts: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
         for topic, count in counts.items():
             _check_topic(topic, count)
@@ -144,7 +145,7 @@ class GroupConsumer07(Closing):
             "magic": magic,
             "timeout": timeout,
         }
-        Consumer07("unused:1", **self._reader_options)  # raises for invalid values
+        Consumer07("unused:1", **self._reader_options)  # raises an error if an option is invalid
         self._reset = _RESETS[auto_offset_reset]
         self._commit_interval = seconds("auto_commit_interval", auto_commit_interval)
         subscription = None if pattern is None else (whitelist is not None, streams, pattern)
@@ -154,7 +155,7 @@ class GroupConsumer07(Closing):
         self._inputs: queue.SimpleQueue[Callable[[float], None] | None] = queue.SimpleQueue()
         self._readers = Readers(self._lock, self._connect, self._reset, self._note_reset, self._timeout)
         self._noted: dict[Partition, int] = {}  # offsets to commit that ZooKeeper has not confirmed
-        self._not_stored: dict[Partition, int] = {}  # finished offsets that were lost with the session
+        self._not_stored: dict[Partition, int] = {}  # finished offsets that an ended session did not store
         self._is_iterating = False
         self._error_at_poll = sys.exc_info()[1]
         self._problem_at, self._idle_at = float("-inf"), float("inf")
@@ -194,14 +195,14 @@ class GroupConsumer07(Closing):
     def _run(self) -> None:
         try:
             self._maintain_membership()
-        except Exception as error:  # noqa: BLE001 - the application's next call raises it
+        except Exception as error:  # noqa: BLE001 - the application's next call raises the error
             with self._lock:
                 self._failure = error
                 self._readers.stop(list(self._readers.assigned))
             self._disconnect()  # releases the member's partitions
 
     def _disconnect(self) -> None:
-        """End the session. If a failed membership and `close` both call this method, it ends the session only once."""
+        """End the session. Only the first of several calls ends it: after a failed membership, `close` calls again."""
         with self._lock:
             was_disconnected, self._is_disconnected = self._is_disconnected, True
         if not was_disconnected:
@@ -297,7 +298,7 @@ class GroupConsumer07(Closing):
         """Run one operation, and return the arguments for `ZooKeeperMember.answered`."""
         from kazoo.exceptions import KazooException, NoNodeError
 
-        # An operation belongs to the session that it was planned in.
+        # Skip an operation that the state machine planned in an earlier session.
         if self._client.client_id[0] != self._session:
             return ("failed",)
         client, timeout = self._client, self._timeout
@@ -353,14 +354,14 @@ class GroupConsumer07(Closing):
         """Commit a new offset if the committed offset is missing or no longer in the log. The caller holds the lock."""
         self._process_inputs()
         if self._readers.assigned.get(reader.partition) is reader:
-            reader.stored = offset  # the commit loses no message: without it, the next reader resets the offset again
+            reader.stored = offset  # this commit loses no message: without this commit, the next reader would reset too
             self._member.commit(time.monotonic(), [(reader.partition, offset)])
             self._inputs.put(None)
 
     # The application's thread.
 
     def poll(self, timeout: float | None = 1.0, max_messages: int = 10_000) -> list[GroupMessage]:
-        """Return the next messages. This call finishes the messages of the previous call.
+        """Return the next messages. The messages of the previous `poll` then count as finished.
 
         Args:
             timeout: Seconds to wait if there is no message. Default 1. None waits forever.
@@ -370,14 +371,14 @@ class GroupConsumer07(Closing):
             Messages, or an empty list if none arrived in time.
 
         Raises:
-            NetworkError: A broker has been unreachable for the `timeout` of the constructor. The next call returns
+            NetworkError: A broker was unreachable for the whole `timeout` of the constructor. The next call returns
                 messages of other brokers.
-            KafkaTimeoutError: A broker has not responded for `timeout` seconds of the constructor. The next call
-                returns messages of other brokers.
-            ConfigError: For `timeout` seconds of the constructor, no broker has ever registered in this ZooKeeper.
+            KafkaTimeoutError: A broker did not respond within the `timeout` of the constructor. The next call returns
+                messages of other brokers.
+            ConfigError: After the `timeout` of the constructor, no broker has registered in this ZooKeeper.
             ClosedError: This consumer is closed.
-            KafkaError: The membership has failed, another member has the same id, or a member has registered an
-                expression that this client cannot read. In the last two cases, you can call `poll` again.
+            KafkaError: The membership has failed. Or another member has the same id, or a member has registered an
+                expression that this client cannot read. In these two cases, you can call `poll` again.
         """
         self._check()
         self._error_at_poll = sys.exc_info()[1]
@@ -401,14 +402,14 @@ class GroupConsumer07(Closing):
                 return []
 
     def __iter__(self) -> Iterator[GroupMessage]:
-        """Iterate forever. Asking for the next message finishes the previous one."""
+        """Iterate forever. A message counts as finished when the application asks for the next message."""
         while True:
             for message in self.poll(1.0, 1):
                 self._is_iterating = True
                 yield message
 
     def _raise_problem(self) -> None:
-        """Raise the reason why the member gets no partitions, first at once and then every `timeout` seconds."""
+        """Raise an error if the member cannot get partitions. While the problem lasts, repeat after each `timeout`."""
         now = time.monotonic()
         unreadable, duplicate_for = self._member.problem(now)
         error = None
@@ -431,7 +432,7 @@ class GroupConsumer07(Closing):
             raise error
 
     def _check_brokers(self) -> None:
-        """Raise if the member has no partition because no broker uses this ZooKeeper."""
+        """Raise an error if the member has no partition because no broker uses this ZooKeeper."""
         now = time.monotonic()
         if self._readers.assigned:
             self._idle_at = float("inf")
@@ -504,20 +505,21 @@ class GroupConsumer07(Closing):
         )
 
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
-        """Commit the offsets and leave the group, which releases the partitions at once. A second close does nothing.
+        """Commit the offsets, release the partitions and leave the group. A second close does nothing.
 
-        All messages of a `poll` count as finished, except while the program handles an exception that was raised after
-        that poll. A program handles an exception in a `finally` or `except` block, and in the exit of
-        `contextlib.closing` and `ExitStack`. If the program left the loop early, the last message of the loop does not
-        count as finished. A `with` statement always knows whether the block raised.
+        By default, `close` commits the messages of the last `poll` too. There are two exceptions. If the program left a
+        loop over the consumer early, `close` does not commit the last message. If `close` is called while the program
+        handles an exception that was raised after the last `poll`, it does not commit the messages of that `poll`. A
+        program handles an exception in a `finally` or `except` block, and in the exit of `contextlib.closing` and
+        `ExitStack`. A `with` statement over the consumer commits them only if the block raised no exception.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.
-            commit: False commits no offsets. True also commits the last poll while an exception is being handled. The
-                default decides as described above.
+            commit: False commits no offsets. True commits the last `poll` even while the program handles an exception.
+                None (the default) applies the rules above.
 
         Raises:
-            KafkaError: As for `commit`. The consumer is closed in any case.
+            KafkaError: The errors of `commit`. The consumer is closed in any case.
         """
         error = sys.exc_info()[1]
         if error is None and not threading.main_thread().is_alive():
@@ -531,7 +533,7 @@ class GroupConsumer07(Closing):
         if kind is None:
             self._end(10.0, finish=True)
             return
-        with suppress(KafkaError):  # the exception that ends the block matters more
+        with suppress(KafkaError):  # an error of `close` must not replace the exception that ended the block
             self._end(_CLOSE_SECONDS, finish=False)
 
     def _end(self, timeout: float | None, *, finish: bool, commit: bool = True) -> None:
@@ -545,7 +547,7 @@ class GroupConsumer07(Closing):
                     if finish:
                         self._readers.finish_last()
                     self._commit(timeout)
-                    # Partitions that this member reads again are delivered again, so their lost offsets are no error.
+                    # If this member reads a partition again, it gets the messages again, so a lost offset is no error.
                     for partition in self._readers.assigned:
                         self._not_stored.pop(partition, None)
                     if self._not_stored:

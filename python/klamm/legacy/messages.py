@@ -13,9 +13,9 @@ class _Partition(TypedDict):
 class Part(_Partition, total=False):
     """The part of a request for one partition.
 
-    `produce` and `multiproduce` requests have `message_set`, and partition -1 lets the broker choose. `fetch` and
-    `multifetch` requests have `offset` and `max_size`, both in bytes. `offsets` requests have `time` (-1 latest, -2
-    earliest) and `max_number`.
+    `produce` and `multiproduce` requests have `message_set`. In these requests, the partition -1 lets the broker choose
+    a partition. `fetch` and `multifetch` requests have `offset` and `max_size`, both in bytes. `offsets` requests have
+    `max_number` and `time`. A `time` of -1 means the latest offset, and -2 the earliest.
     """
 
     message_set: bytes
@@ -33,7 +33,7 @@ class Request(TypedDict):
 
 
 class FetchResponse(TypedDict):
-    """Messages of one partition. The broker cuts the data at the requested size, even in the middle of a message."""
+    """Messages of one partition. The broker cuts messages at the requested size, even in the middle of a message."""
 
     error: int
     message_set: bytes
@@ -47,7 +47,7 @@ class MultiFetchResponse(TypedDict):
 
 
 class OffsetsResponse(TypedDict):
-    """Offsets at which the segments of a partition begin, and the end of its log, newest first."""
+    """The end of a partition's log and the offsets at which its segments begin, newest first."""
 
     error: int
     offsets: list[int]

@@ -1,7 +1,7 @@
 """`Producer07`: writes to brokers of Kafka 0.6 and 0.7, which never respond to a produce request.
 
-The producer tracks how many messages each broker may have lost. Partitions come from ZooKeeper (`zookeeper`) or from
-the broker itself.
+The producer tracks how many messages each broker may have lost. The producer reads the partitions from ZooKeeper
+(module `zookeeper`), or lets the broker choose a partition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UINT32 = 1 << 32
 
 
 def java_hash(key: str | bytes | int) -> int:
-    """Return Java's `hashCode` of a String, an Integer, or the contents of a byte array."""
+    """Return the `hashCode` that Java computes for a String, an Integer, or the contents of a byte array."""
     if isinstance(key, int):
         value = key % _UINT32
     elif isinstance(key, str):
@@ -47,7 +47,7 @@ def java_hash(key: str | bytes | int) -> int:
 
 
 def default_partitioner(key: Any, count: int) -> int:
-    """Choose a partition as the Java producer of 0.7 does: by the hash of the key, or at random without a key."""
+    """Choose a partition like the Java producer of 0.7: by the hash of the key, or at random if there is no key."""
     return random.randrange(count) if key is None else abs(java_hash(key)) % count
 
 
@@ -63,15 +63,16 @@ def _raise(failures: list[KafkaError]) -> None:
 class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
-    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when it is written to
-    the socket. This is when `send` returns or, with `batch_messages` above 1, when `flush` returns. A broker rejects a
-    message by closing the connection. Later messages on that connection that the broker has not read are also lost. The
-    producer notices this at the next write at the earliest. It then raises `NetworkError` with the number of messages
-    that may be lost. klamm does not send these messages again, so there are no duplicates.
+    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when the producer has
+    written it to the socket. By default, this is when `send` returns. With `batch_messages` above 1, it is when `flush`
+    returns. A broker rejects a message by closing the connection. Later messages on that connection that the broker has
+    not read are also lost. The producer notices the closed connection at the next write at the earliest. The producer
+    then raises `NetworkError` with the number of messages that may be lost. klamm does not send these messages again,
+    so there are no duplicates.
 
     `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
-    all messages and rejected none. There is one exception: 0.7.2 silently drops a message set with a message above its
-    `max.message.size`.
+    all messages and rejected none. There is one exception: a broker of 0.7.2 silently drops a message set that contains
+    a message above the broker's `max.message.size`.
 
     Args:
         brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
@@ -80,11 +81,11 @@ class Producer07(Closing):
             brokers from ZooKeeper. A new topic has partition 0 on every live broker.
         compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.
         magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
-        partitioner: Function `(key, count)` that returns an index below `count`, for use with `zookeeper`. Default: the
-            partitioner of the Java producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
+        partitioner: Function `(key, count)` that returns an index below `count`. Only a producer with `zookeeper` uses
+            it. The default is the partitioner of the Java producer of 0.7. Brokers of 0.7 do not store keys.
         batch_messages: Number of messages to collect before a write. Default 1.
         unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot
-            fetch such topics: a Java member of a group with a whitelist such as `.*` then reads nothing.
+            fetch these topics. If the whitelist of a Java member matches such a topic, the member reads nothing.
         timeout: Seconds for each connect and write. Default 10. None waits forever.
 
     Raises:
@@ -112,7 +113,7 @@ class Producer07(Closing):
             raise ConfigError("brokers and zookeeper are alternatives", hint="pass exactly one of them")
         if batch_messages < 1:
             raise ConfigError(f"invalid batch_messages {batch_messages}", hint="use 1 or more")
-        encode_messages([b""], magic=magic, compression=compression)  # raises if the format lacks the compression
+        encode_messages([b""], magic=magic, compression=compression)  # raises if the format lacks this compression
         self._compression, self._magic = compression, magic
         self._partitioner, self._batch_messages = partitioner, batch_messages
         self._unicode_topics = unicode_topics
@@ -137,14 +138,14 @@ class Producer07(Closing):
             topic: Topic name.
             payload: Bytes of the message.
             key: Key for the partitioner. The broker does not store keys.
-            partition: Number of a partition, if `brokers` has a single broker. With `zookeeper`, an index into the
+            partition: With a single broker in `brokers`, the number of a partition. With `zookeeper`, an index into the
                 partitions of all brokers. By default, the broker or the partitioner chooses a partition.
 
         Raises:
             NetworkError: A connection broke. The error says how many messages may be lost.
             KafkaTimeoutError: The write did not complete in time.
-            ConfigError: The partition does not exist, `brokers` has more than one broker, or the topic's name is not
-                ASCII.
+            ConfigError: The partition does not exist, or the topic's name is not ASCII. Or `partition` was passed, and
+                `brokers` has more than one broker.
             ClosedError: This producer is closed.
         """
         self.send_many(topic, [payload], key=key, partition=partition)
@@ -157,11 +158,11 @@ class Producer07(Closing):
         Args:
             topic: Topic name.
             payloads: Bytes of each message.
-            key: As for `send`.
-            partition: As for `send`.
+            key: Key for the partitioner, as for `send`.
+            partition: Number or index of a partition, as for `send`.
 
         Raises:
-            KafkaError: As for `send`.
+            KafkaError: The errors of `send`.
         """
         payloads = list(payloads)
         if not (self._unicode_topics or topic.isascii()):
@@ -171,7 +172,7 @@ class Producer07(Closing):
             )
         with self._lock:
             self._check_open()
-        broker, chosen = self._choose(topic, key, partition)  # may wait for ZooKeeper, so the lock is not held
+        broker, chosen = self._choose(topic, key, partition)  # without the lock, because this can wait for ZooKeeper
         with self._lock:
             self._check_open()
             self._batch.setdefault((broker, topic, chosen), []).extend(payloads)
@@ -262,7 +263,7 @@ class Producer07(Closing):
             return sum(self._unconfirmed.values())
 
     def flush(self, *, confirm: bool = False) -> None:
-        """Write the batch.
+        """Write all collected messages.
 
         Args:
             confirm: Also wait until the brokers have read all messages and rejected none. Default False.
@@ -311,10 +312,10 @@ class Producer07(Closing):
             self._unconfirmed[to] = 0
 
     def close(self) -> None:
-        """Write the batch and close the connections.
+        """Write all collected messages and close the connections.
 
         Raises:
-            KafkaError: As for `send`. The producer is closed in any case.
+            KafkaError: The errors of `send`. The producer is closed in any case.
         """
         with self._lock:
             if self._closed:

@@ -1,7 +1,7 @@
 """The assigned partitions of a Kafka 0.7 group member: positions, fetched messages, and a thread for each broker.
 
-Each broker has its own thread, so that a broker that does not respond does not delay other brokers. A thread fetches
-again once all messages of its last fetch are delivered. The membership is in `group`.
+Each broker has its own thread, so that a slow broker does not delay other brokers. A thread fetches again when the
+application has got all messages of its last fetch. The module `group` has the membership.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Partition = tuple[str, int, int]  # topic, broker, partition
 
-_EMPTY_BACKOFF = 0.1  # seconds between fetches without messages; Java waits 1 s
+_EMPTY_BACKOFF = 0.1  # seconds to wait after a fetch without messages; the Java consumer waits 1 s
 _ERROR_BACKOFF = 1.0  # seconds between attempts after an error
 _JOIN_SECONDS = 0.5  # longest wait for a thread that is in the middle of a request
 
@@ -70,7 +70,7 @@ class Readers:
         self._lock = lock
         self._connect, self._reset, self._on_reset, self._timeout = connect, reset, on_reset, timeout
         self.changed = threading.Condition(lock)
-        """Notified when messages or errors arrive, when messages are delivered, and when the partitions change."""
+        """Notified when messages or errors arrive, when `take` delivers messages, and when the assignment changes."""
         self.assigned: dict[Partition, Reader] = {}
         self._buffer: deque[tuple[Reader, GroupMessage]] = deque()
         self._buffered: Counter[int] = Counter()  # messages in the buffer, by broker
@@ -102,7 +102,7 @@ class Readers:
         return stopped
 
     def take(self, count: int) -> list[GroupMessage]:
-        """Return the next messages. They count as finished after the next call of `finish_last`."""
+        """Return the next messages. These messages count as finished after the next call of `finish_last`."""
         messages: list[GroupMessage] = []
         while self._buffer and len(messages) < count:
             reader, message = self._buffer.popleft()
@@ -123,12 +123,12 @@ class Readers:
         self._last = []
 
     def raise_error(self) -> None:
-        """Raise an error that has occurred since the last call, if there is one."""
+        """Raise an error that has occurred since the last call of this method, if there is one."""
         if self._errors:
             raise self._errors.pop(next(iter(self._errors)))
 
     def close(self) -> None:
-        """Stop all threads. A request in flight is aborted."""
+        """Stop all threads, and abort their requests in flight."""
         with self._lock:
             self._is_closed = True
             self.changed.notify_all()
@@ -152,14 +152,14 @@ class Readers:
                 pause = 0.0 if self._fetch(number, readers) else _EMPTY_BACKOFF
                 failing_since = None
             except (NetworkError, KafkaTimeoutError) as error:
-                # A broker that has died soon loses its registration, and then its partitions are no longer assigned.
+                # A dead broker soon loses its ZooKeeper registration. Then the group no longer assigns its partitions.
                 self._drop(number)
                 pause, now = _ERROR_BACKOFF, time.monotonic()
                 failing_since = start if failing_since is None else failing_since
                 if self._timeout is not None and now - failing_since >= self._timeout and now >= report_at:
                     report_at = now + self._timeout
                     self._report(number, error)
-            except Exception as error:  # noqa: BLE001 - `poll` raises it
+            except Exception as error:  # noqa: BLE001 - `poll` raises the error
                 pause = _ERROR_BACKOFF
                 self._report(number, error)
             self._sleep(pause)
@@ -213,7 +213,7 @@ class Readers:
         try:
             fetched = broker.multi_fetch(positions)
         except OffsetOutOfRangeError:
-            # Find the partitions whose offset is out of range. The next call fetches from all partitions.
+            # Find the partitions whose offset is out of range. The next fetch then includes all partitions again.
             for reader, position in zip(readers, positions, strict=True):
                 try:
                     broker.fetch(*position)

@@ -1,6 +1,6 @@
 """Registers the nodes and topics of a Kafka 0.7 dev broker in ZooKeeper, as brokers of 0.7 do.
 
-Only `klamm.testing.DevBroker` uses this module. `zookeeper` describes the layout of ZooKeeper's nodes.
+Only `klamm.testing.DevBroker` uses this module. The module `zookeeper` describes the layout of ZooKeeper's nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TIMEOUT = 2.0  # seconds for each call to ZooKeeper
 
 
 class Registration:
-    """Registers all nodes of a dev broker in one ZooKeeper session. A killed node is removed at once."""
+    """Registers all nodes of a dev broker in one ZooKeeper session. `remove` unregisters a killed node at once."""
 
     def __init__(self, broker: DevBrokerCore, hosts: str) -> None:
         self._broker = broker
@@ -45,7 +45,7 @@ class Registration:
     def remove(self, node: int) -> None:
         """Remove a node that was killed.
 
-        If ZooKeeper is unreachable, the node is removed when the connection is restored.
+        If ZooKeeper is unreachable, klamm removes the node when the connection is restored.
         """
         with self._lock:
             self._down.add(node)
@@ -66,7 +66,7 @@ class Registration:
         from kazoo.exceptions import KazooException
 
         while not self._stopped.wait(_POLL_SECONDS):
-            with suppress(KafkaError, KazooException):  # the broker is not available
+            with suppress(KafkaError, KazooException):  # the broker or ZooKeeper is not available
                 self._register()
 
     def _remove_down(self) -> None:
@@ -106,5 +106,5 @@ class Registration:
                     create(self._client, path, data, ephemeral=True, timeout=_TIMEOUT)
                 except NodeExistsError:
                     if path.startswith("/brokers/ids"):
-                        continue  # the node of another broker, or of an earlier session that still exists
+                        continue  # the node belongs to another broker, or to an earlier session that still exists
                 self._registered[path] = data

@@ -1,7 +1,7 @@
 """Rewrites and compiles the regular expressions of white- and blacklists, as the Java consumer of Kafka 0.7 does.
 
 All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into
-Python's. It rejects syntax that one of the two engines cannot read, or that the two engines read differently.
+Python's. `compile_filter` rejects syntax that Java or Python cannot read, and syntax that they read differently.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ANY = r"[\s\S]"
 def rewrite(expression: str) -> str:
     """Return an expression in the form in which the Java consumer registers it.
 
-    `,` becomes `|`, and blanks and outer quotes are removed.
+    The function replaces `,` by `|`, and removes blanks and outer quotes.
     """
     expression = expression.strip(_SPACE).replace(",", "|").replace(" ", "")
     return expression.strip("\"'")
@@ -59,7 +59,7 @@ def compile_filter(expression: str) -> re.Pattern[str]:
 
 
 class _UnreadableError(Exception):
-    """The expression has syntax that is not translated."""
+    """The expression has syntax that `compile_filter` does not translate."""
 
 
 class _Translation:
@@ -111,7 +111,7 @@ class _Translation:
         return match is not None and flag in match[1]
 
     def _atom(self, char: str) -> tuple[str, bool]:
-        """Translate one item, and return whether it may be repeated."""
+        """Translate one item. Return its translation, and whether a quantifier may follow."""
         if char == "(":
             return self._group()
         if char == "[":
@@ -164,7 +164,7 @@ class _Translation:
             end = len(self._text) if end < 0 else end
             quoted = self._text[self._at + 1 : end]
             self._at = end + 2
-            # A quantifier after \E repeats the last character only, in Java too.
+            # A quantifier after \E repeats only the last character, as in Java.
             return re.escape(quoted), bool(quoted)
         if char.isascii() and char.isdigit() and char != "0":
             self._at += 1
@@ -205,7 +205,7 @@ class _Translation:
         return False, re.escape(char)
 
     def _class(self) -> str:
-        """Translate brackets. Java's unions and intersections become lookaheads."""
+        """Translate a character class in brackets. Java's unions and intersections become lookaheads."""
         start = self._at
         self._at += 1
         is_negated = self._text[self._at : self._at + 1] == "^"
@@ -232,7 +232,7 @@ class _Translation:
         if is_plain:
             return f"[^{items}]" if is_negated else f"[{items}]"
         if is_negated or not all(operands):
-            # Releases of Java differ in what the negation applies to.
+            # The negation applies to different operands in different releases of Java.
             raise _UnreadableError(f"the class at position {start} is not supported")
         *conditions, last = (f"(?:{'|'.join(union)})" for union in operands)
         return "(?:" + "".join(f"(?={condition})" for condition in conditions) + last + ")"

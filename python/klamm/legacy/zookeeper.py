@@ -8,7 +8,7 @@
 | /consumers/G/owners/T/N-P | ephemeral | stream that reads partition P of topic T on broker N |
 | /consumers/G/offsets/T/N-P | persistent | offset to read next |
 
-Parents are persistent and have no data. Kafka 0.8 has the same paths for offsets, but with P in place of N-P.
+Parent nodes are persistent and have no data. Kafka 0.8 has the same paths for offsets, but with P in place of N-P.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from klamm.record import TopicPartition
 
 SESSION_TIMEOUT = 6.0  # Kafka's zk.sessiontimeout.ms
-_CLOSE_SECONDS = 2.0  # longest wait for the end of a session; kazoo then ends it in the background
+_CLOSE_SECONDS = 2.0  # longest wait for the end of a session; after that, kazoo ends the session in the background
 
 
 def connect(hosts: str, timeout: float | None, session_timeout: float = SESSION_TIMEOUT, **options: Any) -> Any:
@@ -53,7 +53,7 @@ def _start(client: Any, hosts: str, timeout: float | None) -> None:
         raise NetworkError(
             f"could not connect to ZooKeeper at {hosts} in time", hint="check the address: host:port,host:port/chroot"
         )
-    # ZooKeeper reports a missing chroot only as a missing node, at each call.
+    # ZooKeeper does not reject a missing chroot: each later call would report a missing node instead.
     if client.chroot and wait_for(client.exists_async("/"), timeout, f"check the chroot of {hosts}") is None:
         raise ConfigError(
             f"ZooKeeper at {hosts} has no node {client.chroot}",
@@ -109,7 +109,7 @@ def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool, timeo
             parent = path.rpartition("/")[0]
             if not parent:
                 raise
-            with suppress(NodeExistsError):  # another client created it first
+            with suppress(NodeExistsError):  # another client has created the parent node first
                 create(client, parent, None, ephemeral=False, timeout=remaining)
         else:
             return
@@ -126,7 +126,7 @@ def write(client: Any, path: str, data: bytes, timeout: float | None) -> None:
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise if a group id or a member id cannot be the name of a ZooKeeper node."""
+    """Raise an error if a group id or a member id cannot be the name of a ZooKeeper node."""
     if not name or "/" in name:
         raise ConfigError(f"invalid {what} {name!r}", hint="use a name that is not empty and has no slash")
 
@@ -134,7 +134,7 @@ def check_name(what: str, name: str) -> None:
 def parse_broker(data: bytes) -> tuple[str, int]:
     """Parse a broker's registration, `creator:host:port`, and return host and port.
 
-    The creator is an address and a time, `address-milliseconds`. Addresses of IPv6 contain colons.
+    The creator is an address and a time, `address-milliseconds`. IPv6 addresses contain colons.
     """
     text = data.decode(errors="replace")
     match = re.fullmatch(r".*?-[0-9]+:(.+):([0-9]{1,5})", text) or re.fullmatch(r".*:([^:]+):([0-9]{1,5})", text)
@@ -146,8 +146,8 @@ def parse_broker(data: bytes) -> tuple[str, int]:
 class Registry:
     """The last known brokers and partitions of a cluster.
 
-    Watches refresh these values in kazoo's threads. A caller waits for ZooKeeper only at the first use of a topic or
-    broker. While ZooKeeper is unreachable, the last known values stay valid.
+    ZooKeeper watches refresh these values in kazoo's threads. A caller waits for ZooKeeper only at the first use of a
+    topic or broker. While ZooKeeper is unreachable, the last known values stay valid.
     """
 
     def __init__(self, hosts: str, timeout: float | None) -> None:
@@ -226,7 +226,7 @@ class Registry:
         read(node.path, watch=lambda event: self._changed(node, event)).rawlink(lambda result: self._read(node, result))
 
     def _changed(self, node: _Node, event: Any) -> None:
-        if event.type != "NONE":  # the connection broke; the next connection refreshes the node
+        if event.type != "NONE":  # NONE: the connection broke, so the next connection refreshes the node
             self._refresh(node)
 
     def _read(self, node: _Node, result: Any) -> None:
@@ -246,7 +246,7 @@ class Registry:
         elif result.value is None:
             node.set(None)
         else:
-            self._refresh(node)  # created in the meantime
+            self._refresh(node)  # another client has created the node in the meantime
 
     def _fail(self, node: _Node, error: Exception) -> None:
         """Handle a failed read. If the connection broke, the next connection repeats the read."""
@@ -285,7 +285,7 @@ def _count(data: bytes | None) -> int:
 class ZooKeeperOffsets(Closing):
     """Reads and writes the offsets that a group of Kafka 0.8 keeps in ZooKeeper.
 
-    Offsets of Kafka 0.7 are different: they are byte offsets, for each broker and partition.
+    This class does not handle the offsets of Kafka 0.7, which are byte offsets for each broker and partition.
 
     Args:
         hosts: Addresses of ZooKeeper, `host:port,host:port/chroot`.
@@ -327,13 +327,13 @@ class ZooKeeperOffsets(Closing):
                 try:
                     data = wait_for(self._client.get_async(path), _left(deadline), f"read {path}")[0] or b""
                 except NoNodeError:
-                    continue  # deleted in the meantime
+                    continue  # another client has deleted the node in the meantime
                 if name.isdecimal() and data.strip().isdigit():
                     found[TopicPartition(topic, int(name))] = int(data)
         return found
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set committed offsets. Running members of the group overwrite these offsets with their own.
+        """Set committed offsets. If members of the group are running, they overwrite these offsets with their own.
 
         Args:
             offsets: For each partition, the next offset to read.
