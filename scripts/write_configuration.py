@@ -17,15 +17,15 @@ klamm.Producer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
 klamm.Producer("localhost:9092", linger_ms=5)
 ```
 
-The names are those of the Java client. An unknown key or a bad value raises `ConfigError`, which names the nearest
-valid key or the allowed values. `python scripts/write_configuration.py` writes this page.
+The keys have the names that the Java client uses. An unknown key or a bad value raises `ConfigError`, which names the
+nearest valid key or the allowed values. `python scripts/write_configuration.py` writes this page.
 """
 
 ALIASES_HEAD = """
 ## Options of other clients
 
-klamm accepts librdkafka's names as aliases of the keys above. klamm rejects the options in this table, and the error
-says what to use instead:
+klamm accepts librdkafka's names as aliases of the keys above. klamm rejects the options in this table. The error says
+what to use instead:
 
 | option | clients | instead |
 | --- | --- | --- |

@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 pub struct RejectedOption {
     /// The names of the options.
     pub names: &'static [&'static str],
-    /// The types of clients that have them.
+    /// The types of clients that have these options.
     pub clients: &'static [ClientType],
     hint: &'static str,
 }
 
 impl RejectedOption {
-    /// Returns what to do instead, with keys in dots.
+    /// Returns what to do instead, with the dotted names of keys.
     pub fn hint(&self) -> String {
         spelt(self.hint, str::to_owned)
     }
@@ -79,13 +79,13 @@ pub(super) fn same_value(key: &str, value: &str) -> Option<&'static str> {
 pub(super) fn value_hint(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
         (PARTITIONER, "murmur2") => Some(
-            "it would send all records without a key to one partition; use murmur2_random, which spreads these records and is otherwise the same",
+            "murmur2 would send all records without a key to one partition; use murmur2_random, which spreads these records and is otherwise the same",
         ),
         (PARTITIONER, "consistent") => Some(
-            "it would send all records without a key to one partition; use consistent_random, which spreads these records and is otherwise the same",
+            "consistent would send all records without a key to one partition; use consistent_random, which spreads these records and is otherwise the same",
         ),
         (PARTITIONER, "fnv1a") => Some(
-            "it would send all records without a key to one partition; use fnv1a_random, which spreads these records and is otherwise the same",
+            "fnv1a would send all records without a key to one partition; use fnv1a_random, which spreads these records and is otherwise the same",
         ),
         (PARTITIONER, "random") => Some(
             "use uniform, which picks a random partition per batch instead of per record, and ignores keys as well",
@@ -128,34 +128,34 @@ macro_rules! alias {
 alias! {
     "queue.buffering.max.kbytes": PRODUCER, "use {buffer.memory}, which is in bytes: multiply by 1024";
     "queue.buffering.max.messages": PRODUCER, "klamm limits bytes, not records: use {buffer.memory}";
-    "queue.buffering.backpressure.threshold" "queuing.strategy": PRODUCER, "remove it: batches grow while {max.in.flight.requests.per.connection} requests are in flight, and are sent in order";
+    "queue.buffering.backpressure.threshold" "queuing.strategy": PRODUCER, "remove this option: batches grow while {max.in.flight.requests.per.connection} requests are in flight, and the producer sends batches in order";
     "batch.num.messages": PRODUCER, "klamm limits the bytes of a batch, not its records: use {batch.size}";
     "max.batch.size": PRODUCER, "use {batch.size}, in bytes";
-    "sticky.partitioning.linger.ms": PRODUCER, "remove it: records without a key move to another partition after {batch.size} bytes";
+    "sticky.partitioning.linger.ms": PRODUCER, "remove this option: records without a key move to another partition after {batch.size} bytes";
     "compression.level": PRODUCER, "each codec has its own scale: use {compression.gzip.level} or {compression.zstd.level}; snappy and lz4 have none";
-    "compression.lz4.level" "compression.snappy.level": PRODUCER, "remove it: klamm has a single level of lz4 and snappy";
+    "compression.lz4.level" "compression.snappy.level": PRODUCER, "remove this option: klamm has only one level for each of these codecs";
     "partitioner.ignore.keys": PRODUCER, "use {partitioner}=uniform";
-    "partitioner.availability.timeout.ms" "partitioner.rack.aware": PRODUCER, "remove it: {partitioner.adaptive.partitioning.enable} avoids partitions with waiting batches";
+    "partitioner.availability.timeout.ms" "partitioner.rack.aware": PRODUCER, "remove this option: {partitioner.adaptive.partitioning.enable} avoids partitions with waiting batches";
     "partitioner.cb" "msg.order.cmp": PRODUCER, "pass a function of topic, key, value and the number of partitions as `partitioner`";
-    "message.copy.max.bytes": PRODUCER, "remove it: klamm copies a value once, when it is sent";
-    "enable.gapless.guarantee": PRODUCER, "remove it: after a batch failed, an idempotent producer continues with a new epoch and still sends the later batches";
-    "delivery.report.only.error" "dr.cb" "dr.msg.cb" "on.delivery": PRODUCER, "pass a function as `on_delivery`, or as `on_error` for failures of send_nowait only";
-    "produce.offset.report": PRODUCER, "remove it: every acknowledgement has the offset";
+    "message.copy.max.bytes": PRODUCER, "remove this option: klamm copies a value only once, when the program sends the record";
+    "enable.gapless.guarantee": PRODUCER, "remove this option: if a batch fails, an idempotent producer continues with a new epoch and still sends the later batches";
+    "delivery.report.only.error" "dr.cb" "dr.msg.cb" "on.delivery": PRODUCER, "pass a function as `on_delivery`; for failures of send_nowait only, pass a function as `on_error`";
+    "produce.offset.report": PRODUCER, "remove this option: every acknowledgement has the offset";
     "key.serializer" "value.serializer" "serializer.class" "key.serializer.class": PRODUCER, "klamm runs no Java classes: pass functions as `key_serializer` and `value_serializer`";
     "interceptor.classes": PRODUCER, "klamm runs no Java classes: pass objects with on_send or on_delivery as `interceptors`";
     "transaction.two.phase.commit.enable": PRODUCER, "klamm does not support two-phase commit (KIP-939)";
     "block.on.buffer.full" "queue.enqueue.timeout.ms": PRODUCER, "use {max.block.ms}, in milliseconds, or {drop.when.full}=true to fail without waiting";
-    "metadata.fetch.timeout.ms" "topic.metadata.propagation.max.ms": PRODUCER, "use {max.block.ms}, in milliseconds: it limits the wait for the metadata of a topic";
+    "metadata.fetch.timeout.ms" "topic.metadata.propagation.max.ms": PRODUCER, "use {max.block.ms}, in milliseconds, which limits the wait for the metadata of a topic";
     "timeout.ms": PRODUCER, "use {request.timeout.ms} for one request, or {delivery.timeout.ms} for a record with its retries, both in milliseconds";
-    "producer.type": PRODUCER, "remove it: `send` returns a Delivery to wait for, and `send_nowait` returns nothing";
+    "producer.type": PRODUCER, "remove this option: use `send`, which returns a Delivery to wait for, or `send_nowait`, which returns nothing";
     "auto.commit.enable": CONSUMER, "use {enable.auto.commit}";
-    "enable.auto.offset.store": CONSUMER, "remove it: the next poll marks records as handled; use commit(offsets) to commit other offsets";
-    "on.commit" "offset.commit.cb": CONSUMER, "pass it to commit_nowait(on_commit=...)";
-    "on.rebalance" "rebalance.cb": CONSUMER, "pass it to subscribe(topics, on_rebalance=...)";
-    "enable.partition.eof": CONSUMER, "remove it: lag() returns how much is left to read, and assign() accepts end offsets";
-    "pattern": CONSUMER, "pass it to subscribe(pattern=...)";
+    "enable.auto.offset.store": CONSUMER, "remove this option: the next poll marks records as handled; use commit(offsets) to commit other offsets";
+    "on.commit" "offset.commit.cb": CONSUMER, "pass the function to commit_nowait(on_commit=...)";
+    "on.rebalance" "rebalance.cb": CONSUMER, "pass the function to subscribe(topics, on_rebalance=...)";
+    "enable.partition.eof": CONSUMER, "remove this option: lag() returns the number of remaining records, and assign() accepts end offsets";
+    "pattern": CONSUMER, "pass the pattern to subscribe(pattern=...)";
     "topic": READERS, "pass a list as the argument `topics`";
-    "consumer.timeout.ms": READERS, "remove it: poll(timeout=seconds) returns an empty result after the timeout";
+    "consumer.timeout.ms": READERS, "remove this option: poll(timeout=seconds) returns an empty result after the timeout";
     "fetch.error.backoff.ms": READERS, "use {retry.backoff.ms}, in milliseconds";
     "max.partition.bytes": CONSUMER, "use {max.partition.fetch.bytes}";
     "receive.message.max.bytes": READERS, "use {fetch.max.bytes}";
@@ -166,12 +166,12 @@ alias! {
     "interceptor.classes": SHARE, "klamm runs no Java classes: pass objects with on_consume or on_acknowledge as `interceptors`";
     "enable.ssl.certificate.verification": ALL, "klamm always checks certificates: set {ssl.ca.location} to the CA certificate of the brokers";
     "sasl.kerberos.kinit.cmd": ALL, "klamm runs no kinit: use {sasl.kerberos.keytab}";
-    "metadata.recovery.rebootstrap.trigger.ms": ALL, "remove it: klamm returns to {bootstrap.servers} as soon as no broker of the cluster answers";
+    "metadata.recovery.rebootstrap.trigger.ms": ALL, "remove this option: klamm returns to {bootstrap.servers} as soon as no broker of the cluster answers";
     "socket.timeout.ms": ALL, "use {request.timeout.ms}, in milliseconds";
     "topic.metadata.refresh.fast.interval.ms": ALL, "use {retry.backoff.ms}, in milliseconds";
     "metric.reporters" "metrics.num.samples" "metrics.recording.level" "metrics.sample.window.ms": ALL, "call `metrics()` of the client, or use `klamm.prometheus` or `klamm.otel`";
-    "socket.send.buffer.bytes" "socket.receive.buffer.bytes" "send.buffer.bytes" "receive.buffer.bytes" "socket.nagle.disable": ALL, "remove it: the operating system sizes socket buffers, and klamm disables Nagle's algorithm";
-    "api.version.request" "api.version.fallback.ms" "api.version": ALL, "use {broker.version.fallback}, which is needed only before Kafka 0.10";
+    "socket.send.buffer.bytes" "socket.receive.buffer.bytes" "send.buffer.bytes" "receive.buffer.bytes" "socket.nagle.disable": ALL, "remove this option: the operating system sizes socket buffers, and klamm disables Nagle's algorithm";
+    "api.version.request" "api.version.fallback.ms" "api.version": ALL, "use {broker.version.fallback}, which only brokers before Kafka 0.10 need";
     "api.version.auto.timeout.ms": ALL, "use {api.version.request.timeout.ms}, in milliseconds";
     "sasl.plain.username" "sasl.plain.password": ALL, "use {sasl.username} and {sasl.password}";
     "ssl.cafile" "ssl.certfile" "ssl.keyfile" "ssl.password" "ssl.context": ALL, "use {ssl.ca.location}, {ssl.certificate.location}, {ssl.key.location} and {ssl.key.password}, with PEM files";
@@ -212,7 +212,7 @@ mod tests {
             ("kafka_fetch_min_bytes", Some("did you mean fetch.min.bytes?")),
             ("max.records", Some("did you mean max.poll.records?")),
             ("offset.reset", Some("did you mean auto.offset.reset?")),
-            ("pattern", Some("pass it to subscribe(pattern=...)")),
+            ("pattern", Some("pass the pattern to subscribe(pattern=...)")),
             ("zzz", None),
         ] {
             assert_eq!(suggestion(ClientType::Consumer, name, str::to_owned).as_deref(), near, "{name}");

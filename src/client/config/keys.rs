@@ -18,7 +18,7 @@ pub enum ClientType {
 }
 
 impl ClientType {
-    /// Returns its name in messages.
+    /// Returns the name of the type, as messages show it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Producer => "producer",
@@ -34,7 +34,7 @@ impl ClientType {
 pub enum Kind {
     /// Any text.
     Text,
-    /// Text that is never shown.
+    /// Text that messages never show.
     Secret,
     /// A function, which only Python callers can pass.
     Function,
@@ -63,11 +63,11 @@ pub struct Key {
     pub name: &'static str,
     /// Other names, mostly those of librdkafka.
     pub aliases: &'static [&'static str],
-    /// The values that it allows.
+    /// The values that the key allows.
     pub kind: Kind,
     /// The default as text; empty without a default.
     pub default: &'static str,
-    /// The clients that have it.
+    /// The clients that have the key.
     pub clients: &'static [ClientType],
     /// A description for the reference page.
     pub doc: &'static str,
@@ -120,44 +120,45 @@ macro_rules! keys {
 
 keys! {
     "bootstrap.servers" or "metadata.broker.list": Kind::List, "", ALL,
-        "The brokers that the client connects to first, as `host:port`. From them, the client learns the addresses \
-         of all brokers. The default port is 9092.";
+        "The brokers that the client connects to first, as `host:port`. From these brokers, the client learns the \
+         addresses of all brokers. The default port is 9092.";
     "bootstrap.controllers": Kind::List, "", &[ClientType::Admin],
-        "The controllers of a KRaft cluster (Kafka 3.7) to which the client connects instead of brokers. \
-         Controllers support calls about the metadata quorum, features, configurations, ACLs and reassignments. Set \
-         either this key or `bootstrap.servers`.";
+        "The controllers of a KRaft cluster that the client connects to instead of brokers (Kafka 3.7). Controllers \
+         support calls about the metadata quorum, features, configurations, ACLs and reassignments. Set either this \
+         key or `bootstrap.servers`.";
     "client.id": Kind::Text, "klamm", ALL,
         "The name of the client in the brokers' logs, metrics and quotas.";
     "logger": Kind::Logger, "", ALL,
         "The logger for the client's log lines. By default, log lines go to children of the logger `klamm`, such as \
          `klamm.network` and `klamm.group`.";
     "error.cb" or "error_cb" or "on.error": Kind::Function, "", ALL,
-        "A function that the client calls with an error if it has a problem and keeps retrying. Examples are an \
-         unreachable cluster, a missing topic, and a group that the client cannot join. The client calls the \
-         function at once. While the problem lasts, the client calls it again after 1, 2, 4 and finally every 60 \
-         seconds. The function runs in a separate thread.";
+        "A function that the client calls with an error when a problem makes the client retry. Examples of such \
+         problems are an unreachable cluster, a missing topic, and a group that the client cannot join. The client \
+         calls the function at once. While the problem lasts, the client repeats the call, with waits that grow from \
+         1 to 60 seconds. The function runs in a separate thread.";
     "log.level" or "log_level": Kind::Int(0, 7), "7", ALL,
-        "The lowest severity of log lines, as a syslog number: `3` errors, `4` also warnings, `6` also information, \
-         `7` everything. The level of the logger applies as well.";
+        "The lowest severity of the log lines that the client writes, as a syslog number. `3` means errors, `4` also \
+         warnings, `6` also information, `7` everything. The level of the logger applies as well.";
     "debug": Kind::List, "", ALL,
         "The parts of the client that write debug lines, even if the level of the logger is higher. The names are \
          librdkafka's, such as `broker`, `cgrp`, `security`, `fetch`, `msg` and `all`.";
     "flight.recorder.bytes": Kind::Int(0, 1 << 30), "1048576", ALL,
-        "The memory, in bytes, for the last requests, responses and changes of state. `dump_flight()` writes them \
-         to a file. The recorder keeps the keys and values of records only if `flight.recorder.values` is true, \
-         and never keeps credentials. `0` turns the recorder off.";
+        "The memory, in bytes, of the flight recorder, which keeps the last requests, responses and changes of \
+         state. `dump_flight()` writes the recorder's content to a file. The recorder keeps the keys and values of \
+         records only if `flight.recorder.values` is true. The recorder never keeps credentials. `0` turns the \
+         recorder off.";
     "flight.recorder.values": Kind::Bool, "false", ALL,
         "Whether the flight recorder keeps keys and values of records, and the contents of group and transaction \
-         requests. `DevBroker.replay` can then replay a dump with its records. The recorder never keeps \
-         credentials.";
+         requests. `DevBroker.replay` can then replay the records of a dump. The recorder never keeps credentials.";
     "flight.recorder.path": Kind::Text, "", ALL,
-        "The file to which the client writes its flight recorder when an error ends its work: an internal error, a \
-         fenced producer, or the end of a group membership. By default, the client does not write a file.";
+        "The file to which the client writes the content of its flight recorder when an error ends the client's \
+         work: an internal error, a fenced producer, or the end of a group membership. By default, the client does \
+         not write a file.";
     "security.protocol": Kind::Choice(PROTOCOLS), "PLAINTEXT", ALL,
         "How connections are protected: not at all (`PLAINTEXT`), with TLS (`SSL`), with SASL authentication but no \
          encryption (`SASL_PLAINTEXT`), or with TLS and SASL authentication (`SASL_SSL`).";
     "sasl.mechanism" or "sasl.mechanisms": Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]), "", ALL,
-        "The SASL mechanism with which the client authenticates. Required if `security.protocol` is \
+        "The SASL mechanism with which the client authenticates. This key is required if `security.protocol` is \
          `SASL_PLAINTEXT` or `SASL_SSL`.";
     "sasl.username": Kind::Text, "", ALL,
         "The user name for PLAIN and SCRAM.";
@@ -165,11 +166,11 @@ keys! {
         "The password for PLAIN and SCRAM.";
     "sasl.jaas.config": Kind::Secret, "", ALL,
         "User name and password in the form of the Java client: `...LoginModule required username=\"...\" \
-         password=\"...\";`. For OAUTHBEARER, klamm reads `clientId`, `clientSecret` and `scope`. For GSSAPI, it \
+         password=\"...\";`. For OAUTHBEARER, klamm reads `clientId`, `clientSecret` and `scope`. For GSSAPI, klamm \
          reads `principal` and `keyTab`.";
     "sasl.oauth.token.provider" or "oauth_cb": Kind::Function, "", ALL,
-        "A function that returns a token for OAUTHBEARER and its expiry time, in seconds since 1970. A klamm thread \
-         calls the function, and calls it again before the token expires.";
+        "A function that returns a token for OAUTHBEARER and the token's expiry time, in seconds since 1970. A klamm \
+         thread calls the function, and calls it again before the token expires.";
     "sasl.oauthbearer.method": Kind::Choice(&["default", "oidc", "aws-msk-iam"]), "default", ALL,
         "The source of OAUTHBEARER tokens: the function `sasl.oauth.token.provider` (`default`), the endpoint \
          `sasl.oauthbearer.token.endpoint.url` (`oidc`), or tokens for Amazon MSK that klamm signs itself \
@@ -178,12 +179,12 @@ keys! {
         "The region of the MSK cluster. By default, klamm takes the region from AWS_REGION, AWS_DEFAULT_REGION or \
          the AWS profile.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL,
-        "The HTTP(S) address of the token endpoint. Setting it implies `sasl.oauthbearer.method=oidc`.";
+        "The HTTP(S) address of the token endpoint. Setting this key implies `sasl.oauthbearer.method=oidc`.";
     "sasl.oauthbearer.ca.location" or "https.ca.location": Kind::Text, "", ALL,
         "A PEM file with the CA certificates that the client trusts for the token endpoint. By default, the client \
          trusts Python's default CA certificates. This key does not affect connections to brokers.";
     "sasl.oauthbearer.ca.pem" or "https.ca.pem": Kind::Text, "", ALL,
-        "The content of `sasl.oauthbearer.ca.location` as PEM text.";
+        "The CA certificates for the token endpoint as PEM text, instead of the file `sasl.oauthbearer.ca.location`.";
     "sasl.oauthbearer.grant.type": Kind::Choice(&["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]), "client_credentials", ALL,
         "How the client authenticates to the token endpoint: with a client secret (`client_credentials`), or with a \
          signed assertion (`jwt-bearer`).";
@@ -192,7 +193,7 @@ keys! {
     "sasl.oauthbearer.client.secret" or "sasl.oauthbearer.client.credentials.client.secret": Kind::Secret, "", ALL,
         "The client secret for the token endpoint.";
     "sasl.oauthbearer.assertion.file": Kind::Text, "", ALL,
-        "The file with the signed assertion for the `jwt-bearer` grant. klamm reads it again for every token.";
+        "The file with the signed assertion for the `jwt-bearer` grant. klamm reads the file again for every token.";
     "sasl.oauthbearer.scope": Kind::Text, "", ALL,
         "The scope of the requested token.";
     "sasl.oauthbearer.extensions": Kind::Text, "", ALL,
@@ -200,48 +201,48 @@ keys! {
     "sasl.kerberos.service.name": Kind::Text, "kafka", ALL,
         "The service name of the brokers' Kerberos principal, without host and realm.";
     "sasl.kerberos.principal": Kind::Text, "", ALL,
-        "The Kerberos principal of the client. By default, it is the principal of the keytab or of the ticket \
+        "The Kerberos principal of the client. By default, klamm uses the principal of the keytab or of the ticket \
          cache.";
     "sasl.kerberos.keytab": Kind::Text, "", ALL,
-        "The keytab file of the client. klamm uses it to fetch and renew tickets. By default, klamm uses the ticket \
-         cache in KRB5CCNAME or the keytab in KRB5_CLIENT_KTNAME.";
+        "The keytab file with which klamm fetches and renews the client's tickets. By default, klamm uses the ticket \
+         cache that KRB5CCNAME names, or the keytab that KRB5_CLIENT_KTNAME names.";
     "ssl.ca.location" or "ssl.truststore.location": Kind::Text, "", ALL,
         "A PEM file with the CA certificates that the client trusts. By default, the client trusts the CA \
          certificates of the operating system. klamm reads certificate and key files again when they change.";
     "ssl.ca.pem" or "ssl.truststore.certificates": Kind::Text, "", ALL,
-        "The content of `ssl.ca.location` as PEM text.";
+        "The CA certificates that the client trusts as PEM text, instead of the file `ssl.ca.location`.";
     "ssl.truststore.type": Kind::Choice(&["PEM"]), "PEM", ALL,
-        "Accepted for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
+        "klamm accepts this key for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
     "ssl.certificate.location" or "ssl.keystore.location": Kind::Text, "", ALL,
         "A PEM file with the client's certificate and its chain, for brokers that require client certificates \
          (mTLS).";
     "ssl.certificate.pem" or "ssl.keystore.certificate.chain": Kind::Text, "", ALL,
-        "The content of `ssl.certificate.location` as PEM text.";
+        "The client's certificate and its chain as PEM text, instead of the file `ssl.certificate.location`.";
     "ssl.key.location": Kind::Text, "", ALL,
         "A PEM file with the private key of the client's certificate. By default, klamm reads the key from the \
          certificate file.";
     "ssl.key.pem" or "ssl.keystore.key": Kind::Secret, "", ALL,
-        "The content of `ssl.key.location` as PEM text.";
+        "The private key of the client's certificate as PEM text, instead of the file `ssl.key.location`.";
     "ssl.key.password": Kind::Secret, "", ALL,
         "The password of the private key, if the key is encrypted (PKCS #8).";
     "ssl.keystore.type": Kind::Choice(&["PEM"]), "PEM", ALL,
-        "Accepted for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
+        "klamm accepts this key for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
     "ssl.endpoint.identification.algorithm": Kind::Choice(&["https", "none"]), "https", ALL,
         "Whether the client checks that a broker's certificate contains the host name to which the client connects. \
-         `none` or empty text disables the check. Anyone with another certificate of the same CA can then read and \
-         change the traffic.";
+         `none` or empty text disables the check. Without the check, anyone with another certificate of the same CA \
+         can read and change the traffic.";
     "ssl.enabled.protocols": Kind::List, "TLSv1.2,TLSv1.3", ALL,
         "The TLS versions that the client accepts.";
     "request.timeout.ms": Kind::Int(1, i32::MAX as i64), "30000", ALL,
-        "How long the client waits for the response to a request. After that, the request fails, and the client \
-         retries it if the timeout of the call allows.";
+        "How long the client waits for the response to a request. After this time, the request fails. The client \
+         retries the request if the timeout of the call allows.";
     "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL,
-        "The timeout of a call if the program does not pass a timeout.";
+        "The timeout of calls to which the program does not pass a timeout.";
     "close.timeout": Kind::Seconds, "2", CLOSERS,
         "How long, in seconds, the end of a `with` block waits for the client to close after an exception. A \
-         consumer commits and leaves its group in this time. A producer waits this long for its records after \
-         Ctrl+C, `SystemExit` or the cancellation of its task; after other exceptions it waits for all records. A \
-         second Ctrl+C ends the wait.";
+         consumer commits and leaves its group in this time. After Ctrl+C, `SystemExit` or the cancellation of its \
+         task, a producer waits this long for its records. After other exceptions, a producer waits for all records. \
+         A second Ctrl+C ends the wait.";
     "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL,
         "How long the client waits until a new connection is ready, including TLS and authentication.";
     "socket.keepalive.enable": Kind::Bool, "true", ALL,
@@ -249,13 +250,14 @@ keys! {
     "connections.max.idle.ms": Kind::Int(-1, i32::MAX as i64), "540000", ALL,
         "How long a connection may be idle before the client closes it. With `0` or `-1`, the client never closes \
          idle connections. Independently of this key, if a connection was idle for some seconds, the client checks \
-         it before it sends a request.";
+         the connection before the next request.";
     "broker.version.fallback": Kind::Text, "auto", ALL,
         "The release that klamm assumes for brokers before 0.10, which do not report their versions. With `auto`, \
-         klamm detects the release with requests that change nothing. Other values are releases from 0.8.0 on.";
+         klamm detects the release with requests that change nothing. The other allowed values are releases from \
+         0.8.0 on.";
     "api.version.request.timeout.ms": Kind::Int(1, i32::MAX as i64), "1000", ALL,
-        "How long a broker may take to report its API versions. After that, klamm checks whether the broker is \
-         older than 0.10. Brokers of Kafka 0.9 never respond to this request.";
+        "How long a broker may take to report its API versions. After this time, klamm checks whether the broker is \
+         older than 0.10. Brokers of Kafka 0.9 never respond to the request for API versions.";
     "reconnect.backoff.ms": MS, "50", ALL,
         "The wait before the first attempt to reconnect to a broker. The wait doubles with each failure, with 20 % \
          jitter.";
@@ -268,20 +270,20 @@ keys! {
     "metadata.max.age.ms" or "topic.metadata.refresh.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", ALL,
         "How often the client refreshes its metadata about brokers and topics, even without errors.";
     "metadata.recovery.strategy": Kind::Choice(&["rebootstrap"]), "rebootstrap", ALL,
-        "What the client does if no broker of the cluster responds, or if a broker requests it (KIP-899, KIP-1102). \
-         With `rebootstrap`, the client resolves `bootstrap.servers` again and connects to these brokers. klamm \
-         does not support Java's other value, `none`.";
+        "What the client does if no broker of the cluster responds, or if a broker asks the client to bootstrap \
+         again (KIP-899, KIP-1102). With `rebootstrap`, the client resolves `bootstrap.servers` again and connects \
+         to these brokers. klamm does not support Java's other value, `none`.";
     "enable.metrics.push": Kind::Bool, "true", ALL,
         "Whether the client pushes metrics to brokers that request them (KIP-714).";
     "statistics.interval.ms": MS, "0", ALL,
-        "How often the client calls `stats_cb`. With `0`, the client never calls `stats_cb`.";
+        "How often the client calls the function `stats_cb`. With `0`, the client never calls this function.";
     "allow.auto.create.topics": Kind::Bool, "true", &[ClientType::Producer, ClientType::Consumer],
         "Whether the broker may create a missing topic when the client uses it. The broker's \
          `auto.create.topics.enable` must be true as well.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER,
         "Which replicas must have a record before the leader acknowledges it: `all` in-sync replicas, only the \
-         leader (`1`), or none (`0`). With `1` or `0`, acknowledged records can be lost. Brokers before 0.9 accept \
-         a number of replicas.";
+         leader (`1`), or none (`0`). With `1` or `0`, a record can be lost although the producer reported success. \
+         Brokers before 0.9 also accept a number of replicas.";
     "metadata.max.idle.ms": Kind::Int(5000, i32::MAX as i64), "300000", PRODUCER,
         "How long the producer keeps the metadata of a topic after the last record for it.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER,
@@ -296,9 +298,10 @@ keys! {
         "Whether sending raises `BufferFullError` at once if the buffer is full, instead of waiting for room.";
     "max.block.ms": MS, "60000", PRODUCER,
         "How long sending may wait for room in the buffer, and how long a record may wait for the metadata of its \
-         topic. After that, sending raises an error, or the delivery of the record fails.";
+         topic. If there is no room after this time, sending raises an error. If the metadata is still missing, the \
+         delivery of the record fails.";
     "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER,
-        "The maximum size of a request, in bytes. A record that is larger raises an error.";
+        "The maximum size of a request, in bytes. Sending a larger record raises an error.";
     "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER,
         "The compression codec of batches.";
     "compression.gzip.level": Kind::Int(-1, 9), "-1", PRODUCER,
@@ -307,46 +310,47 @@ keys! {
     "compression.zstd.level": Kind::Int(-131_072, 22), "3", PRODUCER,
         "The compression level of zstd. A higher level needs more CPU time.";
     "delivery.timeout.ms" or "message.timeout.ms": Kind::Int(1, i32::MAX as i64), "120000", PRODUCER,
-        "The maximum time between sending a record and its result, including waits and retries. After that, the \
-         record fails.";
+        "The maximum time between sending a record and its result, including waits and retries. After this time, the \
+         delivery of the record fails.";
     "retries" or "message.send.max.retries": Kind::Int(0, i32::MAX as i64), "2147483647", PRODUCER,
         "How many times the producer retries a batch before the batch fails. `delivery.timeout.ms` usually ends the \
          retries earlier.";
     "enable.idempotence": Kind::Bool, "true", PRODUCER,
-        "Whether brokers remove the duplicates that retries may cause. Requires `acks=all`. If the program sets \
-         `acks` to another value and does not set this key, idempotence is off.";
+        "Whether brokers remove the duplicates that retries may cause. Idempotence requires `acks=all`. If the \
+         program sets `acks` to another value and does not set this key, idempotence is off.";
     "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER,
         "How many requests to one broker may be in flight. The maximum with idempotence is 5.";
     "partitioner" or "partitioner.class": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER,
         "How the producer chooses the partition of a record without a given partition. `murmur2_random`, \
          `consistent_random` (CRC-32) and `fnv1a_random` hash the key as the Java client, librdkafka and Sarama do. \
-         They send records without a key to one partition for each batch. `round_robin` and `uniform` ignore the \
-         key: `round_robin` takes the next partition for each record, and `uniform` one partition for each batch.";
+         With these three partitioners, records without a key go to one partition for each batch. `round_robin` and \
+         `uniform` ignore the key. `round_robin` takes the next partition for each record. `uniform` takes a random \
+         partition for each batch.";
     "partitioner.adaptive.partitioning.enable": Kind::Bool, "true", PRODUCER,
         "Whether records without a key avoid partitions whose broker is slow (KIP-794).";
     "transactional.id": Kind::Text, "", PRODUCER,
-        "The ID that identifies the producer across restarts. It enables transactions, and the producer then sends \
-         records only within transactions.";
+        "The ID that identifies the producer across restarts. This key enables transactions. A producer with this \
+         key sends records only within transactions.";
     "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER,
         "How long a transaction may stay open before the broker aborts it. The broker's \
          `transaction.max.timeout.ms` is the upper limit.";
     "group.id": Kind::Text, "", CONSUMERS,
-        "The consumer group that the consumer joins, and whose committed offsets it uses. For a share consumer, it \
-         is the share group.";
+        "The consumer group that the consumer joins, and whose committed offsets the consumer uses. For a share \
+         consumer, this key names the share group.";
     "auto.offset.reset": Kind::Reset, "latest", CONSUMER,
-        "Where a partition starts if it has no committed offset, or if its offset no longer exists. With `none`, \
-         the consumer raises an error. `by_duration:PT12H` starts at the first record that is at most 12 hours old. \
-         klamm also accepts `smallest` and `beginning` for `earliest`, `largest` and `end` for `latest`, and \
-         `error` for `none`.";
+        "Where the consumer starts in a partition if there is no committed offset, or if the next offset to read no \
+         longer exists. With `none`, the consumer raises an error. `by_duration:PT12H` starts at the first record \
+         that is at most 12 hours old. klamm also accepts `smallest` and `beginning` for `earliest`, `largest` and \
+         `end` for `latest`, and `error` for `none`.";
     "group.instance.id": Kind::Text, "", CONSUMER,
         "The name of a static member. The member may restart within `session.timeout.ms` without a rebalance \
          (KIP-345).";
     "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER,
         "The protocol of the group. With `classic`, a member of the group assigns the partitions. With `consumer` \
-         (KIP-848, Kafka 4.0), the group coordinator assigns them.";
+         (KIP-848, Kafka 4.0), the group coordinator assigns the partitions.";
     "group.remote.assignor": Kind::Text, "", CONSUMER,
-        "The assignor of the group coordinator with `group.protocol=consumer`: `uniform` or `range`. By default, \
-         the coordinator chooses one.";
+        "The assignor that the group coordinator uses with `group.protocol=consumer`: `uniform` or `range`. By \
+         default, the coordinator chooses the assignor.";
     "partition.assignment.strategy": Kind::List, "range,cooperative-sticky", CONSUMER,
         "The assignors of a classic group, the preferred one first: `range`, `roundrobin`, `sticky`, \
          `cooperative-sticky`.";
@@ -357,18 +361,19 @@ keys! {
         "The time between heartbeats of a member of a classic group. With `group.protocol=consumer`, set the \
          group's `consumer.heartbeat.interval.ms` on the brokers instead.";
     "max.poll.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", CONSUMER,
-        "How long the application may take between two polls. After that, the member leaves, and the group assigns \
-         its partitions to other members.";
+        "How long the application may take between two polls. After this time, the member leaves the group, and the \
+         group assigns the member's partitions to other members.";
     "enable.auto.commit": Kind::Bool, "true", CONSUMER,
-        "Whether the consumer commits the offsets of processed records in the background. This needs a group.";
+        "Whether the consumer commits the offsets of processed records in the background. Automatic commits need \
+         `group.id`.";
     "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER,
         "The time between automatic commits.";
     "offsets.retention.ms": Kind::Int(-1, 100 * 365 * 86_400_000), "-1", CONSUMER,
         "How long brokers keep the offsets that this consumer commits. `-1` uses the brokers' \
-         `offsets.retention.minutes`. This key needs Kafka 0.9 or newer. It cannot be combined with \
+         `offsets.retention.minutes`. This key needs Kafka 0.9 or newer. This key cannot be combined with \
          `group.protocol=consumer` or `group.instance.id`.";
     "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS,
-        "How many bytes a broker collects before it responds to a fetch.";
+        "How many bytes a broker collects before it responds to a fetch request.";
     "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMERS,
         "How long a broker waits for `fetch.min.bytes` before it responds with fewer bytes.";
     "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMERS,
@@ -390,8 +395,8 @@ keys! {
     "client.rack": Kind::Text, "", CONSUMERS,
         "The rack of this client, for fetching from the nearest replica (KIP-392).";
     "share.acknowledgement.mode": Kind::Choice(&["implicit", "explicit"]), "implicit", SHARE,
-        "With `implicit`, the next poll accepts every record that the application did not acknowledge in another \
-         way. With `explicit`, the application must acknowledge each record.";
+        "With `implicit`, the next poll accepts every record that the application has not acknowledged itself. With \
+         `explicit`, the application must acknowledge each record.";
     "share.acquire.mode": Kind::Choice(&["batch_optimized", "record_limit"]), "batch_optimized", SHARE,
         "Whether brokers deliver whole batches, or never more than `max.poll.records` records at a time \
          (KIP-1206).";
