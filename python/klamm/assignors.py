@@ -1,4 +1,4 @@
-"""Assignors decide which member of a classic group reads which partition. The leader of the group runs the assignor.
+"""Assignors decide which member of a classic group reads which partition. The group leader runs the assignor.
 
     klamm.assignors.assign(
         "range",
@@ -9,13 +9,13 @@
 | name | what it does |
 | --- | --- |
 | `range` | gives each member a range of the partitions of each topic, and prefers the member's rack (KIP-881) |
-| `roundrobin` | gives the members one partition after the other, in turn |
+| `roundrobin` | assigns the partitions one by one, to each member in turn |
 | `sticky` | balances the partitions, and moves as few partitions as possible (KIP-54, KIP-341) |
-| `cooperative-sticky` | like `sticky`, but in two rounds: the first round only revokes the partitions that move
-(KIP-429, KIP-792) |
+| `cooperative-sticky` | like `sticky`, in two rounds: first, members give up partitions that move (KIP-429, KIP-792) |
 
-Static members (KIP-345) are sorted first, by instance ID. `assign` needs no broker, so tests can use it to predict an
-assignment. To use your own `Assignor`, add it to a consumer's `partition_assignment_strategy`.
+All assignors sort the members, with static members (KIP-345) first, by instance ID. The function `assign` needs no
+broker, so tests can predict an assignment. To use your own `Assignor`, add it to a consumer's
+`partition_assignment_strategy`.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Member:
 class Assignor:
     """Base class for your own assignors. All members of the group must have the same assignor.
 
-    If `assign` raises, assigns a partition twice, or assigns a partition that does not exist, the membership of the
-    group leader ends with an error.
+    The membership of the group leader ends with an error if `assign` raises, assigns a partition twice, or assigns a
+    partition that does not exist.
 
     Example:
         class FirstTakesAll(klamm.assignors.Assignor):
@@ -89,9 +89,9 @@ class Assignor:
     name: str
     """Name of the assignor. A group can use the assignor if all members have an assignor with this name."""
     cooperative: bool = False
-    """Whether members keep their partitions during a rebalance until an assignment revokes partitions (KIP-429)."""
+    """Whether members keep their partitions during a rebalance until a new assignment revokes any (KIP-429)."""
     user_data: bytes | None = None
-    """Data that this member sends to the group leader with its subscription."""
+    """Data that the consumer sends to the group leader, as a part of its subscription."""
 
     def assign(
         self, topics: Mapping[str, list[list[str]]], members: list[Member]
@@ -99,7 +99,8 @@ class Assignor:
         """Assign the partitions to the members. A thread of the group leader's client calls this method.
 
         Args:
-            topics: For each topic, a list with one item for each partition: the racks of the partition's replicas.
+            topics: Dict from topic name to the topic's partitions, in order. Each partition is a list of the racks of
+                its replicas.
             members: The members of the group.
 
         Returns:
@@ -128,8 +129,8 @@ def assign(
 
     Args:
         name: `range`, `roundrobin`, `sticky` or `cooperative-sticky`.
-        topics: For each topic, a list with one item for each partition: the broker IDs of the partition's replicas.
-            Topics that are not in the dict are not assigned.
+        topics: Dict from topic name to the topic's partitions, in order. Each partition is a list of the broker IDs of
+            its replicas. Members get no partitions of topics that are not in the dict.
         members: The members of the group.
         nodes: Rack of each broker, by broker ID.
 
@@ -158,7 +159,7 @@ def assign(
 
 
 def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int | None = None) -> bytes | None:
-    """Return the user data that one of Kafka's assignors adds to a subscription, or None if it adds none.
+    """Return the user data that one of Kafka's assignors adds to a subscription, or None if the assignor adds no data.
 
     Args:
         name: Name of the assignor.
@@ -170,7 +171,7 @@ def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int |
 
 
 def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> list[str]:
-    """Return the racks of a partition's replicas. Replicas whose rack is unknown are left out."""
+    """Return the racks of a partition's replicas. The list does not contain unknown racks."""
     nodes = [
         integer(f"a node of {partition}", node, 0, INT32) for node in list_of(f"the nodes of {partition}", replicas)
     ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from klamm.transaction import GroupMetadata
 
 END, BEGINNING = -1, -2
-"""Special timestamps of Kafka's ListOffsets request. They select the end or the beginning of a partition."""
+"""Special timestamps of Kafka's ListOffsets request, which select the end or the beginning of a partition."""
 
 
 class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
@@ -39,7 +39,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     _is_async = False
     _deserializers: Deserializers
     _error_at_poll: BaseException | None = None
-    """The exception that was being handled when the program called the last poll."""
+    """The exception that the program was handling when it called the last poll."""
 
     def __new__(
         cls,
@@ -68,17 +68,18 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         return self
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, without group membership.
+        """Read exactly these partitions, without joining the group.
 
         A partition that was already assigned keeps its position and its paused state. A partition with a new `offset`
-        starts there, and is not paused. The consumer drops all other partitions, as in `unsubscribe()`. An
-        `AsyncConsumer` commits their offsets in the background. If an `AsyncConsumer` is a member of a group, it must
-        first `await unsubscribe()`.
+        starts at this offset, and is not paused. The consumer drops all other partitions, as in `unsubscribe()`. An
+        `AsyncConsumer` commits the offsets of dropped partitions in the background. An `AsyncConsumer` that is a member
+        of a group must first `await unsubscribe()`.
 
         Args:
-            partitions: Partitions to read. Reading starts at `offset`. Without an `offset`, reading starts at the
-                group's committed offset. If there is none, `auto_offset_reset` decides. Reading stops at `end_offset`.
-                Iteration ends when all partitions have reached their `end_offset`.
+            partitions: Partitions to read. Reading starts at the partition's `offset`, or else at the group's committed
+                offset. If neither offset exists, `auto_offset_reset` decides where reading starts. Reading stops at the
+                partition's `end_offset`. A loop over the consumer ends when all partitions have reached their
+                `end_offset`.
 
         Raises:
             ConfigError: An offset is negative, or an `AsyncConsumer` is a member of a group.
@@ -101,20 +102,22 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         pattern: str | None = None,
         on_rebalance: RebalanceListener | None = None,
     ) -> None:
-        """Read topics. The members of a group share the partitions. Without a `group_id`, read all partitions.
+        """Read topics. With a `group_id`, the group's members divide the partitions. Without it, read all partitions.
 
-        Without a group, partitions that were read before continue at their position. An empty list of topics is the
-        same as `unsubscribe()`, except that an `AsyncConsumer` in a group must call `await unsubscribe()`.
+        Without a group, partitions that the consumer already reads continue at their position. An empty list of topics
+        unsubscribes the consumer, as `unsubscribe()` does. An `AsyncConsumer` that is a member of a group rejects an
+        empty list, and needs `await unsubscribe()` instead.
 
         Args:
             topics: Names of topics.
-            pattern: Regular expression that must match the whole name of a topic, instead of `topics`. It also matches
-                topics that are created later. With `group_protocol="consumer"`, the group coordinator evaluates the
-                expression (RE2 syntax). Otherwise, the consumer evaluates it.
-            on_rebalance: Listener for partitions that are assigned, revoked or lost.
+            pattern: Regular expression that selects topics by their whole name, instead of `topics`. The pattern also
+                selects matching topics that are created later. With `group_protocol="consumer"`, the group coordinator
+                evaluates the pattern (RE2 syntax). Otherwise, the consumer evaluates the pattern.
+            on_rebalance: Listener that is called when the group assigns or revokes partitions, or when the consumer
+                loses them.
 
         Raises:
-            ConfigError: Both or neither of `topics` and `pattern` are given.
+            ConfigError: The call has both `topics` and `pattern`, or neither.
             ArgumentError: An argument has a wrong type.
         """
         if (topics is None) == (pattern is None):
@@ -129,7 +132,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._subscribe(topics, pattern, on_rebalance, self._is_async and on_rebalance is not None, not self._is_async)
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that the consumer reads now."""
+        """Return the partitions that are currently assigned to the consumer."""
         return partitions(self._assignment())
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -161,9 +164,9 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         return partitions(self._paused())
 
     def lag(self) -> dict[TopicPartition, int | None]:
-        """For each assigned partition, return the number of records from the position to the end, or None if unknown.
+        """Return the lag of each assigned partition: the number of records from position to end, or None if unknown.
 
-        With `isolation_level="read_committed"` the end is the offset of the first open transaction.
+        With `isolation_level="read_committed"`, the end is the last stable offset.
         """
         return {TopicPartition(*partition): lag for partition, lag in self._lag()}
 
@@ -179,7 +182,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     def group_metadata(self) -> GroupMetadata:
         """Return this consumer's group ID, generation and member ID.
 
-        A transaction needs these values to commit the offsets of the consumer.
+        A transaction needs the metadata to commit the offsets of the consumer.
 
         Raises:
             ConfigError: The consumer has no group.
@@ -190,9 +193,9 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._error_at_poll = sys.exc_info()[1]
 
     def _processed(self, commit: bool | None) -> bool | None:
-        """Return False if an exception that was raised after the last poll is being handled. Otherwise, return None.
+        """Return False if the program is handling an exception that was raised after the last poll, otherwise None.
 
-        False means that the program may not have processed the records of that poll.
+        False means that the program may not have processed the records of the last poll.
         """
         if commit is not None:
             boolean("commit", commit)
@@ -218,5 +221,5 @@ def _offset(partition: TopicPartition, name: str) -> int | None:
 def given_offsets(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
 ) -> list[OffsetToCommit] | None:
-    """Convert offsets to the form that the core takes. None stands for the offsets of the consumed records."""
+    """Convert offsets to the form that the core takes. None selects the offsets of the consumed records."""
     return None if offsets is None else committable(offsets)

@@ -1,4 +1,4 @@
-"""The listener for changes of a consumer's assignment. The core calls the listener between two records."""
+"""The listener for changes of a consumer's assignment. klamm calls the listener between two records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RebalanceListener"]
 
-# The names of kafka-python and aiokafka, and of Java in the spelling of Python.
+# Method names of kafka-python and aiokafka, and Java's method names in snake_case.
 OTHER_NAMES = {f"on_partitions_{name}": name for name in ("assigned", "revoked", "lost")}
 
 
@@ -21,9 +21,9 @@ class RebalanceListener:
 
     Override the methods that you need.
 
-    The thread or task that polls or iterates calls the methods, between two records. The group waits until a method
-    returns. With an `AsyncConsumer`, the methods can be coroutine functions. If a method raises, the poll raises the
-    same exception, and the change still takes effect.
+    The thread or task that reads records calls the methods, between two records. During a call, the consumer's group
+    waits for the method to return. With an `AsyncConsumer`, the methods can be coroutine functions. If a method raises,
+    the running poll or iteration raises the same exception, and the assignment still changes.
 
     Example:
         class Saving(klamm.RebalanceListener):
@@ -43,16 +43,19 @@ class RebalanceListener:
                 )
 
     def assigned(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Handle new partitions, before their first record. The consumer can seek here."""
+        """Handle new partitions, before the consumer returns their first record. This method can call `seek`."""
 
     def revoked(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
         """Handle partitions that another member will get.
 
-        The consumer can commit here. Closing the consumer also calls this method.
+        This method can call `commit`. Closing the consumer also calls this method.
         """
 
     def lost(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that another member may already read. A commit would fail. The default calls `revoked`."""
+        """Handle partitions that another member may already read, so that a commit would fail.
+
+        The default calls `revoked`.
+        """
         return self.revoked(partitions)
 
 
