@@ -42,15 +42,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the client does not connect to a peer that refused it: a loop of refused calls must not lock the account.
+/// How long the client does not connect again to a peer that rejected its authentication. Without this wait, a loop of
+/// failed calls could lock the account.
 const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 /// Settings of a network.
 #[derive(Clone, Debug)]
 pub struct NetworkConfig {
-    /// The addresses to bootstrap from.
+    /// The addresses of the bootstrap list.
     pub bootstrap: Vec<(String, u16)>,
-    /// The type of the nodes at these addresses.
+    /// The type of the nodes at the bootstrap addresses.
     pub endpoints: Endpoints,
     /// The client ID, for the brokers' logs and quotas.
     pub client_id: String,
@@ -58,15 +59,15 @@ pub struct NetworkConfig {
     pub request_timeout: Duration,
     /// Whether the operating system probes idle connections.
     pub keep_alive: bool,
-    /// How long a connection may be idle before it is closed.
+    /// How long a connection may be idle before the client closes it.
     pub max_idle: Option<Duration>,
-    /// How long it may take to make a connection.
+    /// How long the client tries to establish a connection.
     pub setup_timeout: Duration,
     /// The shortest and the longest wait before connecting again.
     pub reconnect_backoff: (Duration, Duration),
     /// The shortest and the longest wait before requesting metadata again.
     pub retry_backoff: (Duration, Duration),
-    /// The age at which metadata is requested again.
+    /// The age at which the client requests metadata again.
     pub metadata_max_age: Duration,
     /// Whether a metadata request may create a topic.
     pub allow_auto_topic_creation: bool,
@@ -74,9 +75,10 @@ pub struct NetworkConfig {
     pub max_frame: usize,
     /// The seed of the jitter.
     pub seed: u64,
-    /// How long a broker may take to begin its response to ApiVersions before it is probed as one before 0.10.
+    /// How long a broker may take to begin its response to ApiVersions. After that time, the client probes the broker
+    /// as a release before 0.10.
     pub versions_timeout: Duration,
-    /// The release of brokers that do not report their versions; `None` to probe them.
+    /// The release of brokers that do not report their versions. With `None`, the client probes such brokers.
     pub version_fallback: Option<Release>,
     /// The client's credentials, if brokers require authentication.
     pub credentials: Option<Arc<Credentials>>,
@@ -87,36 +89,36 @@ pub struct NetworkConfig {
 /// An action that the driver has to perform on a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect, then call [`Network::handle_connected`] or [`Network::handle_closed`].
+    /// Connect to the host and port, then call [`Network::handle_connected`] or [`Network::handle_closed`].
     Connect(ConnectionId, String, u16),
     /// Send bytes.
     Send(ConnectionId, Bytes),
-    /// Close, and report nothing.
+    /// Close the connection, and do not report the end to the network.
     Close(ConnectionId),
 }
 
-/// The connections of a client. Requests have numbers as tokens, see [`super::RequestsInFlight`].
+/// The connections of a client. Its tokens of requests are numbers, see [`super::RequestsInFlight`].
 pub struct Network {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer>,
     connections: BTreeMap<ConnectionId, PeerId>,
-    /// How to start connections to addresses that did not report their versions at the first attempt.
+    /// How the next connection starts, for addresses where the broker did not report its versions at first.
     version_probes: HashMap<(String, u16), VersionProbe>,
-    /// Addresses that have reported their versions, so their brokers are 0.10 or newer.
+    /// The addresses of brokers that have reported their versions. These brokers are Kafka 0.10 or newer.
     reported_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,
-    /// The newest epoch of the cluster's finalized features; -1 if unknown.
+    /// The newest epoch of the cluster's finalized features, or -1 if unknown.
     finalized_features_epoch: i64,
     /// The topics whose metadata the role needs.
     topics: BTreeSet<Arc<str>>,
-    /// The topics that the role no longer needs, and since when.
+    /// The topics that the role no longer needs, and when it stopped needing each topic.
     unneeded_topics: BTreeMap<Arc<str>, Time>,
-    /// Topic IDs to request once, and when.
+    /// The topic IDs to request once, at `topic_ids_due_at`.
     topic_ids: BTreeSet<Uuid>,
     topic_ids_due_at: Time,
     all_topics: bool,
-    /// Whether each refresh requests all topics.
+    /// Whether each metadata refresh requests all topics.
     watches_all: bool,
     refresh_at: Option<Time>,
     metadata_in_flight: bool,
@@ -126,14 +128,14 @@ pub struct Network {
     responses: VecDeque<ClientResponse<usize>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
-    /// Why there is no newer bearer token to authenticate with.
+    /// The reason why the client has no newer bearer token.
     no_token: Option<Error>,
-    /// How many tokens in a row brokers refused.
+    /// How many tokens in a row brokers rejected.
     refused_tokens: u32,
-    /// Whether the token provider has to be asked again.
+    /// Whether the client needs another token from the token provider.
     demands_token: bool,
     metrics: NetworkMetrics,
-    /// The logged topics with an error, and the logged brokers that cannot be reached.
+    /// The log reminders of topics whose metadata has an error.
     missing: BTreeMap<Arc<str>, Reminder>,
     unreachable_log: Reminder,
 }
@@ -199,7 +201,7 @@ impl Network {
         &self.cluster
     }
 
-    /// Returns the ready peer with the fewest requests in flight; brokers come before bootstrap addresses.
+    /// Returns the ready peer with the fewest requests in flight. Brokers come before bootstrap addresses.
     fn least_loaded(&self) -> Option<PeerId> {
         let load = |(id, peer): (&PeerId, &Peer)| match &peer.link {
             Link::Up(_, c) if c.is_ready() && !id.is_dedicated() => Some((id.node() < 0, c.in_flight(), *id)),
@@ -208,7 +210,7 @@ impl Network {
         self.peers.iter().filter_map(load).min().map(|(_, _, id)| id)
     }
 
-    /// Connects to some broker, unless a connection exists or is being made.
+    /// Connects to any broker, unless the client has a connection or is already connecting.
     fn connect_any(&mut self, now: Time) {
         let of_use = |id: &PeerId| !id.is_dedicated();
         let in_flight = |p: &Peer| matches!(p.link, Link::Connecting(..) | Link::Up(..));
@@ -245,7 +247,7 @@ impl Network {
         self.actions.push_back(Action::Connect(connection, peer.host.clone(), peer.port));
     }
 
-    /// Takes a request. [`Network::poll_response`] returns its response.
+    /// Accepts a request. [`Network::poll_response`] later returns the response.
     pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
         let dedicated = match self.resolve(outgoing.target) {
             Target::Node(id) => return self.submit_to(now, PeerId::Broker(id), outgoing),
@@ -330,7 +332,7 @@ impl Network {
         }
     }
 
-    /// Notes that a connection was made.
+    /// Notes that a connection was established.
     pub fn handle_connected(&mut self, now: Time, connection: ConnectionId) {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
@@ -374,7 +376,7 @@ impl Network {
         }
     }
 
-    /// Notes that all bytes of a connection were written.
+    /// Notes that the driver has written all bytes of a connection.
     pub fn handle_written(&mut self, now: Time, connection: ConnectionId) {
         if let Some(c) = self.up(connection) {
             c.handle_written();
@@ -388,7 +390,7 @@ impl Network {
         self.up(connection).is_some_and(|c| c.is_unconfirmed())
     }
 
-    /// Returns whether no connection is being made or authenticated.
+    /// Returns whether the client is neither establishing nor authenticating a connection.
     pub fn is_settled(&self) -> bool {
         self.peers.values().all(|peer| match &peer.link {
             Link::Up(_, c) => c.is_ready(),
@@ -397,7 +399,7 @@ impl Network {
         })
     }
 
-    /// Returns a request whose response shows that the broker has read all earlier ones.
+    /// Returns a request whose response shows that the broker has read all earlier requests.
     pub fn ask_confirmation(&mut self, connection: ConnectionId) -> Vec<Bytes> {
         let Some(c) = self.up(connection) else { return Vec::new() };
         c.ask_confirmation();
@@ -442,7 +444,8 @@ impl Network {
         }
     }
 
-    /// Makes a decoding error retriable if the address spoke Kafka's protocol before: the line damaged the bytes.
+    /// Makes a decoding error retriable if the address spoke Kafka's protocol before. In that case, the bytes were
+    /// damaged on the way.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
         let is_known = |p: &Peer| self.reported_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
@@ -492,7 +495,8 @@ impl Network {
         }
     }
 
-    /// Notes that an attempt to connect failed or that a connection ended. `error` is `None` if the peer closed it.
+    /// Notes that an attempt to connect failed or that a connection ended. `error` is `None` if the peer closed the
+    /// connection.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId, error: Option<String>) {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
@@ -522,7 +526,7 @@ impl Network {
         self.fail_peer(now, id, &error);
     }
 
-    /// Ends a peer's connection. Requests in flight, and those that wait for the connection, fail.
+    /// Ends a peer's connection. Fails the requests in flight and the requests that wait for the connection.
     fn fail_peer(&mut self, now: Time, id: PeerId, error: &Error) {
         self.note_end(id);
         self.count(now, id);
@@ -594,7 +598,7 @@ impl Network {
         }
     }
 
-    /// Returns what the driver has to do next.
+    /// Returns the next action of the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -609,7 +613,7 @@ impl Network {
         std::mem::take(&mut self.cluster_changed).then(|| self.cluster.clone())
     }
 
-    /// Returns why no broker can be reached, once for each round of attempts.
+    /// Returns why no broker can be reached. Each round of attempts returns this error once.
     pub fn poll_unreachable(&mut self) -> Option<Error> {
         self.unreachable.take()
     }

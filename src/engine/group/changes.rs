@@ -4,23 +4,24 @@
 use crate::engine::TopicPartition;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A change of the assignment, which the consumer has to handle before the next one.
+/// A change of the assignment. The consumer has to handle it before it takes the next change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Partitions that other members get after the consumer has handled this change. It may still commit their offsets.
+    /// Partitions that other members get after the consumer has handled this change. Until then, the consumer may
+    /// commit offsets of these partitions.
     Revoked(Vec<TopicPartition>),
-    /// Partitions that other members may have already.
+    /// Partitions that the member has lost without a revocation. Other members may own these partitions already.
     Lost(Vec<TopicPartition>),
-    /// Partitions that are the consumer's from now on.
+    /// Partitions that the consumer owns from now on.
     Assigned(Vec<TopicPartition>),
 }
 
-/// The queue of changes, and the partitions that the member owns: those assigned and not given up.
+/// The queue of changes, and the partitions that the member owns: partitions that were assigned and not given up.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub owned: BTreeSet<TopicPartition>,
     pub queue: VecDeque<Change>,
-    /// Whether the consumer has taken the first change and not yet handled it.
+    /// Whether the consumer has taken the first change but has not handled it yet.
     pub taken: bool,
 }
 
@@ -32,8 +33,8 @@ impl Changes {
         }
     }
 
-    /// Queues the changes from the owned partitions to the assigned partitions, revocations first. Returns whether the
-    /// member revokes partitions. Drops changes of an earlier assignment that the consumer has not taken.
+    /// Drops changes that the consumer has not taken, and queues the changes from the owned partitions to the `target`
+    /// assignment, revocations first. Returns whether the member revokes partitions.
     pub fn follow(&mut self, target: &BTreeSet<TopicPartition>) -> bool {
         self.queue.truncate(usize::from(self.taken));
         let revoked: Vec<TopicPartition> = self.owned.difference(target).cloned().collect();

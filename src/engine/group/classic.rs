@@ -30,10 +30,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first heartbeat of a generation is sent after this fraction of the interval; each following wait doubles.
+/// The heartbeat interval divided by this number is the wait before the first heartbeat of a generation. Each following
+/// wait doubles.
 const FIRST_HEARTBEAT_DIVISOR: u32 = 10;
 
-/// The members to assign partitions to, while the leader waits for metadata of topics that only other members read.
+/// The members that need partitions, while the leader waits for metadata of topics that only other members read.
 struct Assigning {
     members: Vec<Joined>,
     is_computing: bool,
@@ -65,11 +66,11 @@ pub(super) struct ClassicMember {
     /// Why the member should join again.
     rejoin_reason: Option<String>,
     reason: String,
-    /// How many partitions each topic had when the leader assigned them.
+    /// How many partitions each topic had when the leader assigned the partitions.
     partition_counts: Option<BTreeMap<Arc<str>, usize>>,
     changes: Changes,
     heartbeat_at: Time,
-    /// The wait between heartbeats; it grows to the configured interval.
+    /// The wait between heartbeats, which grows to the configured interval.
     heartbeat_interval: Duration,
     heartbeat_in_flight: bool,
     error: Option<Error>,
@@ -126,7 +127,8 @@ impl ClassicMember {
         self.state = ClassicState::Joining { request_sent: false };
     }
 
-    /// Leaves because the application has not polled in time, so that the other members need not wait for it.
+    /// Leaves the group because the application has not polled in time. The other members then need not wait for this
+    /// member.
     pub fn expire(&mut self, now: Time) {
         if !self.has_left() {
             self.changes.lose_all();
@@ -188,7 +190,7 @@ impl ClassicMember {
         self.work.take()
     }
 
-    /// Ignores the responses to all requests so far.
+    /// Ignores the responses to all requests that were sent before.
     fn invalidate_in_flight(&mut self) {
         self.coordinator.invalidate_in_flight();
         self.heartbeat_in_flight = false;
@@ -199,8 +201,8 @@ impl ClassicMember {
         self.coordinator.demand.drops_topics |= self.partition_counts.take().is_some();
     }
 
-    /// Ends the membership with an error. The member leaves. Otherwise the other members, and the next membership of
-    /// this consumer, would wait until its session times out.
+    /// Ends the membership with an error, and leaves the group. If the member did not leave, the other members and the
+    /// next membership of this consumer would wait until the session times out.
     fn fail(&mut self, now: Time, error: Error) {
         if matches!(self.state, ClassicState::Leaving { .. }) {
             return self.finish_leaving();
@@ -214,8 +216,8 @@ impl ClassicMember {
         self.error = Some(error);
     }
 
-    /// Tries again after a refusal that an administrator can end, or that passes by itself. The application gets the
-    /// error meanwhile. If the session ends, the member joins again.
+    /// Retries after an authorization error, which an administrator can fix, or which may be temporary. The application
+    /// gets the error in the meantime. If the session ends, the member joins again.
     fn wait_for_permission(&mut self, now: Time, step: Step, error: Error) {
         if matches!(self.state, ClassicState::Leaving { .. }) {
             return self.finish_leaving();
@@ -256,7 +258,7 @@ impl ClassicMember {
         }
     }
 
-    /// Returns whether the member keeps its partitions while it joins: all its assignors are cooperative.
+    /// Returns whether the member keeps its partitions while it joins, because all its assignors are cooperative.
     fn is_cooperative(&self) -> bool {
         self.assignors().iter().all(Strategy::is_cooperative)
     }
@@ -326,7 +328,7 @@ impl ClassicMember {
         self.send_heartbeat(now, node);
     }
 
-    /// Prepares to join again, if there is a reason.
+    /// Prepares to join again, if there is a reason to do so.
     fn prepare(&mut self) {
         let Some(reason) = self.rejoin_reason.take() else {
             return;
@@ -342,8 +344,8 @@ impl ClassicMember {
         self.join_again();
     }
 
-    /// Returns whether the coordinator expects heartbeats. It expects none while it holds back the response to
-    /// JoinGroup or SyncGroup. The response to a heartbeat would come after that response.
+    /// Returns whether the coordinator expects heartbeats. The coordinator expects no heartbeats while it holds back
+    /// the response to JoinGroup or SyncGroup. It would answer a heartbeat only after that response.
     fn expects_heartbeats(&self) -> bool {
         matches!(
             self.state,
@@ -386,7 +388,7 @@ impl ClassicMember {
         self.partition_counts.iter().flat_map(BTreeMap::keys)
     }
 
-    /// Joins again if the number of a topic's partitions changed since the assignment.
+    /// Joins again if the number of partitions of a topic has changed since the assignment.
     fn check_topics(&mut self) {
         let mut partition_counts = self.partition_counts.iter().flatten();
         if let Some((topic, _)) = partition_counts.find(|(topic, count)| self.count(topic) != **count) {
@@ -443,7 +445,7 @@ impl ClassicMember {
         }
     }
 
-    /// Notes and reports why a member that wants to join could not.
+    /// Notes and reports the error of a failed attempt to join.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.wants_to_join() {
             self.coordinator.report_failure(now, error);
@@ -455,7 +457,7 @@ impl ClassicMember {
         matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. })
     }
 
-    /// Handles a missing response, or an error that is not about the group.
+    /// Handles a request without a response, or an error that is not about the group.
     fn handle_request_failure(&mut self, now: Time, step: Step, error: Error) {
         if !error.is_retriable() {
             return self.fail(now, error);
@@ -548,7 +550,7 @@ impl ClassicMember {
         Ok(())
     }
 
-    /// Starts the assignment when the leader has metadata of all topics of the group.
+    /// Starts the assignment if the leader has the metadata of all topics of the group.
     fn assign(&mut self) {
         let (ClassicState::Assigning(assigning), Some(assignor), Some(partition_counts)) =
             (&mut self.state, &self.assignor, &mut self.partition_counts)

@@ -7,14 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The identity of a consumer in its group, which commits carry.
+/// The identity of a consumer in its group. Commits contain this identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMetadata {
     /// The group's name.
     pub group: String,
-    /// The group's generation, or the member's epoch; -1 for a consumer that is no member.
+    /// The group's generation, or the member's epoch. It is -1 if the consumer is not a member.
     pub generation: i32,
-    /// The member's id; empty for a consumer that is no member.
+    /// The member's ID. It is empty if the consumer is not a member.
     pub member: String,
     /// The instance ID of a static member (KIP-345).
     pub instance: Option<String>,
@@ -30,9 +30,9 @@ impl GroupMetadata {
 /// The protocol of a group, from the setting `group.protocol`.
 #[derive(Clone)]
 pub enum Protocol {
-    /// The members assign, with the first of these assignors that all of them have.
+    /// The members assign the partitions, with the first of these assignors that all members have.
     Classic(Vec<Strategy>),
-    /// The coordinator assigns, with the assignor of this name or, without a name, its default.
+    /// The coordinator assigns the partitions, with the assignor of this name, or with its default assignor.
     Consumer(Option<String>),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Protocol {
     }
 }
 
-/// Settings of a member.
+/// Settings of a group member.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
     /// The group's name.
@@ -60,7 +60,7 @@ pub struct GroupConfig {
     pub session_timeout: Duration,
     /// The interval of a classic member's heartbeats.
     pub heartbeat_interval: Duration,
-    /// The longest time between polls. The other members also wait that long for this one in a rebalance.
+    /// The longest time between polls. In a rebalance, the other members wait at most this long for the member.
     pub max_poll_interval: Duration,
     /// How long a broker may take to respond.
     pub request_timeout: Duration,
@@ -82,7 +82,7 @@ impl GroupConfig {
 /// The topics that a consumer subscribes to, by name or by pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscription {
-    /// The topics' names. For a pattern, those that match now.
+    /// The names of the topics. For a pattern, the names that match it now.
     pub topics: BTreeSet<Arc<str>>,
     /// The pattern, if the coordinator matches it (KIP-848).
     pub pattern: Option<String>,

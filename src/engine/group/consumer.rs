@@ -14,14 +14,14 @@ use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Why the coordinator may not find a group that exists.
+/// The hint if the coordinator does not find a group that may exist.
 const OTHER_PROTOCOL: &str = "the group has members with group.protocol=classic, and its brokers do not allow both protocols \
     in one group: stop those members first, or set group.consumer.migration.policy=bidirectional on the brokers (Kafka 4.0 and newer)";
 
 /// A member of a consumer group.
 pub(super) type ConsumerMember = HeartbeatMember<ConsumerProtocol>;
 
-/// The fields that the coordinator knows of the member. A heartbeat does not repeat them.
+/// The member's fields that the coordinator already knows. A heartbeat does not repeat these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct AcceptedFields {
     subscription: Option<Subscription>,
@@ -33,12 +33,12 @@ pub(super) struct ConsumerProtocol {
     config: Arc<GroupConfig>,
     subscription: Subscription,
     accepted_fields: AcceptedFields,
-    /// The fields that the coordinator will know when it accepts the heartbeat in flight.
+    /// The fields that the coordinator will know after it has accepted the heartbeat in flight.
     sent_fields: AcceptedFields,
-    /// The assignment that the member has not followed in full yet.
+    /// The assignment that the member has not completely applied yet.
     target: Option<PartitionsById>,
     changes: Changes,
-    /// Since when another member has had this member's instance ID.
+    /// When the coordinator first reported that another member has this member's instance ID.
     unreleased_since: Option<Time>,
 }
 
@@ -62,7 +62,7 @@ impl ConsumerMember {
         self.join(now);
     }
 
-    /// Leaves because the application has not polled in time, so that other members get the partitions.
+    /// Leaves the group because the application has not polled in time. Other members then get the partitions.
     pub fn expire(&mut self, now: Time) {
         if !self.has_left() {
             self.changes_mut().lose_all();
@@ -173,7 +173,7 @@ impl HeartbeatProtocol for ConsumerProtocol {
         self.accepted_fields = AcceptedFields::default();
     }
 
-    /// The application learns which partitions it lost before the member joins again.
+    /// Returns whether the member may join. Before it joins again, the application has to handle its lost partitions.
     fn may_join(&self) -> bool {
         self.changes.all_handled()
     }

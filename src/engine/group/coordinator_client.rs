@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long leaving may take. The cluster replaces a dead coordinator within nine seconds. A member that
-/// ends without leaving keeps its partitions until its session ends: 45 s, which a new coordinator starts again.
+/// How long leaving a group may take. The cluster replaces a failed coordinator within nine seconds. A member that ends
+/// without leaving the group keeps its partitions until its session times out. The session timeout is usually 45
+/// seconds, and a new coordinator starts this time again.
 pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(12);
 /// How long a member that leaves waits for one response.
 const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
@@ -23,17 +24,17 @@ const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
 /// The timers of a group member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupTimer {
-    /// The next request after a failure.
+    /// The time of the next request after a failure.
     Retry,
-    /// The next heartbeat.
+    /// The time of the next heartbeat.
     Heartbeat,
-    /// The end of leaving.
+    /// The deadline for leaving the group.
     Leave,
-    /// The next request for the names of topics that are known only by their IDs.
+    /// The time of the next request for the names of topics whose IDs are known.
     TopicNames,
 }
 
-/// Identifies the request of a group's response. Responses of earlier rounds do not count.
+/// Identifies the request to which a response belongs. The member ignores responses of earlier rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupToken {
     pub(super) round: u64,
@@ -49,9 +50,9 @@ pub(super) enum Step {
     Leave,
 }
 
-/// Why a member that keeps trying to join is not in its group yet.
+/// The reason why a member has not joined its group yet, although it keeps trying.
 struct JoinFailure {
-    /// When joining first failed, moved forward by the time spent waiting for other members.
+    /// When joining first failed, plus the time that the coordinator waited for other members.
     since: Time,
     last: Error,
     /// The error that `poll()` has not raised yet.
@@ -69,7 +70,7 @@ pub(super) struct CoordinatorClient {
     lookup_in_flight: bool,
     round: u64,
     backoff: Backoff,
-    /// How often in a row the member retried with [`CoordinatorClient::retry_immediately_once`].
+    /// How many times in a row the member has called [`CoordinatorClient::retry_immediately_once`].
     repeated_responses: u32,
     /// How long joining may fail before the application gets an error.
     api_timeout: Duration,
@@ -79,10 +80,10 @@ pub(super) struct CoordinatorClient {
     malformed: BTreeMap<i16, u32>,
     /// When the last request was sent.
     sent_at: Time,
-    /// No request is sent before this time.
+    /// The member sends no request before this time.
     pub retry_at: Time,
     pub timers: Timers<GroupTimer>,
-    /// When the rebalance began that has not ended.
+    /// When the current rebalance began.
     pub rebalancing_since: Option<Time>,
     pub cluster: Arc<Cluster>,
     pub demand: MetadataDemand,
@@ -120,7 +121,7 @@ impl CoordinatorClient {
         }
     }
 
-    /// Returns the coordinator's broker ID, if it was found.
+    /// Returns the coordinator's broker ID, if the coordinator was found.
     pub fn node(&self) -> Option<i32> {
         self.node
     }
@@ -129,7 +130,7 @@ impl CoordinatorClient {
         self.round
     }
 
-    /// Ignores the responses to all requests so far.
+    /// Ignores the responses to all requests that were sent before.
     pub fn invalidate_in_flight(&mut self) {
         self.round += 1;
         self.lookup_in_flight = false;
@@ -142,7 +143,8 @@ impl CoordinatorClient {
         is_current
     }
 
-    /// Returns the coordinator if a request may be sent to it now. Otherwise searches for it, or arms a timer.
+    /// Returns the coordinator if the member may send a request to it now. Otherwise searches for the coordinator, or
+    /// arms a timer.
     pub fn reach(&mut self, now: Time) -> Option<i32> {
         if !self.timers.is_due(GroupTimer::Retry, self.retry_at, now) {
             return None;
@@ -162,7 +164,7 @@ impl CoordinatorClient {
         None
     }
 
-    /// Takes in the response to FindCoordinator.
+    /// Handles the response to FindCoordinator.
     pub fn handle_find_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let node = coordinator::read(reply, format_args!("group {:?}", self.group));
         let node = self.check_malformed(&find_coordinator::API, node)?;
@@ -182,12 +184,12 @@ impl CoordinatorClient {
         self.check_malformed(R::API, reply.decode())
     }
 
-    /// Sends a request to leave. Its deadline leaves time for another attempt.
+    /// Sends a request to leave the group. The deadline of the request leaves time for another attempt.
     pub fn send_leave(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static) {
         self.send(now, deadline.min(now + LEAVE_ATTEMPT), target, call, Step::Leave);
     }
 
-    /// Takes in the response to a request to leave. Returns whether the member has to send it again.
+    /// Handles the response to a request to leave the group. Returns whether the member has to send the request again.
     pub fn must_leave_again<R: api::Message>(
         &mut self,
         now: Time,
@@ -204,8 +206,8 @@ impl CoordinatorClient {
         is_retriable
     }
 
-    /// Makes the error of a malformed response retriable, unless it is the third in a row: one damaged byte should not
-    /// end a membership.
+    /// Makes the error of a malformed response retriable, unless it is the third one in a row. A single damaged byte
+    /// should not end the membership.
     fn check_malformed<A>(&mut self, api: &Info, result: Result<A, Error>) -> Result<A, Error> {
         let malformed = self.malformed.entry(api.key).or_default();
         match result {
@@ -225,9 +227,9 @@ impl CoordinatorClient {
         self.retry_at = now + self.backoff.next_wait();
     }
 
-    /// Retries after a response that is usual once, such as after a change of the group. The first retry is immediate,
-    /// and later retries wait. Otherwise a broker that always sends this response would get thousands of requests a
-    /// second.
+    /// Retries after an error response that is normal if it occurs once, for example after a change of the group. The
+    /// first retry is immediate, and later retries wait. If they did not wait, a broker that always returns this error
+    /// would get thousands of requests a second.
     pub fn retry_immediately_once(&mut self, now: Time) {
         self.repeated_responses = self.repeated_responses.saturating_add(1);
         if self.repeated_responses > 1 {
@@ -248,8 +250,8 @@ impl CoordinatorClient {
         self.repeated_responses = 0;
     }
 
-    /// Notes that joining has failed since `since`. Java's consumer only logs this. Here `poll()` raises the
-    /// error when joining has failed for as long as other calls try, and again each time that much time passes.
+    /// Notes that joining has failed since `since`. After `default_api_timeout_ms`, `poll()` raises the error, and
+    /// again each time that much time passes. The Java consumer only logs the error.
     pub fn note_join_failure(&mut self, now: Time, since: Time, error: &Error) {
         let join_failure =
             self.join_failure.get_or_insert_with(|| JoinFailure { since, last: error.clone(), due: None });
@@ -263,21 +265,21 @@ impl CoordinatorClient {
         join_failure.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }
 
-    /// Reports why the member could not join, at once and then less and less often. The network reports by itself that
-    /// it reaches no broker, so that error must not come here.
+    /// Logs why the member could not join, at once and then less and less often. Do not call this function with the
+    /// error that no broker can be reached, because the network logs that error.
     pub fn report_failure(&mut self, now: Time, error: &Error) {
         if self.join_failure_log.is_due(now) {
             error.report(Component::Group);
         }
     }
 
-    /// Returns since when the last request has been failing: since it was sent if it timed out, otherwise since now.
+    /// Returns when the failure of the last request began: when the request was sent if it timed out, or else now.
     pub fn failing_since(&self, now: Time, error: &Error) -> Time {
         if error.kind() == ErrorKind::Timeout { self.sent_at } else { now }
     }
 
-    /// Notes a response that the coordinator held back until other members joined. That wait does not count as a
-    /// failure.
+    /// Notes a response that the coordinator held back until other members had joined. The wait for this response does
+    /// not count as a failure.
     pub fn exclude_rebalance_wait(&mut self, now: Time) {
         let time = now.since(self.sent_at);
         if let Some(join_failure) = &mut self.join_failure {
@@ -301,7 +303,7 @@ impl CoordinatorClient {
         self.join_failure.as_ref().is_some_and(|t| t.due.is_some())
     }
 
-    /// Returns the error that `poll()` should raise because joining keeps failing, once.
+    /// Returns the error that `poll()` should raise because joining keeps failing. Each error is returned only once.
     pub fn take_join_error(&mut self) -> Option<Error> {
         self.join_failure.as_mut().and_then(|t| t.due.take())
     }
@@ -322,8 +324,8 @@ impl CoordinatorClient {
     }
 }
 
-/// Returns whether a broker refused the request because of an ACL, which an administrator can change, or which an
-/// authorizer that is down for a moment cannot read.
+/// Returns whether a broker rejected the request with an authorization error. An administrator can change the ACL, or
+/// the broker's authorizer may have a temporary failure.
 pub(super) fn is_unauthorized(code: api::ErrorCode) -> bool {
     matches!(
         code,
@@ -333,7 +335,7 @@ pub(super) fn is_unauthorized(code: api::ErrorCode) -> bool {
     )
 }
 
-/// The hint of errors of a member that keeps trying to join.
+/// The hint in errors of a member that keeps trying to join.
 pub(super) const STILL_JOINING: &str = "the consumer keeps retrying; check the group's coordinator";
 
 #[cfg(test)]

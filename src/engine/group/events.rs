@@ -7,11 +7,11 @@ use crate::engine::{Cluster, Time, TopicPartition};
 use crate::logging::Location;
 use std::time::Duration;
 
-/// The most partitions that one line names.
+/// The largest number of partitions that one log line names.
 const MOST_NAMED: usize = 20;
 
 impl Group {
-    /// Logs a change of the assignment that the application takes.
+    /// Logs a change of the assignment when the application takes it.
     pub(super) fn log_change(&self, change: &Change) {
         let (what, partitions) = match change {
             Change::Assigned(partitions) => ("got", partitions),
@@ -90,7 +90,7 @@ impl CoordinatorClient {
     }
 }
 
-/// Returns the names of partitions for a line.
+/// Returns the names of partitions for a log line.
 pub(super) fn named(partitions: &[TopicPartition]) -> String {
     let names: Vec<String> =
         partitions.iter().take(MOST_NAMED).map(|p| format!("{}-{}", p.topic, p.partition)).collect();

@@ -22,14 +22,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The member epoch of a member that joins.
+/// The member epoch in the heartbeat of a member that joins.
 pub(super) const JOIN: i32 = 0;
-/// The interval of heartbeats until the coordinator has named one.
+/// The interval of heartbeats until the coordinator has sent another interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
-/// The first version of either heartbeat that released brokers serve, and in which members choose their own IDs.
+/// The first version of both heartbeat APIs that released brokers support. From this version on, members choose their
+/// own IDs.
 const MIN_VERSION: i16 = 1;
 
-/// Partitions by topic ID, as assignments name them.
+/// Partitions by topic ID, as the coordinator sends them in assignments.
 pub(super) type PartitionsById = BTreeMap<Uuid, Vec<i32>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub(super) struct Heartbeat {
     pub assignment: Option<PartitionsById>,
 }
 
-/// How a member reacts to an error code that only its own protocol has.
+/// How a member reacts to an error code that only one of the two protocols has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// Joins again as a new member.
@@ -59,11 +60,11 @@ pub(super) enum Reaction {
     Retry,
 }
 
-/// The parts of a protocol that differ from the other one.
+/// The differences between the two heartbeat protocols.
 pub(super) trait HeartbeatProtocol {
-    /// The heartbeat's request.
+    /// The request type of a heartbeat.
     type Request: api::Request;
-    /// The heartbeat's response.
+    /// The response type of a heartbeat.
     type Response: api::Message;
     /// The type of group, for messages.
     const GROUP: &str;
@@ -72,7 +73,7 @@ pub(super) trait HeartbeatProtocol {
     fn request(&self, member_id: &str, epoch: i32) -> Self::Request;
     /// Reads a response.
     fn read(response: Self::Response) -> Heartbeat;
-    /// Returns the epoch with which a member leaves.
+    /// Returns the member epoch in the heartbeat of a member that leaves.
     fn leave_epoch(&self) -> i32;
     /// Adds the fields that the coordinator does not know yet.
     fn add_changed_fields(&mut self, request: &mut Self::Request, cluster: &Cluster);
@@ -90,9 +91,9 @@ pub(super) trait HeartbeatProtocol {
     fn assign(&mut self, assignment: PartitionsById);
     /// Notes that the cluster changed, before the next [`HeartbeatProtocol::reconcile`].
     fn cluster_changed(&mut self) {}
-    /// Follows the assignment as far as the topics' names are known. Returns the IDs of the topics whose names are not.
+    /// Applies the assignment for all topics whose names are known. Returns the IDs of the other topics.
     fn reconcile(&mut self, cluster: &Cluster) -> Vec<Uuid>;
-    /// Drops an assignment that the member has not followed yet.
+    /// Drops an assignment that the member has not applied yet.
     fn unassign(&mut self);
     /// Gives up all partitions at once, because the coordinator may have assigned them to other members.
     fn lose_all(&mut self);
@@ -100,13 +101,13 @@ pub(super) trait HeartbeatProtocol {
     fn react(&mut self, _now: Time, _epoch: i32, _code: ErrorCode) -> Option<Reaction> {
         None
     }
-    /// Returns advice for an error code, where the general advice does not fit.
+    /// Returns the hint for an error code, if the general hint does not fit.
     fn hint(_code: ErrorCode) -> Option<&'static str> {
         None
     }
 }
 
-/// A member of a group whose protocol runs on heartbeats.
+/// A member of a group with a heartbeat protocol.
 pub struct HeartbeatMember<P> {
     pub(super) protocol: P,
     pub(super) coordinator: CoordinatorClient,
@@ -116,11 +117,12 @@ pub struct HeartbeatMember<P> {
     interval: Duration,
     heartbeat_at: Time,
     in_flight: bool,
-    /// Whether the coordinator may know the member. This is true from the first heartbeat on, even before its response.
+    /// Whether the coordinator may know the member. This is true as soon as the first heartbeat is sent, even before
+    /// the response.
     may_be_known: bool,
     /// Whether the coordinator has ever accepted the member.
     pub(super) was_member: bool,
-    /// When to request the names of topics again that are known only by their IDs.
+    /// When to repeat the request for the names of topics whose IDs are known.
     topic_names_retry_at: Time,
     error: Option<Error>,
     /// An error that does not end the membership.
@@ -152,17 +154,17 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         &self.member_id
     }
 
-    /// Returns the member's epoch; -1 while it is no member.
+    /// Returns the member's epoch, or -1 if it is not in the group.
     pub(super) fn epoch(&self) -> i32 {
         if self.state == MemberState::Stable { self.epoch } else { -1 }
     }
 
-    /// Returns whether the member joins.
+    /// Returns whether the member is joining the group.
     pub fn is_joining(&self) -> bool {
         self.state == MemberState::Joining
     }
 
-    /// Joins the group, unless the member is in it or joins already.
+    /// Joins the group, unless the member has joined or is already joining.
     pub(super) fn join(&mut self, now: Time) {
         if matches!(self.state, MemberState::Unsubscribed | MemberState::Leaving { .. }) {
             self.start_over(now);
@@ -197,7 +199,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
             if notifies { MemberState::Leaving { deadline: now + LEAVE_WITHIN } } else { MemberState::Unsubscribed };
     }
 
-    /// Returns whether the member has left and has nothing more to send.
+    /// Returns whether the member has left the group and has no more requests to send.
     pub fn has_left(&self) -> bool {
         self.state == MemberState::Unsubscribed
     }
@@ -212,7 +214,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.nonfatal_error.take()
     }
 
-    /// Ignores the responses to all requests so far. The next heartbeat has to contain all fields.
+    /// Ignores the responses to all requests that were sent before. The next heartbeat has to contain all fields.
     fn invalidate_in_flight(&mut self) {
         self.coordinator.invalidate_in_flight();
         self.in_flight = false;
@@ -227,7 +229,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         })
     }
 
-    /// Returns what the member has to know of the cluster.
+    /// Returns which metadata the member needs.
     pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
         self.coordinator.poll_demand()
     }
@@ -270,7 +272,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         }
     }
 
-    /// Follows the assignment, and asks for the names of its topics.
+    /// Applies the assignment, and requests the names of its topics.
     fn reconcile(&mut self, now: Time) {
         if self.state != MemberState::Stable {
             return;
@@ -290,13 +292,13 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.coordinator.timers.next_timeout()
     }
 
-    /// Takes in a new state of the cluster.
+    /// Handles a new state of the cluster.
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         self.coordinator.cluster = cluster.clone();
         self.protocol.cluster_changed();
     }
 
-    /// Takes in a response.
+    /// Handles a response.
     pub fn handle_response(&mut self, now: Time, response: ClientResponse<GroupToken>) {
         let step = response.token.step;
         if !self.coordinator.is_current(response.token) {
@@ -321,14 +323,14 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         }
     }
 
-    /// Takes in that no broker can be reached.
+    /// Notes that no broker can be reached.
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
         if self.state == MemberState::Joining {
             self.coordinator.note_join_failure(now, now, error);
         }
     }
 
-    /// Notes and reports why a member that wants to join could not.
+    /// Notes and reports the error of a failed attempt to join.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == MemberState::Joining {
             self.coordinator.report_failure(now, error);
@@ -370,7 +372,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         matches!(self.state, MemberState::Leaving { .. })
     }
 
-    /// Ends the membership with an error. The member leaves, so that other members need not wait until its session
+    /// Ends the membership with an error, and leaves the group, so that other members need not wait until the session
     /// ends.
     fn fail(&mut self, now: Time, error: Error) {
         if self.is_leaving() {
@@ -423,7 +425,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
     }
 }
 
-/// Returns the ID that a member chooses for itself (KIP-1082): 128 bits from the seed.
+/// Returns the ID that a member chooses for itself (KIP-1082), with 128 bits from the seed.
 fn member_id(seed: u64) -> String {
     Uuid(Random::new(seed).next_bytes()).to_string()
 }

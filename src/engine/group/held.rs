@@ -9,12 +9,12 @@ use std::time::Duration;
 
 /// The first version of JoinGroup with static members.
 const STATIC_MEMBERS: i16 = 5;
-/// The default of session.timeout.ms, and the longest session that Kafka 0.9 allows by default, in milliseconds. That
-/// release has only JoinGroup v0. A configured value other than the default is sent as it is.
+/// The default of session.timeout.ms, and the longest session that Kafka 0.9 allows by default, in milliseconds. Kafka
+/// 0.9 supports only JoinGroup v0. The client sends every configured value other than the default unchanged.
 const DEFAULT_SESSION_MS: i32 = 45_000;
 const MAX_SESSION_MS: i32 = 30_000;
 
-/// A request whose response the coordinator holds back for this long.
+/// A request, and how long the coordinator may hold back its response.
 pub(super) struct Held<R>(pub R, pub Duration);
 
 impl<R: Request> Call for Held<R> {

@@ -50,7 +50,7 @@ pub struct Group {
     /// When the application last polled.
     last_poll_at: Time,
     expired: bool,
-    /// Whether the member was warned that it is about to expire.
+    /// Whether the client has logged the warning that the member is about to expire.
     is_warned: bool,
 }
 
@@ -64,7 +64,7 @@ macro_rules! each {
 }
 
 impl Group {
-    /// Creates a member that has not joined.
+    /// Creates a member that has not joined its group.
     pub fn new(config: GroupConfig) -> Self {
         let config = Arc::new(config);
         let membership = match &config.protocol {
@@ -81,7 +81,7 @@ impl Group {
         each!(self, m => m.subscribe(now, subscription));
     }
 
-    /// Returns whether the coordinator matches patterns.
+    /// Returns whether the coordinator, and not the client, matches patterns.
     pub fn matches_patterns(&self) -> bool {
         matches!(self.membership, Membership::Consumer(_))
     }
@@ -97,7 +97,8 @@ impl Group {
         }
     }
 
-    /// Leaves the group. A static member of a classic group sends nothing, and keeps its assignment for its session.
+    /// Leaves the group. A static member of a classic group sends no request, and keeps its assignment until its
+    /// session ends.
     pub fn leave(&mut self, now: Time, reason: &str) {
         each!(self, m => m.leave(now, reason));
     }
@@ -107,7 +108,7 @@ impl Group {
         each!(self, m => *m.changes_mut() = Changes::default());
     }
 
-    /// Returns whether the member is out and has nothing left to send.
+    /// Returns whether the member has left the group and has no more requests to send.
     pub fn has_left(&self) -> bool {
         match &self.membership {
             Membership::Classic(m) => m.has_left(),
@@ -140,7 +141,7 @@ impl Group {
         }
     }
 
-    /// Returns whether the member joins, or does not own all partitions of its assignment yet.
+    /// Returns whether the member is joining, or does not own all partitions of its assignment yet.
     pub fn is_rebalancing(&self) -> bool {
         let is_joining = match &self.membership {
             Membership::Classic(m) => m.is_joining(),
@@ -155,7 +156,7 @@ impl Group {
         !changes.taken && !changes.queue.is_empty()
     }
 
-    /// Returns the next change, once. [`Group::handled`] has to follow.
+    /// Returns the next change. The caller must call [`Group::handled`] after it has handled the change.
     pub fn take_change(&mut self) -> Option<Change> {
         let change = each!(self, m => m.changes_mut().take())?;
         self.log_change(&change);
@@ -184,17 +185,17 @@ impl Group {
         self.coordinator_client().has_join_error()
     }
 
-    /// Returns whether the member tries to join and fails.
+    /// Returns whether the member tries to join the group and fails.
     pub fn fails_to_join(&self) -> bool {
         self.coordinator_client().last_join_error().is_some()
     }
 
-    /// Returns the error of joining that keeps failing, once; the member keeps retrying.
+    /// Returns the error if joining keeps failing. Each error is returned only once, and the member keeps retrying.
     pub fn take_join_error(&mut self) -> Option<Error> {
         each!(self, m => m.coordinator.take_join_error())
     }
 
-    /// Returns the error for a commit of a consumer that is not a member now.
+    /// Returns the error for a commit while the consumer is not a member of its group.
     pub fn refuse_commit(&self) -> Error {
         let group = &self.config.group;
         let was_member = match &self.membership {
@@ -237,19 +238,19 @@ impl Group {
         }
     }
 
-    /// Takes in a computed assignment.
+    /// Handles a computed assignment.
     pub fn assigned(&mut self, now: Time, assignments: Assignments) {
         if let Membership::Classic(m) = &mut self.membership {
             m.assigned(now, assignments);
         }
     }
 
-    /// Takes in a response.
+    /// Handles a response.
     pub fn handle_response(&mut self, now: Time, response: ClientResponse<GroupToken>) {
         each!(self, m => m.handle_response(now, response));
     }
 
-    /// Takes in a new state of the cluster.
+    /// Handles a new state of the cluster.
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         each!(self, m => m.handle_cluster(cluster));
     }
@@ -259,7 +260,7 @@ impl Group {
         each!(self, m => m.poll_send(now))
     }
 
-    /// Returns what the member has to know of the cluster.
+    /// Returns which metadata the member needs.
     pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
         each!(self, m => m.poll_demand())
     }
@@ -300,7 +301,7 @@ impl Group {
     }
 }
 
-/// Returns after how much of `max.poll.interval.ms` the member is warned.
+/// Returns how long after the last poll the client logs a warning.
 fn warn_after(limit: Duration) -> Duration {
     limit * 4 / 5
 }
@@ -333,7 +334,7 @@ mod tests {
         group
     }
 
-    /// Returns the request JoinGroup, after the coordinator was found.
+    /// Finds the coordinator, and returns the JoinGroup request.
     fn join(group: &mut Group, now: Time) -> Outgoing<GroupToken> {
         let mut outgoing = group.poll_send(now).unwrap();
         if outgoing.token.step == Step::Find {

@@ -37,9 +37,9 @@ pub type ShareMember = HeartbeatMember<ShareProtocol>;
 pub struct ShareProtocol {
     config: ShareMemberConfig,
     topics: BTreeSet<Arc<str>>,
-    /// The topics that the coordinator knows the member subscribes to.
+    /// The member's subscribed topics, as far as the coordinator knows them.
     accepted_topics: Option<BTreeSet<Arc<str>>>,
-    /// The topics that the coordinator will know once it accepts the heartbeat in flight.
+    /// The topics that the coordinator will know after it has accepted the heartbeat in flight.
     sent_topics: Option<BTreeSet<Arc<str>>>,
     assigned: PartitionsById,
     /// Whether the names of some assigned topics may be unknown.
@@ -47,7 +47,7 @@ pub struct ShareProtocol {
 }
 
 impl ShareMember {
-    /// Creates a member that has not joined.
+    /// Creates a member that has not joined its group.
     pub fn new(config: ShareMemberConfig) -> Self {
         let timeouts = (config.request_timeout, config.api_timeout);
         let coordinator = CoordinatorClient::new(config.group.clone(), timeouts, config.retry_backoff, config.seed);
@@ -94,17 +94,17 @@ impl ShareMember {
         self.coordinator.has_join_error()
     }
 
-    /// Returns whether the member tries to join and fails.
+    /// Returns whether the member tries to join the group and fails.
     pub fn fails_to_join(&self) -> bool {
         self.coordinator.last_join_error().is_some()
     }
 
-    /// Returns the error of joining that keeps failing, once; the member keeps retrying.
+    /// Returns the error if joining keeps failing. Each error is returned only once, and the member keeps retrying.
     pub fn take_join_error(&mut self) -> Option<Error> {
         self.coordinator.take_join_error()
     }
 
-    /// Returns the assigned partitions whose topics' names are known.
+    /// Returns the assigned partitions of topics whose names are known.
     pub fn assigned(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, i32)> {
         let topics = self.coordinator.cluster.topics.iter();
         let with_names =
@@ -184,7 +184,7 @@ impl HeartbeatProtocol for ShareProtocol {
         self.assigned.clear();
     }
 
-    /// The first heartbeat of a member creates a group that was deleted.
+    /// Rejoins if the group was deleted, because the first heartbeat of a member creates the group again.
     fn react(&mut self, _now: Time, epoch: i32, code: ErrorCode) -> Option<Reaction> {
         (code == ErrorCode::GROUP_ID_NOT_FOUND && epoch != JOIN).then_some(Reaction::Rejoin)
     }

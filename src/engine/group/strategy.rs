@@ -15,7 +15,7 @@ pub trait CustomAssignor: Send + Sync {
     fn name(&self) -> &str;
     /// Returns how members give up partitions in a rebalance.
     fn protocol(&self) -> assignor::Protocol;
-    /// Returns the data that a member sends the leader besides its subscription.
+    /// Returns the user data that a member sends to the leader together with its subscription.
     fn user_data(&self) -> Option<Bytes>;
     /// Assigns partitions to members.
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error>;
@@ -24,9 +24,9 @@ pub trait CustomAssignor: Send + Sync {
 /// An assignor of a classic group.
 #[derive(Clone)]
 pub enum Strategy {
-    /// One of klamm's [`assignor`]s.
+    /// An [`assignor`] that klamm contains.
     Known(&'static dyn Assignor),
-    /// The application's.
+    /// An assignor that the application provides.
     Custom(Arc<dyn CustomAssignor>),
 }
 
@@ -57,7 +57,8 @@ impl Strategy {
     }
 }
 
-/// Checks an assignment of the application: every partition exists and has one owner, which is a member.
+/// Checks the assignment of the application's assignor: every partition must exist and have exactly one owner, which
+/// must be a member.
 fn check(name: &str, topics: &Topics, members: &[Member<'_>], assignment: Assignment) -> Result<Assignment, Error> {
     let wrong = |what: String| {
         Err(Error::new(ErrorKind::Config, format!("assignor {name:?} assigned {what}"))
@@ -81,7 +82,8 @@ fn check(name: &str, topics: &Topics, members: &[Member<'_>], assignment: Assign
     Ok(assignment)
 }
 
-/// An assignment to compute. It may take long or call the application's code, so it runs outside of all locks.
+/// An assignment to compute. The computation runs outside of all locks, because it may take long or call the
+/// application's code.
 pub struct Work {
     pub(super) round: u64,
     pub(super) assignor: Strategy,

@@ -10,7 +10,8 @@ use super::{Action, Network};
 use crate::engine::{ConnectionId, Time};
 
 impl Network {
-    /// Notes to which address of a host the driver connects, and whether it knows another one that has not failed.
+    /// Notes to which address of a host the driver connects, and whether the driver knows another address that has not
+    /// failed.
     pub fn note_address(&mut self, connection: ConnectionId, address: Option<String>, has_other: bool) {
         let id = self.connections.get(&connection).copied();
         if let Some(peer) = id.and_then(|id| self.peers.get_mut(&id)) {
@@ -25,8 +26,8 @@ impl Network {
         matches!(peer.map(|peer| &peer.link), Some(Link::Up(_, c)) if c.was_ready())
     }
 
-    /// Connects again, without failing a request, if the connection died while it was idle, or if the host has another
-    /// address. The driver then tries that address.
+    /// Connects again, and fails no request, if the connection broke while it was idle, or if the host has another
+    /// address. The driver then tries the other address.
     pub(super) fn tries_again(&mut self, now: Time, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(&id) else { return false };
         let Link::Up(connection, c) = &peer.link else { return false };
@@ -40,7 +41,7 @@ impl Network {
         true
     }
 
-    /// Checks the connection first if it was idle for long. Returns whether requests have to wait for that.
+    /// Starts a check of the connection if it was idle for long. Returns whether requests have to wait for the check.
     pub(super) fn checks_first(&mut self, now: Time, id: PeerId) -> bool {
         let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
             return false;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Network {
-    /// Handles a response about all topics, about the topics with these IDs, or about the needed topics.
+    /// Handles a metadata response about all topics, about the topics with these IDs, or about the needed topics.
     pub(super) fn handle_metadata_response(
         &mut self,
         now: Time,
@@ -94,7 +94,7 @@ impl Network {
         }
     }
 
-    /// Closes the connection to a peer that cannot return metadata, so that another peer is tried.
+    /// Closes the connection to a peer that cannot return metadata, so that the client tries another peer.
     pub(super) fn disconnect_after_failed_metadata(&mut self, now: Time, id: PeerId, error: &Error) {
         let Some(Peer { link: Link::Up(connection, _), .. }) = self.peers.get(&id) else {
             return;
@@ -109,7 +109,7 @@ impl Network {
         self.fail_peer(now, id, &why.with_hint(error.hint().map_or_else(hint, str::to_owned)));
     }
 
-    /// Adds missing peers, and drops peers whose broker has another address now.
+    /// Adds missing peers, and drops peers whose broker now has another address.
     pub(super) fn update_peers(&mut self, now: Time) {
         let cluster = self.cluster.clone();
         for b in cluster.brokers.values() {
@@ -170,14 +170,15 @@ impl Network {
         self.metadata_in_flight = false;
     }
 
-    /// Returns the error for a node of the wrong type, which does not serve the request for the nodes of the cluster.
+    /// Returns the error for a node of the wrong type. Such a node does not support the request for the nodes of the
+    /// cluster.
     pub(super) fn wrong_endpoint(&self, id: PeerId) -> Option<Error> {
         let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return None };
         self.config.endpoints.wrong_type(|api| c.newest(api))
     }
 
-    /// Returns the node for a request: the active controller, unless the request names a known node or any broker will
-    /// do.
+    /// Returns the node for a request. If the bootstrap list contains controllers, a request that names no known node
+    /// goes to the active controller.
     pub(super) fn resolve(&self, target: Target) -> Target {
         let is_known = |id: i32| self.cluster.brokers.contains_key(&id);
         let takes_active = match target {

@@ -28,19 +28,20 @@ impl Network {
         &self.metrics
     }
 
-    /// Returns the age of the metadata; zero before the first.
+    /// Returns the age of the metadata, or zero before the first metadata.
     pub fn metadata_age(&self, now: Time) -> Duration {
         if self.cluster.brokers.is_empty() { Duration::ZERO } else { now.since(self.cluster.updated_at) }
     }
 
-    /// Notes that the TLS handshake of a connection succeeded. Connections that log in afterwards are counted then.
+    /// Notes that the TLS handshake of a connection succeeded. Counts it as a login, unless a SASL login follows, which
+    /// is counted instead.
     pub fn note_handshake(&mut self, now: Time) {
         if self.config.credentials.is_none() {
             self.metrics.note_login(now, false);
         }
     }
 
-    /// Counts the requests and responses of a peer's connection, and its logins.
+    /// Counts the requests, responses and logins of a peer's connection.
     pub(super) fn count(&mut self, now: Time, id: PeerId) {
         let Some(Link::Up(_, c)) = self.peers.get_mut(&id).map(|peer| &mut peer.link) else { return };
         for exchange in c.exchanges() {

@@ -9,7 +9,7 @@ use crate::engine::call::AtLeast;
 use crate::engine::cluster::MetadataCall;
 use crate::engine::{Call, Error, ErrorKind, Reply};
 
-/// The type of the nodes of a bootstrap list.
+/// The type of the nodes in the bootstrap list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoints {
     /// Brokers.
@@ -22,7 +22,7 @@ pub enum Endpoints {
 const HAS_CONTROLLERS: i16 = 1;
 
 impl Endpoints {
-    /// Returns the key of the bootstrap list.
+    /// Returns the configuration key of the bootstrap list.
     pub fn key(self) -> &'static str {
         match self {
             Self::Brokers => "bootstrap.servers",
@@ -30,7 +30,7 @@ impl Endpoints {
         }
     }
 
-    /// Returns the name of a node.
+    /// Returns the word for a node in messages.
     pub fn node(self) -> &'static str {
         match self {
             Self::Brokers => "broker",
@@ -38,7 +38,7 @@ impl Endpoints {
         }
     }
 
-    /// Returns the request for the nodes of the cluster, and for topics if there are brokers.
+    /// Returns the request for the nodes of the cluster. For brokers, the request also asks for topics.
     pub(super) fn request(self, topics: metadata::Request) -> Box<dyn Call> {
         match self {
             Self::Brokers => Box::new(MetadataCall(topics)),
@@ -50,7 +50,7 @@ impl Endpoints {
         }
     }
 
-    /// Reads the response to that request.
+    /// Reads the response to the request for the nodes of the cluster.
     pub(super) fn read(self, reply: Reply) -> Result<metadata::Response, Error> {
         if self == Self::Brokers {
             return reply.decode();

@@ -10,13 +10,13 @@ use crate::logging::{Component, Location, may_be_wanted};
 use log::Level;
 use std::time::Duration;
 
-/// How long a topic may be unknown before that is logged. Creating a topic takes brokers a moment.
+/// How long a topic may be unknown before the client logs this. Brokers need a moment to create a topic.
 const MAY_BE_NEW: Duration = Duration::from_millis(400);
-/// The most leader changes that one line names.
+/// The largest number of leader changes that one log line names.
 const MOST_NAMED: usize = 10;
 
 impl Endpoints {
-    /// Returns what a connection is for.
+    /// Returns the purpose of a connection, for log lines.
     fn shown(self, id: PeerId) -> String {
         match id {
             PeerId::Broker(node) => format!("{} {node}", self.node()),
@@ -35,8 +35,8 @@ impl Endpoints {
         event!(Info, Network, Location::broker(&peer.address()), "connected to {}{how}", self.shown(id));
     }
 
-    /// Logs the end of a connection or of an attempt. Attempts in a row that fail are logged once, and then at level
-    /// debug.
+    /// Logs the end of a connection or of an attempt. If several attempts in a row fail, later failures are logged only
+    /// at level debug.
     pub(super) fn log_end(self, peer: &mut Peer, id: PeerId, error: &Error) {
         let address = peer.address();
         let location = Location::broker(&address);
@@ -63,7 +63,7 @@ impl Endpoints {
 }
 
 impl Network {
-    /// Logs what differs in new metadata: leaders that changed, and topics with an error.
+    /// Logs the differences in new metadata: changed leaders, and topics with an error.
     pub(super) fn log_cluster(&mut self, now: Time, cluster: &Cluster) {
         log_leaders(&self.cluster, cluster);
         self.missing.retain(|name, _| self.topics.contains(name));
@@ -83,7 +83,8 @@ impl Network {
         }
     }
 
-    /// Logs that no broker can be reached, at once and then less and less often, and that one can be again.
+    /// Logs that no broker can be reached, at once and then less and less often. Also logs when a broker can be reached
+    /// again.
     pub fn log_reachability(&mut self, now: Time, unreachable: Option<&Error>) {
         match unreachable {
             Some(error) if self.unreachable_log.is_due(now) => error.report(match error.kind() {

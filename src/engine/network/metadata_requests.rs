@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Network {
-    /// Takes the metadata demand of the role.
+    /// Handles the metadata demand of the role.
     pub fn demand(&mut self, now: Time, demand: MetadataDemand) {
         let starts_watching = demand.watch_all == Some(true) && !self.watches_all;
         self.watches_all = demand.watch_all.unwrap_or(self.watches_all);
@@ -45,8 +45,9 @@ impl Network {
         self.refresh_if_due(now);
     }
 
-    /// Requests only these topics from now on. Metadata of other topics stays until it is too old, because the role may
-    /// need them again. Errors of other topics are dropped, because they may be wrong a moment later.
+    /// Requests only these topics from now on. The network keeps the metadata of other topics until it is too old,
+    /// because the role may need these topics again. It drops the errors of other topics, because these errors may soon
+    /// be wrong.
     fn retain_topics(&mut self, now: Time, needed: &BTreeSet<Arc<str>>) {
         let (kept, dropped) = std::mem::take(&mut self.topics).into_iter().partition(|topic| needed.contains(topic));
         self.topics = kept;
@@ -61,7 +62,7 @@ impl Network {
         }
     }
 
-    /// Drops topics from a new state of the cluster whose metadata is too old.
+    /// Drops topics whose metadata is too old from a new state of the cluster.
     pub(super) fn forget_old(&mut self, now: Time, cluster: &mut Cluster) {
         let max_age = self.config.metadata_max_age;
         for (topic, _) in self.unneeded_topics.extract_if(.., |_, since| now.since(*since) >= max_age) {

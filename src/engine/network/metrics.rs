@@ -6,7 +6,7 @@ use crate::engine::connection::Exchange;
 use crate::engine::metrics::{Family, Stat, Timing};
 use std::collections::BTreeMap;
 
-/// The requests to and the responses from one broker, or all brokers.
+/// The requests to one broker or to all brokers, and their responses.
 #[derive(Clone, Debug, Default)]
 struct Traffic {
     /// Sizes of requests.
@@ -48,7 +48,7 @@ pub struct NetworkMetrics {
     opened: Stat,
     closed: Stat,
     reopened: Stat,
-    /// Attempts to connect that failed before the connection was there.
+    /// Attempts to connect that failed before the connection was established.
     pub(super) unconnected: Stat,
     logged_in: Stat,
     logged_in_again: Stat,
@@ -96,8 +96,8 @@ impl NetworkMetrics {
         (timing, self.last.get(&api.key).copied())
     }
 
-    /// Returns the metrics of all connections, those of each broker, and those of each API. `prefix` is Java's name of
-    /// the client: `producer`, `consumer`, `consumer-share` or `admin-client`.
+    /// Returns the metrics of all connections, of each broker, and of each API. `prefix` is the Java client's name for
+    /// the type of the client: `producer`, `consumer`, `consumer-share` or `admin-client`.
     pub fn families(&self, prefix: &str, now: Time) -> Vec<Family> {
         let mut all = Family::new(format!("{prefix}-metrics"));
         all.put("connection-count", self.opened.count().saturating_sub(self.closed.count()));
@@ -130,7 +130,7 @@ impl NetworkMetrics {
 /// The state of a connection.
 #[derive(Clone, Debug)]
 pub struct LinkState {
-    /// The broker's ID; -1 for an address of the bootstrap list.
+    /// The broker's ID, or -1 for an address of the bootstrap list.
     pub node: i32,
     /// The broker's host.
     pub host: String,
@@ -138,11 +138,11 @@ pub struct LinkState {
     pub port: u16,
     /// librdkafka's name of the state.
     pub state: &'static str,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub in_flight: usize,
-    /// Requests that wait for the connection.
+    /// The number of requests that wait for the connection.
     pub waiting: usize,
-    /// How many connections there were.
+    /// How many connections the client has established.
     pub connects: u64,
 }
 

@@ -7,7 +7,7 @@ use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Identifies a peer and the use of its connection. The order is the preference for requests to any broker.
+/// Identifies a peer and the use of its connection. A request to any broker prefers the peers in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerId {
     /// A broker of the cluster.
@@ -21,7 +21,7 @@ pub enum PeerId {
 }
 
 impl PeerId {
-    /// Returns the broker's ID; -1 if it is not known.
+    /// Returns the broker's ID, or -1 for a bootstrap address.
     pub fn node(self) -> i32 {
         match self {
             Self::Broker(node) | Self::Fetch(node) | Self::Group(node) => node,
@@ -37,8 +37,8 @@ impl PeerId {
 
 /// The purpose of a request of the network.
 pub enum PeerToken {
-    /// Metadata of all topics, of the topics with these IDs, or else of the topics demanded by name. A response about
-    /// all topics answers the IDs too.
+    /// A request for the metadata of all topics, of the topics with these IDs, or else of the topics demanded by name.
+    /// A response about all topics also contains the topics with these IDs.
     Metadata { all: bool, ids: BTreeSet<Uuid> },
     /// A request of the role, with its number in [`crate::engine::RequestsInFlight`].
     Role(usize),
@@ -46,17 +46,17 @@ pub enum PeerToken {
 
 /// The state of a peer's connection.
 pub enum Link {
-    /// There is no connection, and one may be made at once.
+    /// There is no connection, and the client may connect at once.
     Idle,
-    /// The last attempt failed. The next one may be made at this time.
+    /// The last attempt to connect failed. The client may connect again at this time.
     Waiting(Time),
-    /// A connection is being made, until this time at most.
+    /// The client is connecting, until this time at most.
     Connecting(ConnectionId, Time),
     /// There is a connection, which may still negotiate versions or authenticate.
     Up(ConnectionId, Box<Connection<PeerToken>>),
 }
 
-/// A peer.
+/// A peer, with its connection and its waiting requests.
 pub struct Peer {
     pub host: String,
     pub port: u16,
@@ -64,18 +64,18 @@ pub struct Peer {
     pub backoff: Backoff,
     /// Requests that wait for the connection.
     pub queue: VecDeque<Outgoing<usize>>,
-    /// Why the last connection failed or ended.
+    /// The error that ended the last connection or the last attempt to connect.
     pub error: Option<Error>,
-    /// Where the driver connects to.
+    /// The attempt to connect that the driver makes.
     pub attempt: Attempt,
-    /// How many connections there were.
+    /// How many connections the client has established to this peer.
     pub connects: u64,
 }
 
-/// An address of a host.
+/// An attempt to connect to one address of a host.
 #[derive(Default)]
 pub struct Attempt {
-    /// The address, if it differs from the host.
+    /// The address, if it differs from the host name.
     pub address: Option<String>,
     /// Whether the host has another address that has not failed.
     pub has_other: bool,
@@ -86,7 +86,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Adds the address to an error.
+    /// Adds the address to the message of an error.
     pub fn name_address(&self, error: Error) -> Error {
         match &self.address {
             Some(address) => error.with_location(&format!(" at {address}")),

@@ -22,7 +22,7 @@ impl NetworkConfig {
 }
 
 impl Network {
-    /// Fails all waiting requests if brokers refused the client and no other broker is left to try.
+    /// Fails all waiting requests if brokers rejected the client's authentication and no other broker is left to try.
     pub(super) fn fail_if_refused(&mut self) {
         if !self.peers.values().any(|p| p.error.as_ref().is_some_and(Error::is_refusal)) {
             return;
@@ -48,7 +48,7 @@ impl Network {
         self.responses.extend(failed.map(|o| ClientResponse { token: o.token, node: -1, result: Err(error.clone()) }));
     }
 
-    /// Returns why no login can start, if there is no valid token.
+    /// Returns the error of a login that cannot start because the client has no valid token.
     pub(super) fn missing_token(&self, now: Time) -> Option<Error> {
         let credentials = self.config.credentials.as_deref().filter(|c| !c.is_valid(now))?;
         let message = match credentials {
@@ -62,7 +62,7 @@ impl Network {
         Some(self.no_token.clone().unwrap_or_else(error))
     }
 
-    /// Takes in the bearer token for the next logins, or why there is none.
+    /// Handles the bearer token for the next logins, or the error of the token provider.
     pub fn handle_token(&mut self, now: Time, token: Result<sasl::BearerToken, Error>) {
         let token = match token {
             Ok(token) => token,
@@ -104,8 +104,9 @@ impl Network {
         }
     }
 
-    /// Handles a refused bearer token: demands another token, for which requests wait. Returns false for any other
-    /// error, and if brokers also refused the previous token: then the next token will probably be refused too.
+    /// Handles a rejected bearer token: demands another token, and lets requests wait for it. Returns false for any
+    /// other error. Also returns false if brokers rejected the previous token as well, because they will probably
+    /// reject the next token.
     pub(super) fn handle_refused_token(&mut self, now: Time, id: PeerId, error: &Error) -> bool {
         let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return false };
         let is_of_token = matches!(error.code(), None | Some(ErrorCode::SASL_AUTHENTICATION_FAILED));
@@ -132,7 +133,8 @@ impl Network {
         true
     }
 
-    /// Returns whether the token provider has to be asked again, because a broker refused the last token.
+    /// Returns whether the client needs another token from the token provider, because a broker rejected the last
+    /// token.
     pub fn poll_token_demand(&mut self) -> bool {
         std::mem::take(&mut self.demands_token)
     }
@@ -148,7 +150,7 @@ impl Network {
         })
     }
 
-    /// Takes in the result of that call.
+    /// Handles the result of a call to the Kerberos library.
     pub fn handle_library_result(
         &mut self,
         now: Time,
@@ -166,7 +168,7 @@ impl Network {
         }
     }
 
-    /// Notes the errors if every peer has failed, once for each round of attempts.
+    /// If every peer has failed, notes their errors, once for each round of attempts.
     pub(super) fn note_unreachable(&mut self) {
         let needed = |(id, p): (&PeerId, _)| (!id.is_dedicated()).then_some(p);
         if self.peers.iter().filter_map(needed).any(|p: &Peer| p.error.is_none()) {

@@ -12,13 +12,13 @@ use std::time::Duration;
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
 impl Network {
-    /// Starts to watch an attempt to connect. Another attempt at the same time belongs to it, such as one to the next
-    /// address of the host.
+    /// Starts to watch an attempt to connect. The same watch covers further attempts, for example to the next address
+    /// of the host.
     pub(super) fn watch(peer: &mut Peer, now: Time) {
         peer.attempt.silence.get_or_insert_with(|| Reminder::from(now + REPORT_AFTER));
     }
 
-    /// Reports that no broker has responded yet, if this connection takes long and no other one is ready.
+    /// Reports that no broker has responded yet, if this connection takes long and no other connection is ready.
     pub(super) fn note_silence(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let Some(stage) = peer.stage() else { return };
@@ -37,12 +37,12 @@ impl Network {
 }
 
 impl Peer {
-    /// Returns when the silence of a connection is to be reported.
+    /// Returns the time at which the network reports that the connection is still not ready.
     pub(super) fn silent_at(&self) -> Option<Time> {
         self.stage().and(self.attempt.silence.as_ref().map(Reminder::next))
     }
 
-    /// Returns what a connection waits for that was never ready.
+    /// Returns what the connection is waiting for, if it was never ready.
     fn stage(&self) -> Option<&'static str> {
         match &self.link {
             Link::Connecting(..) => Some("the connection is not made yet"),

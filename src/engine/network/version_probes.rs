@@ -7,7 +7,7 @@ use crate::engine::Time;
 use crate::engine::version_probe::VersionProbe;
 
 impl Network {
-    /// Connects again, without failing a request, if the end of the connection shows how to probe the broker.
+    /// Connects again, and fails no request, if the end of the connection shows how to probe the broker.
     pub(super) fn reconnects(&mut self, now: Time, id: PeerId, closed: bool) -> bool {
         let Some(Peer { link: Link::Up(connection, c), host, port, .. }) = self.peers.get_mut(&id) else {
             return false;
@@ -40,7 +40,7 @@ impl Network {
         true
     }
 
-    /// Notes that a connection ended: the broker may be of another release now.
+    /// Notes that a connection ended. The broker at this address may now have another release.
     pub(super) fn note_end(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get(&id) else { return };
         let address = (peer.host.clone(), peer.port);

@@ -21,16 +21,16 @@ use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-/// The most subscriptions that the search for a better balance visits, which takes about a second. It is too few only
-/// if nearly every member has a different subscription. Then the balance is not quite the best.
+/// How many subscriptions the search for a better balance may visit, which takes about a second. If nearly every member
+/// has a different subscription, the search may reach this limit and miss the best balance.
 const MAX_VISITS: usize = 100_000_000;
 
-/// The same limit for returning moved partitions.
+/// How many subscriptions `return_kept` may visit.
 const MAX_VISITS_FOR_RETURNS: usize = 10_000_000;
 
 /// The partitions that a member claims to have had.
 pub(super) struct Claim<'a> {
-    /// The generation of the claim; -1 before the first.
+    /// The generation of the claim, or -1 if the member does not know it.
     pub generation: i32,
     pub had: Cow<'a, [TopicPartitions]>,
 }
@@ -42,7 +42,7 @@ struct Owner {
     generation: i32,
 }
 
-/// A member's partitions of a class: how many it could keep, and how many it has now.
+/// How many partitions of a class a member could keep (`own`), and how many it has now (`now`).
 #[derive(Clone, Copy, Default)]
 struct Held {
     own: usize,
@@ -56,21 +56,21 @@ impl Held {
     }
 }
 
-/// Topics with the same subscribers.
+/// The topics that have the same subscribers.
 struct Class<'g> {
     topics: Vec<usize>,
     subscribers: &'g [usize],
 }
 
-/// The assignment, and those of its partitions that other members have to give up first.
+/// The computed assignment, and the partitions that their former owners have to revoke first.
 pub(super) struct Balanced {
-    /// The pairs of topic and partition of each member.
+    /// The partitions of each member, as pairs of topic and partition.
     pub got: Vec<Vec<(usize, usize)>>,
-    /// Those of them that other members claim.
+    /// The new partitions of each member that another member still claims.
     pub contested: Vec<Vec<(usize, usize)>>,
 }
 
-/// Computes the assignment, from the claim of each member.
+/// Computes the assignment from the members' claims.
 pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
     let owners = owners(group, claims);
     let mut search = Search::new(group, &owners);
@@ -85,8 +85,8 @@ pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
     Balanced { contested: got.iter().enumerate().map(contested).collect(), got }
 }
 
-/// Returns the valid claim to each partition of each topic. A claim of a newer generation beats older ones. Of several
-/// claims in the same generation, that of the first member that still subscribes is valid.
+/// Returns the valid claim to each partition of each topic. The claim of the newest generation is valid. If several
+/// members claim a partition in the same generation, the claim of the first member that still subscribes is valid.
 fn owners(group: &Group<'_>, claims: &[Claim<'_>]) -> Vec<Vec<Option<Owner>>> {
     let mut owners: Vec<Vec<Option<Owner>>> = group.topics.iter().map(|t| vec![None; t.racks.len()]).collect();
     let numbers: HashMap<&str, usize> = group.topics.iter().enumerate().map(|(t, topic)| (&**topic.name, t)).collect();
@@ -128,14 +128,14 @@ struct Search<'g> {
     visits_left: usize,
 }
 
-/// How the search reached a member: the member that gives it a partition, and of which class.
+/// How the search reached a member: which member gives a partition to it, and the class of that partition.
 #[derive(Clone, Copy)]
 struct Step {
     from: usize,
     class: usize,
     /// Whether the giver did not have the partition before.
     free: bool,
-    /// How many kept partitions the path gives away.
+    /// How many partitions on the path leave a member that owned them before.
     cost: usize,
 }
 
@@ -178,7 +178,7 @@ impl<'g> Search<'g> {
         search
     }
 
-    /// Gives free partitions to the members with the fewest.
+    /// Gives each free partition to the member with the fewest partitions.
     fn fill(&mut self) {
         for (c, class) in self.classes.iter().enumerate() {
             let mut lightest: BinaryHeap<_> = class.subscribers.iter().map(|m| Reverse((self.load[*m], *m))).collect();
@@ -202,7 +202,7 @@ impl<'g> Search<'g> {
         self.load[to] += 1;
     }
 
-    /// Moves partitions from members with many to members with few, until no path is left.
+    /// Moves partitions from members with many partitions to members with few partitions, until no path is left.
     fn even_out(&mut self) {
         let mut active: Vec<bool> = self.wanted.iter().map(|classes| !classes.is_empty()).collect();
         // The smallest count. It rises when members with that count turn out to be unreachable.
@@ -252,7 +252,8 @@ impl<'g> Search<'g> {
         sum.div_ceil(count.max(1))
     }
 
-    /// Moves a partition from `source` to `target` along the path found, unless an earlier move has broken it.
+    /// Moves a partition from `source` to `target` along the path in `reached`, unless an earlier move has broken this
+    /// path.
     fn pass(&mut self, source: usize, target: usize, reached: &[Option<Step>]) {
         let steps = || {
             let to = std::iter::successors(Some(target), |to| reached[*to].map(|step| step.from));
@@ -270,8 +271,8 @@ impl<'g> Search<'g> {
     }
 
     /// Returns the members that could get one more partition if `source` gave one up, with the cheapest path to each.
-    /// The search stops early when it has found the cheapest path to a member with `few`. Returns `None` when the limit
-    /// of steps is reached.
+    /// The search stops early when it has found the cheapest path to a member with `few` partitions. Returns `None`
+    /// when the limit of steps is reached.
     fn reach(&mut self, source: usize, few: usize, active: &[bool]) -> Option<Vec<Option<Step>>> {
         let mut reached: Vec<Option<Step>> = vec![None; active.len()];
         let mut cheapest = vec![usize::MAX; self.classes.len()];
@@ -311,7 +312,8 @@ impl<'g> Search<'g> {
         Some(reached)
     }
 
-    /// Returns partitions to the members that had them, where all counts stay the same or two members swap theirs.
+    /// Returns partitions to their former members, if every member keeps its number of partitions, or two members swap
+    /// these numbers.
     fn return_kept(&mut self) {
         self.visits_left = MAX_VISITS_FOR_RETURNS;
         for m in 0..self.held.len() {
@@ -332,9 +334,9 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Returns one partition of a class to a member through a chain: each member gives a new partition away and gets
-    /// another one. The chain ends at the member itself, or at a member that has one partition more. Returns `None`
-    /// when the limit of steps is reached.
+    /// Returns one partition of a class to a member through a chain of members, each of which gives away a new
+    /// partition and gets another partition. The chain ends at the member itself, or at a member that has one partition
+    /// more. Returns `None` when the limit of steps is reached.
     fn way_back(&mut self, home: usize, class: usize) -> Option<bool> {
         // The member that each member gives a partition to, and its class.
         let mut gives: Vec<Option<(usize, usize)>> = vec![None; self.held.len()];
@@ -370,7 +372,7 @@ impl<'g> Search<'g> {
         Some(true)
     }
 
-    /// Chooses the partitions for the counts.
+    /// Chooses which partitions each member gets, from the number of its partitions in each class.
     fn assigned_partitions(&self, owners: &[Vec<Option<Owner>>]) -> Vec<Vec<(usize, usize)>> {
         let racks: Vec<Option<&str>> = self.group.members.iter().map(|m| m.rack()).collect();
         let near = |m: usize, (t, p): (usize, usize)| {
@@ -417,7 +419,7 @@ impl<'g> Search<'g> {
     }
 }
 
-/// Gives a partition to one of the takers, which then is the last in turn.
+/// Gives a partition to one of the takers, and moves that taker to the end of the queue.
 fn take(
     takers: &mut VecDeque<(usize, usize)>,
     at: usize,

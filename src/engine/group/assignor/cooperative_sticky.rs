@@ -11,7 +11,7 @@ use crate::api::data::consumer_protocol::Subscription;
 use crate::engine::TopicPartition;
 use bytes::Bytes;
 
-/// Balances and keeps, in two rounds.
+/// The assignor `cooperative-sticky`.
 pub struct CooperativeSticky;
 
 impl Assignor for CooperativeSticky {

@@ -8,17 +8,17 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The partitions of each member, in order. Members without partitions are in it too.
+/// The partitions of each member, in order. Members without partitions have an empty list.
 pub type Assignment = BTreeMap<String, Vec<TopicPartition>>;
 
 /// A member of a group, as the leader sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// The ID, which the coordinator made.
+    /// The member's ID, which the coordinator created.
     pub id: &'a str,
     /// The instance ID of a static member (KIP-345).
     pub instance_id: Option<&'a str>,
-    /// The topics that it subscribes to, and the partitions that it had.
+    /// The topics that the member subscribes to, and the partitions that it had.
     pub subscription: &'a Subscription,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Member<'a> {
 pub struct Topics(pub BTreeMap<Arc<str>, Vec<Vec<Arc<str>>>>);
 
 impl Topics {
-    /// Returns those of `names` that a cluster has.
+    /// Returns the topics in `names` that exist in the cluster.
     pub fn of<'a>(cluster: &Cluster, names: impl IntoIterator<Item = &'a str>) -> Self {
         let racks = cluster.brokers.values().filter_map(|b| Some((b.id, Arc::from(b.rack.as_deref()?))));
         let racks: HashMap<i32, Arc<str>> = racks.collect();
@@ -56,12 +56,13 @@ impl Topics {
     }
 }
 
-/// How members leave and take partitions in a rebalance.
+/// How members give up and take over partitions in a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Every member gives up all partitions before it joins.
     Eager,
-    /// A member gives up only the partitions that it loses. Then all members join again, so that others get them.
+    /// A member gives up only the partitions that it loses. Then all members join again, and these partitions get new
+    /// owners.
     Cooperative,
 }
 
@@ -75,13 +76,13 @@ pub trait Assignor: Send + Sync {
         Protocol::Eager
     }
 
-    /// Returns the data that a member sends the leader besides its subscription, from its partitions and the generation
-    /// that assigned them. The generation is `None` before the first assignment.
+    /// Returns the user data that a member sends to the leader together with its subscription. The arguments are the
+    /// member's partitions and the generation that assigned them. The generation is `None` before the first assignment.
     fn user_data(&self, _owned: &[TopicPartition], _generation: Option<i32>) -> Option<Bytes> {
         None
     }
 
-    /// Assigns partitions to members. Topics without metadata are left out.
+    /// Assigns partitions to members. The result leaves out topics without metadata.
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment;
 }
 
@@ -90,7 +91,7 @@ pub(super) struct Topic<'a> {
     pub name: &'a Arc<str>,
     /// The racks of each partition's replicas.
     pub racks: &'a [Vec<Arc<str>>],
-    /// The indexes of its subscribers among the members, ascending.
+    /// The indexes of the topic's subscribers among the members, in ascending order.
     pub subscribers: Vec<usize>,
 }
 

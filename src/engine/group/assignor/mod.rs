@@ -34,7 +34,7 @@ pub use sticky::Sticky;
 /// All assignors.
 pub const ALL: [&dyn Assignor; 4] = [&Range, &RoundRobin, &Sticky, &CooperativeSticky];
 
-/// Returns the assignor with a name.
+/// Returns the assignor with this name.
 pub fn by_name(name: &str) -> Option<&'static dyn Assignor> {
     ALL.into_iter().find(|a| a.name() == name)
 }

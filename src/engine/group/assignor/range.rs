@@ -10,7 +10,7 @@
 use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Cuts topics into ranges.
+/// The assignor `range`.
 pub struct Range;
 
 impl Assignor for Range {
@@ -49,7 +49,7 @@ impl Assignor for Range {
     }
 }
 
-/// The assignment of one topic. Members are indexes among its subscribers here.
+/// The assignment of one topic. This struct names members by their index among the topic's subscribers.
 struct TopicRanges<'a> {
     topic: &'a Topic<'a>,
     /// The rack of each subscriber.
@@ -60,7 +60,7 @@ struct TopicRanges<'a> {
     /// The number of partitions of each subscriber.
     count: Vec<usize>,
     least: usize,
-    /// How many subscribers may still get one more than `least`.
+    /// How many subscribers may still get one partition more than `least`.
     extra: usize,
 }
 
@@ -105,7 +105,8 @@ impl<'a> TopicRanges<'a> {
         }
     }
 
-    /// Gives each subscriber, in order, partitions up to its limit; with `only_near`, only those in its rack.
+    /// Gives partitions to the subscribers in order, up to the limit of each subscriber. With `only_near`, a subscriber
+    /// gets only partitions in its rack.
     fn cut(&mut self, only_near: bool) {
         let mut free: Vec<usize> = (0..self.owner.len()).filter(|p| self.owner[*p].is_none()).collect();
         for i in 0..self.count.len() {
@@ -122,7 +123,8 @@ impl<'a> TopicRanges<'a> {
     }
 }
 
-/// Gives each partition number in all topics to the first subscriber whose rack has it in all of them.
+/// Gives each partition number, in all topics at once, to the first subscriber whose rack has this partition of every
+/// topic.
 fn together(topics: &mut [&mut TopicRanges<'_>]) {
     let Some(first) = topics.first() else {
         return;

@@ -3,7 +3,7 @@
 
 use super::interface::{Assignment, Assignor, Group, Member, Topics};
 
-/// Deals partitions out.
+/// The assignor `roundrobin`.
 pub struct RoundRobin;
 
 impl Assignor for RoundRobin {

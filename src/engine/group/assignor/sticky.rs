@@ -20,7 +20,7 @@ message! {
     }
 }
 
-/// Balances and keeps, in one round.
+/// The assignor `sticky`.
 pub struct Sticky;
 
 impl Assignor for Sticky {
@@ -42,7 +42,7 @@ impl Assignor for Sticky {
     }
 }
 
-/// Returns the partitions that a member had; none if its user data is malformed, as in Java.
+/// Returns the partitions that a member had. If its user data is malformed, the result is empty, as in the Java client.
 fn claim(subscription: &Subscription) -> Claim<'static> {
     let read = |version| {
         let data = subscription.user_data.clone()?;
@@ -52,7 +52,7 @@ fn claim(subscription: &Subscription) -> Claim<'static> {
     Claim { generation: data.generation, had: data.previous_assignment.into() }
 }
 
-/// Groups partitions by topic, as they are encoded.
+/// Groups partitions by topic, as the user data contains them.
 fn by_topic(partitions: &[TopicPartition]) -> Vec<TopicPartitions> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for TopicPartition { topic, partition } in partitions {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a response may take beyond the time that the coordinator gives members to join.
+/// The time that a response may take in addition to the time that members have to join.
 const JOIN_SLACK: Duration = Duration::from_secs(5);
 /// The protocol type of consumers.
 const PROTOCOL_TYPE: &str = "consumer";
@@ -71,13 +71,14 @@ impl ClassicMember {
     }
 
     /// Returns how much longer than `request.timeout.ms` a response may take, because the coordinator waits for other
-    /// members. As in Java's consumer, the longer of the two times is the timeout.
+    /// members. As in the Java consumer, the timeout is the longer of `request.timeout.ms` and `max_join_time` plus
+    /// `JOIN_SLACK`.
     fn max_broker_wait(&self, max_join_time: Duration) -> Duration {
         (max_join_time + JOIN_SLACK).saturating_sub(self.config.request_timeout)
     }
 }
 
-/// Returns the user data with the member's last assignment and its generation, for the leader.
+/// Returns the user data for the group leader, from the member's last assignment and its generation.
 fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition>, i32)) -> Option<Bytes> {
     match strategy {
         Strategy::Known(a) => a.user_data(partitions, Some(*generation).filter(|g| *g >= 0)),
