@@ -8,7 +8,7 @@ use crate::frame::DEFAULT_MAX_FRAME;
 use bytes::Bytes;
 use std::io;
 
-/// Calls the same method of either kind of cluster.
+/// Calls a method that modern and legacy clusters have in common.
 macro_rules! either {
     ($any:expr, $cluster:ident => $call:expr) => {
         match $any {
@@ -56,7 +56,7 @@ impl AnyCluster {
         either!(self, cluster => cluster.connect(node, connection));
     }
 
-    /// Notes the name in a client's TLS certificate.
+    /// Records the name in a client's TLS certificate.
     pub fn certify(&mut self, connection: Connection, name: String) {
         if let Self::Modern(cluster) = self {
             cluster.certify(connection, name);
@@ -131,7 +131,7 @@ impl AnyCluster {
         }
     }
 
-    /// Returns the journal entries to write before anything more is sent.
+    /// Returns journal entries. The caller must write them before it sends more output.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Modern(cluster) => cluster.take_journal(),

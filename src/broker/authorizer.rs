@@ -18,12 +18,12 @@ use std::collections::BTreeSet;
 /// Matches any name, principal or host.
 const WILDCARD: &str = "*";
 const EVERYBODY: &str = "User:*";
-/// The host of all clients: nodes listen on no other address.
+/// The host of all clients. Nodes listen only on this address.
 const HOST: &str = "127.0.0.1";
 /// The only name of a cluster resource.
 pub(super) const CLUSTER: &str = "kafka-cluster";
 
-/// Kafka's message where no authorizer is configured.
+/// Kafka's error message if no authorizer is configured.
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
 /// Memory for a rule, without its strings.
@@ -34,7 +34,7 @@ const RULE_MEMORY: usize = 128;
 pub struct Acls {
     /// Principals that may do everything, such as `User:admin`.
     pub super_users: BTreeSet<String>,
-    /// Whether a resource without rules is open to everyone: Kafka's `allow.everyone.if.no.acl.found`.
+    /// Whether every principal may access a resource without rules: Kafka's `allow.everyone.if.no.acl.found`.
     pub allow_everyone_if_no_acl_found: bool,
 }
 
@@ -103,7 +103,7 @@ numbered! {
 }
 
 numbered! {
-    /// Whether a rule allows or denies.
+    /// Whether a rule allows or denies the operation.
     Permission {
         Deny = 2 "DENY",
         Allow = 3 "ALLOW",
@@ -111,7 +111,7 @@ numbered! {
 }
 
 impl Operation {
-    /// Returns whether a rule that allows this operation also allows the other.
+    /// Returns whether a rule that allows this operation also allows the operation `other`.
     fn implies(self, other: Self) -> bool {
         match other {
             _ if self == Self::All || self == other => true,
@@ -139,7 +139,7 @@ pub(super) enum Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// Returns the resource that the configuration APIs mean by a type and a name.
+    /// Returns the resource to which a type and a name in the configuration APIs refer.
     pub fn of_configs(resource_type: i8, name: &'a str) -> Self {
         match resource_type {
             TOPIC => Self::Topic(name),
@@ -196,7 +196,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// A rule: it allows or denies a principal an operation on resources.
+/// An access rule, which allows or denies a principal an operation on resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rule {
     pub kind: ResourceType,
@@ -236,7 +236,7 @@ fn covers(pattern: Pattern, name: &str, other: &str) -> bool {
     }
 }
 
-/// Selects rules. A field that is `None` matches all of them.
+/// Selects rules. A field that is `None` matches any rule.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub kind: Option<ResourceType>,
@@ -314,8 +314,8 @@ impl Authorizer {
         is_allowed || !is_known && self.acls.allow_everyone_if_no_acl_found
     }
 
-    /// Returns whether the principal may be able to write to some topic: a rule allows it, and no rule that is at least
-    /// as wide denies it.
+    /// Returns whether the principal may be able to write to any topic. That is the case if one rule allows writing,
+    /// and no rule that is at least as wide denies writing.
     pub fn may_write_somewhere(&self, principal: &str) -> bool {
         // Kafka tests a name that no topic has, so that super users pass.
         if self.allows(principal, Operation::Write, Resource::Topic("hardcode")) {

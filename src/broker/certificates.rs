@@ -7,7 +7,8 @@ use rcgen::{
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// Default validity of a certificate, and how far in the past it starts, because clocks differ.
+/// Default validity of a certificate, and how far in the past the validity starts. The start is in the past because
+/// clocks differ.
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
 const SINCE: Duration = Duration::from_secs(3600);
 
@@ -53,8 +54,8 @@ impl Authority {
         &self.pem
     }
 
-    /// Signs a certificate for hosts, or for a client by its name. Without `valid_for` it lasts a month. It may already
-    /// have expired. The error is a message.
+    /// Signs a certificate for hosts, or for a client by its name. The certificate is valid for a month. With
+    /// `expired`, the certificate has already expired. The error is a message.
     pub fn issue(&self, name: &str, hosts: &[String], expired: bool) -> Result<Certificate, String> {
         let make = || {
             let mut params = CertificateParams::new(hosts)?;

@@ -17,7 +17,7 @@ use crate::record::{Batch, BatchBuilder, Header, Producer, TimestampType};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// Returns the offset before which retention deletes, if it deletes anything.
+/// Returns the offset below which retention deletes records, if it deletes any.
 pub(super) fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
     let mut start = None;
     let last = log.segments().last()?.0.base_offset;
@@ -33,7 +33,7 @@ pub(super) fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64
     start
 }
 
-/// Returns the batches that compaction leaves. Batches after `stable` stay as they are.
+/// Returns the batches that compaction keeps. Batches above `stable` stay unchanged.
 pub(super) fn compacted(
     log: &Log,
     batches: Vec<Batch>,
@@ -68,13 +68,14 @@ pub(super) fn compacted(
     Ok(kept)
 }
 
-/// Returns whether a batch has records that count: it is neither a marker nor of an aborted transaction.
+/// Returns whether a batch contains data: the batch is neither a marker nor part of an aborted transaction.
 fn is_data(log: &Log, header: &Header) -> bool {
     let aborted = header.is_transactional() && log.is_aborted(header.producer_id, header.base_offset);
     !header.is_control() && !aborted
 }
 
-/// Returns what is left of a batch. Its first cleaning sets the time at which its tombstones are removed (KIP-534).
+/// Returns the rest of a batch after compaction. The first compaction of a batch sets the time at which the batch's
+/// tombstones are removed (KIP-534).
 fn rewritten(
     log: &Log,
     batch: &Batch,

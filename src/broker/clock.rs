@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Time since the cluster started.
 pub type Time = Duration;
 
-/// Converts milliseconds of a request or configuration. A negative number counts as 0.
+/// Converts milliseconds from a request or configuration. A negative number counts as 0.
 pub(super) fn millis(ms: i32) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -27,8 +27,8 @@ use crate::wire::Error;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// How often retention runs, as in Kafka, in addition to each time the clock is advanced. No timer fires for it: due
-/// data is deleted before the next request is answered.
+/// How often retention runs, as in Kafka. Retention also runs each time a test advances the clock. Retention has no
+/// timer: the cluster deletes due data before it handles the next request.
 const RETENTION_INTERVAL: Time = Time::from_secs(300);
 
 /// The cluster: its state, its connections and the requests that wait.
@@ -50,7 +50,7 @@ struct Client {
     node: i32,
     queue: VecDeque<Bytes>,
     waiting: Option<Box<WaitingRequest>>,
-    /// The fault for the reply to the waiting request.
+    /// The fault that will change the reply to the waiting request.
     fault: Option<ReplyFault>,
     delayed: Option<DelayedReply>,
 }
@@ -62,7 +62,7 @@ struct ReplyFault {
     random: u64,
 }
 
-/// A reply that a fault delays. One piece is sent each time its time has come.
+/// A reply that a fault delays. The cluster sends one piece at each scheduled time.
 #[derive(Debug)]
 struct DelayedReply {
     pieces: VecDeque<Vec<Bytes>>,
@@ -96,12 +96,13 @@ impl Cluster {
             .insert(connection, Client { node, queue: VecDeque::new(), waiting: None, fault: None, delayed: None });
     }
 
-    /// Notes the name in the client's TLS certificate.
+    /// Records the name in the client's TLS certificate.
     pub fn certify(&mut self, connection: Connection, name: String) {
         self.state.certified.insert(connection, name);
     }
 
-    /// Removes a connection. Its requests are dropped, and the records it acquired from share groups become available.
+    /// Removes a connection and drops its requests. Records that the connection's client acquired from share groups
+    /// become available again.
     pub fn disconnect(&mut self, now: Time, connection: Connection) {
         self.forget(connection);
         self.reply_to_woken(now);
@@ -133,17 +134,18 @@ impl Cluster {
         self.reply_to_woken(now);
     }
 
-    /// Returns whether the connection waits for a reply, so that nothing more should be read from it.
+    /// Returns whether the connection waits for a reply. The server does not read from such a connection.
     pub fn is_blocked(&self, connection: Connection) -> bool {
         self.clients.get(&connection).is_some_and(Client::is_blocked)
     }
 
-    /// Restores the state from a journal, and starts to keep one. Returns how many of its bytes are complete frames.
+    /// Restores the state from a journal, and starts to record changes. Returns how many bytes of the journal are
+    /// complete frames.
     pub fn restore(&mut self, now: Time, journal: Bytes) -> Result<usize, Error> {
         self.state.restore(Clock::new(now, self.start_ms), journal)
     }
 
-    /// Returns the journal entries to write before anything more is sent.
+    /// Returns journal entries. The caller must write them before it sends more output.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         self.state.take_journal()
     }
@@ -153,13 +155,13 @@ impl Cluster {
         self.outputs.pop_front()
     }
 
-    /// Returns when [`Self::handle_timeout`] has something to do.
+    /// Returns when the caller must call [`Self::handle_timeout`] next.
     pub fn next_timeout(&self) -> Option<Time> {
         let waiting = self.deadlines.first().map(|(at, _)| *at);
         waiting.into_iter().chain(self.state.next_timeout()).min()
     }
 
-    /// Answers requests whose deadline has passed, and expires transactions and members.
+    /// Replies to requests whose deadline has passed, and expires transactions and group members.
     pub fn handle_timeout(&mut self, now: Time) {
         self.state.handle_timeout(Clock::new(now, self.start_ms));
         if now >= self.last_retention.saturating_add(RETENTION_INTERVAL) {
@@ -175,7 +177,7 @@ impl Cluster {
         self.reply_to_woken(now);
     }
 
-    /// Stops a node and closes its connections. Other nodes with a replica take over what it led and coordinated. The
+    /// Stops a node and closes its connections. Other nodes take over its partitions, groups and transactions. The
     /// error is a message.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.state.kill(now, node)?;
@@ -201,7 +203,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Truncates a log at an offset, as the election of a lagging replica does. The error is a message.
+    /// Truncates a log at an offset, as if a lagging replica had become the leader. The error is a message.
     pub fn truncate(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), String> {
         self.state.truncate(topic, partition, offset)?;
         self.reply_to_woken(now);
@@ -231,7 +233,7 @@ impl Cluster {
         self.faults.add(fault);
     }
 
-    /// Repeats what a client recorded of its brokers. The error is a message.
+    /// Replays a client's recording of its brokers. The error is a message.
     pub fn repeat(&mut self, now: Time, recording: Recording) -> Result<(), String> {
         self.state.restore_recording(Clock::new(now, self.start_ms), &recording)?;
         for (api, result) in recording.results {
@@ -246,12 +248,12 @@ impl Cluster {
         self.faults.clear();
     }
 
-    /// Returns what clients pushed, the oldest first.
+    /// Returns the metrics that clients pushed, the oldest first.
     pub fn telemetry(&self) -> Vec<TelemetryPush> {
         self.state.telemetry.pushes()
     }
 
-    /// Changes which metrics clients push: prefixes of names, the interval, and whether totals are differences.
+    /// Changes the metrics that clients push: the prefixes of their names, the interval, and whether totals are deltas.
     pub fn want_telemetry(&mut self, prefixes: Vec<String>, interval_ms: i32, is_delta: bool) {
         self.state.telemetry.want(prefixes, interval_ms, is_delta);
     }
@@ -261,7 +263,7 @@ impl Cluster {
         self.requests.all()
     }
 
-    /// Handles a connection's frames until one of them has to wait.
+    /// Handles the frames of a connection, until a request has to wait.
     fn run(&mut self, now: Time, connection: Connection) {
         while let Some(client) = self.clients.get_mut(&connection).filter(|client| !client.is_blocked()) {
             let Some(frame) = client.queue.pop_front() else {
@@ -338,7 +340,7 @@ impl Cluster {
         }
     }
 
-    /// Sends a reply, changed by its fault.
+    /// Sends a reply, after the fault has changed it.
     fn send_reply(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, fault: Option<ReplyFault>) {
         let Some(ReplyFault { action, random }) = fault else {
             self.outputs.push_back(Output::Reply { connection, parts });
@@ -367,7 +369,8 @@ impl Cluster {
         self.outputs.push_back(Output::Reply { connection, parts });
     }
 
-    /// Blocks a connection that is over its quota. A reply without bytes then tells the server to read again.
+    /// Blocks a connection that exceeds its quota. When the pause ends, an output without bytes makes the server read
+    /// again.
     fn pause(&mut self, now: Time, connection: Connection) {
         if let Some(by) = self.state.quotas.take_pause(connection) {
             self.delay_reply(
@@ -403,7 +406,7 @@ impl Cluster {
         self.outputs.push_back(Output::Close { connection });
     }
 
-    /// Checks every waiting request that has something new.
+    /// Checks each woken request, and replies if the request is complete.
     fn reply_to_woken(&mut self, now: Time) {
         while let Some(connection) = self.state.next_woken() {
             self.resume(now, connection, false);

@@ -26,7 +26,7 @@ pub(super) enum ValueType {
     Ratio,
     OneOf(&'static [&'static str]),
     ListOf(&'static [&'static str]),
-    /// Items of any kind.
+    /// A list of arbitrary items.
     List,
 }
 
@@ -44,7 +44,7 @@ const fn long(min: i64) -> ValueType {
     ValueType::Long { min, max: LONG_MAX }
 }
 
-/// A configuration that topics have.
+/// A configuration key of topics.
 #[derive(Debug)]
 struct ConfigKey {
     name: &'static str,
@@ -69,7 +69,8 @@ use Release::*;
 
 const COMPRESSIONS: ValueType = OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 
-/// Sorted by name. Before 0.10.1 no request could set or show a configuration, so older names count as old as topics.
+/// Sorted by name. Before 0.10.1, no request could set or show a configuration. The table therefore uses `V0_8_0` for
+/// all earlier names.
 #[rustfmt::skip]
 static CONFIG_KEYS: &[ConfigKey] = &[
     key("cleanup.policy", "delete", ListOf(&["compact", "delete"]), "log.cleanup.policy", V0_8_0),
@@ -114,14 +115,14 @@ static CONFIG_KEYS: &[ConfigKey] = &[
     key("unclean.leader.election.enable", "false", Bool, "unclean.leader.election.enable", V0_8_0),
 ];
 
-/// Names whose node configurations have no value of their own: the default comes from one in other units.
+/// Names whose node configurations are unset by default. The default comes from a node configuration with another unit.
 const UNSET_ON_NODES: &[&str] = &["flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"];
 
-/// Names that 4.0 removed.
+/// Names that Kafka 4.0 removed.
 const REMOVED: &[&str] =
     &["message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"];
 
-/// Defaults and valid values before a release, the oldest first.
+/// Defaults and valid values that applied before a release. The oldest release comes first.
 #[rustfmt::skip]
 static EARLIER: &[(Release, &str, &str, ValueType)] = &[
     (V2_1, "compression.type", "producer", OneOf(&["uncompressed", "lz4", "snappy", "gzip", "producer"])),
@@ -147,7 +148,7 @@ impl ConfigKey {
         self.since <= release && (release < V4_0 || !REMOVED.contains(&self.name))
     }
 
-    /// Returns the default and the valid values in a release.
+    /// Returns the default and the valid values of the configuration in a release.
     fn of(&self, release: Release) -> (&'static str, ValueType) {
         let earlier = EARLIER.iter().find(|(before, name, ..)| release < *before && *name == self.name);
         earlier.map_or((self.default, self.value_type), |(_, _, default, value_type)| (*default, *value_type))
@@ -162,7 +163,7 @@ fn find(release: Release, name: &str) -> Option<&'static ConfigKey> {
     all_keys(release).find(|key| key.name == name)
 }
 
-/// The defaults of all topics: those of a release, and values of node configurations.
+/// The defaults of all topics: the defaults of a release, and values of node configurations.
 #[derive(Clone, Debug)]
 pub(super) struct Defaults {
     pub release: Release,
@@ -181,14 +182,14 @@ impl Defaults {
     }
 }
 
-/// Returns the default that a release has for the topics' part of a node configuration, if there is one.
+/// Returns a release's default for a node configuration, if that node configuration sets the default of all topics.
 pub(super) fn default_on_nodes(release: Release, node_config: &str) -> Option<&'static str> {
     let is_set = |key: &&ConfigKey| !key.node_config.is_empty() && !UNSET_ON_NODES.contains(&key.name);
     let mut keys = all_keys(release).filter(is_set);
     keys.find(|key| key.node_config == node_config).map(|key| key.of(release).0)
 }
 
-/// A topic's configuration: the values that were set, and the effective values of the enforced ones.
+/// A topic's configuration: the values that were set, and the effective values of the enforced configurations.
 #[derive(Clone, Debug)]
 pub(super) struct Configs {
     defaults: Defaults,
@@ -200,7 +201,7 @@ pub(super) struct Configs {
     pub min_insync_replicas: usize,
     /// Whether retention deletes old records.
     pub delete: bool,
-    /// Whether compaction removes records that have a newer one with the same key.
+    /// Whether compaction removes a record if a newer record has the same key.
     pub compact: bool,
     /// -1 means no limit.
     pub retention_ms: i64,
@@ -212,7 +213,7 @@ pub(super) struct Configs {
     pub min_compaction_lag_ms: i64,
 }
 
-/// A configuration as DescribeConfigs shows it.
+/// A configuration, with the fields that DescribeConfigs returns.
 pub(super) struct Listed<'a> {
     pub name: &'static str,
     pub value: &'a str,
@@ -223,7 +224,7 @@ pub(super) struct Listed<'a> {
 }
 
 impl Configs {
-    /// Returns the configuration of a topic that sets nothing.
+    /// Returns the configuration of a topic that uses only defaults.
     pub fn of(defaults: Defaults) -> Self {
         Self::with(defaults, BTreeMap::new())
     }
@@ -254,7 +255,8 @@ impl Configs {
         Ok(Self::with(defaults.clone(), set))
     }
 
-    /// Returns a copy with some values set, or reset to their defaults for `None`. The error is a message.
+    /// Returns a copy with changed values. The value `None` resets a configuration to its default. The error is a
+    /// message.
     pub fn with_changes<'a>(
         &'a self,
         changes: impl Iterator<Item = (&'a str, Option<&'a str>)>,
@@ -270,7 +272,7 @@ impl Configs {
         Self::parse(&self.defaults, values.into_iter().map(|(name, value)| (name, Some(value))))
     }
 
-    /// Returns the items of a list configuration, or `None` if it is not a list.
+    /// Returns the items of a list configuration, or `None` if the configuration is not a list.
     pub fn items(&self, name: &str) -> Option<Vec<String>> {
         let key = find(self.defaults.release, name).filter(|key| matches!(key.value_type, ListOf(_) | List))?;
         let value = self.set.get(name).map_or(self.defaults.of(key), String::as_str);
@@ -308,7 +310,7 @@ impl Configs {
         }
     }
 
-    /// Returns how the log is split into segments.
+    /// Returns the settings that decide when a log starts a new segment.
     pub fn rolling(&self, now_ms: i64) -> Rolling {
         Rolling { bytes: self.segment_bytes, ms: self.segment_ms, now_ms }
     }

@@ -17,7 +17,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Opens the file in a directory, creates both if necessary, and returns the file's content.
+    /// Opens the file in a directory and returns its content. Creates the file and the directory if necessary.
     pub fn open(dir: &Path, fsync: bool) -> io::Result<(Self, Bytes)> {
         create_dir_all(dir)?;
         let path = dir.join(NAME);
@@ -46,14 +46,14 @@ impl Disk {
         Ok((Self { file, fsync }, Bytes::from(data).slice(MAGIC.len()..)))
     }
 
-    /// Truncates the file after `whole` bytes: a crash cut off the frame after them.
+    /// Truncates the file after `whole` bytes. A crash has cut off the frame after these bytes.
     pub fn cut(&mut self, whole: usize) -> io::Result<()> {
         let end = (MAGIC.len() + whole) as u64;
         self.file.set_len(end)?;
         self.file.seek(SeekFrom::Start(end)).map(drop)
     }
 
-    /// Appends a frame. When this returns, the frame is in the file.
+    /// Appends a frame. When the function returns, the frame is in the file.
     pub fn append(&mut self, frame: &[u8]) -> io::Result<()> {
         self.file.write_all(frame)?;
         if self.fsync { self.file.sync_data() } else { Ok(()) }

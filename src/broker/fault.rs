@@ -13,11 +13,11 @@ use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Number of pieces of a dripping reply.
+/// Number of pieces in which [`Action::Drip`] sends a reply.
 const DRIPS: usize = 10;
 
-/// Bytes at the start of a reply that corruption spares: the length and the correlation ID. The client then finds the
-/// damage when it decodes the body.
+/// Number of bytes at the start of a reply that corruption does not change: the length and the correlation ID. The
+/// client therefore finds the damage when it decodes the body.
 const SPARED: usize = 8;
 
 /// The effect of a fault.
@@ -29,22 +29,22 @@ pub enum Action {
     Drop,
     /// The broker handles the request and closes the connection instead of replying.
     LoseAnswer,
-    /// The broker handles the request and closes the connection after half of the reply.
+    /// The broker handles the request, sends half of the reply, and closes the connection.
     Cut,
     /// The broker does not handle the request and returns this error code.
     Error(ErrorCode),
     /// The reply reports this throttle time, in versions that have the field.
     Throttle(Duration),
-    /// One bit of the reply's body is flipped.
+    /// The broker flips one bit of the reply's body.
     Corrupt,
-    /// The reply arrives in ten pieces, over this time in total.
+    /// The broker sends the reply in ten pieces, which together take this time.
     Drip(Duration),
 }
 
-/// Selects the requests that an [`Action`] applies to.
+/// A fault: an [`Action`], and the requests to which the action applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// The effect.
+    /// The effect of the fault.
     pub action: Action,
     /// Limits the fault to the API with this key.
     pub api: Option<i16>,
@@ -54,14 +54,14 @@ pub struct Fault {
     pub topic: Option<String>,
     /// Limits the fault to this number of requests.
     pub times: Option<u32>,
-    /// Probability that the fault hits a matching request, from 0 to 1.
+    /// Probability that the fault applies to a matching request, from 0 to 1.
     pub probability: f64,
-    /// Seed of the probability.
+    /// Seed of the random numbers that decide whether the fault applies.
     pub seed: u64,
 }
 
 impl Fault {
-    /// Returns a fault that hits every request.
+    /// Returns a fault that applies to every request.
     pub fn always(action: Action) -> Self {
         Self { action, api: None, node: None, topic: None, times: None, probability: 1.0, seed: 0 }
     }
@@ -71,8 +71,8 @@ impl Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     rules: Vec<Rule>,
-    /// The recorded results of the requests of each API, in order. `None` is a response without an error. The last one
-    /// repeats.
+    /// The recorded results of the requests of each API, in order. `None` is a response without an error. The last
+    /// result repeats.
     recorded: BTreeMap<i16, VecDeque<Option<Action>>>,
 }
 
@@ -92,12 +92,12 @@ impl Faults {
         *self = Self::default();
     }
 
-    /// Repeats what a recorded broker did with the requests of an API.
+    /// Adds a recorded result for the next requests of an API.
     pub fn repeat(&mut self, api: i16, result: Option<Action>) {
         self.recorded.entry(api).or_default().push_back(result);
     }
 
-    /// Returns the fault that hits a request, and a random number for it.
+    /// Returns the fault that applies to a request, and a random number for the fault.
     pub fn select(&mut self, state: &State, request: &RawRequest) -> Option<(Action, u64)> {
         if let Some(results) = self.recorded.get_mut(&request.api.key) {
             let result = if results.len() > 1 { results.pop_front() } else { results.front().copied() };
@@ -150,7 +150,7 @@ fn session(request: &RawRequest, value: &Value) -> Option<i32> {
     }
 }
 
-/// Returns whether a request names a topic anywhere.
+/// Returns whether any field of a request contains the topic's name or ID.
 fn names(value: &Value, topic: &str, id: Option<Uuid>) -> bool {
     match value {
         Value::Struct(fields) => fields.iter().any(|(field, value)| match (&**field, value) {

@@ -23,7 +23,7 @@ use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Sessions of a node: Kafka's `max.incremental.fetch.session.cache.slots`.
+/// Maximum number of sessions of a node: Kafka's `max.incremental.fetch.session.cache.slots`.
 const SLOTS: usize = 1000;
 
 const MIN_IDLE: Time = Time::from_secs(120);
@@ -36,7 +36,8 @@ const NONE: i32 = -1;
 const SESSION_MEMORY: usize = 256;
 const PARTITION_MEMORY: usize = 320;
 
-/// A partition as requests name it: by topic name before v13 and by topic ID from v13. The unused one is empty.
+/// The key of a partition. Requests before v13 name the topic, and requests from v13 on contain the topic ID. The
+/// unused field is empty.
 type PartitionKey = (Arc<str>, Uuid, i32);
 
 #[derive(Debug)]
@@ -60,7 +61,7 @@ struct Session {
     memory_size: usize,
 }
 
-/// A partition of a session: the last request for it, and what the client knows.
+/// A partition of a session: the last request for the partition, and the state that the client knows.
 #[derive(Debug)]
 struct Cached {
     key: PartitionKey,
@@ -74,7 +75,7 @@ impl FetchSessions {
         Self { nodes: BTreeMap::new(), random }
     }
 
-    /// Applies a request to its session. An incremental request is extended to all partitions of the session.
+    /// Applies a request to its session, and extends an incremental request to all partitions of the session.
     pub fn begin(
         &mut self,
         memory: &mut Memory,
@@ -115,8 +116,8 @@ impl FetchSessions {
         Ok(())
     }
 
-    /// Applies the response to a request that was [begun](Self::begin): opens the session, or removes what the client
-    /// knows.
+    /// Completes a request that [`Self::begin`] has prepared. Opens a new session, or removes from the response the
+    /// partitions whose state the client knows.
     pub fn finish(
         &mut self,
         memory: &mut Memory,
@@ -243,7 +244,8 @@ impl Session {
         topics
     }
 
-    /// Removes from a response what the client knows. Partitions with records move to the end of the reading order.
+    /// Removes from a response the partitions whose state the client knows. Partitions with records move to the end of
+    /// the reading order.
     fn omit_known(&mut self, response: &mut Response) {
         for topic in &mut response.responses {
             let (name, id): (Arc<str>, _) = (topic.topic.as_str().into(), topic.topic_id);
@@ -261,7 +263,8 @@ impl Session {
         response.responses.retain(|topic| !topic.partitions.is_empty());
     }
 
-    /// Records what the client learns about a partition. Returns whether the response must contain it.
+    /// Records the state of a partition that the client receives. Returns whether the response must contain the
+    /// partition.
     fn update_known(&mut self, key: &PartitionKey, response: &PartitionResponse) -> bool {
         let Some(cached) = self.order.get(key).and_then(|n| self.partitions.get_mut(n)) else { return true };
         let failed = response.error_code.is_error();
@@ -278,7 +281,7 @@ fn has_records(response: &PartitionResponse) -> bool {
     response.records.as_ref().is_some_and(|records| !records.is_empty())
 }
 
-/// Returns the epoch of the next request. It skips 0, which would open a session.
+/// Returns the epoch of the next request. The epoch 0 is skipped, because it would open a session.
 fn after(epoch: i32) -> i32 {
     epoch.checked_add(1).unwrap_or(1)
 }
@@ -294,7 +297,7 @@ fn end(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, id: i32) {
     }
 }
 
-/// Makes room for a new session, possibly by removing an old one. Returns whether there is room.
+/// Makes room for a new session. If necessary, removes an old session. Returns whether there is room.
 fn make_room(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, now: Time, partitions: usize) -> bool {
     if sessions.len() < SLOTS {
         return true;

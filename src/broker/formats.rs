@@ -43,8 +43,8 @@ pub(super) fn of_fetch(version: i16) -> Option<i8> {
     }
 }
 
-/// Reads as [`Log::read`] does and converts to an old format. Control batches have no old form: the read continues
-/// after them, so that the reader makes progress.
+/// Reads batches like [`Log::read`], and converts them to an old format. Old formats have no control batches. The read
+/// skips them, so that the reader makes progress.
 pub(super) fn read_down(
     log: &mut Log,
     magic: i8,

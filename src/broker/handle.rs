@@ -22,7 +22,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A running cluster. Dropping it stops it.
+/// A running cluster. Dropping the handle stops the cluster.
 #[derive(Debug)]
 pub struct Broker {
     addresses: Addresses,
@@ -34,7 +34,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts a cluster. When this returns, every node accepts connections.
+    /// Starts a cluster. When the function returns, every node accepts connections.
     pub fn start(options: Options) -> io::Result<Self> {
         if options.nodes == 0 || options.default_partitions < 1 {
             let why = "a cluster needs at least one node, and topics need at least one partition";
@@ -90,7 +90,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Closes a node's port and connections. Other nodes take over what it led or coordinated.
+    /// Closes a node's port and connections. Other nodes take over the node's partitions, groups and transactions.
     pub fn kill(&self, node: i32) -> io::Result<()> {
         self.call(move |server| server.kill(node))?
     }
@@ -111,7 +111,7 @@ impl Control {
             .map_err(invalid)
     }
 
-    /// Truncates a log at an offset, as the election of a lagging replica does.
+    /// Truncates a log at an offset, as if a lagging replica had become the leader.
     pub fn truncate(&self, topic: String, partition: i32, offset: i64) -> io::Result<()> {
         self.call(move |server| server.with_cluster(|cluster, now| cluster.truncate(now, &topic, partition, offset)))??
             .map_err(invalid)
@@ -133,7 +133,7 @@ impl Control {
         self.call(move |server| server.fault(fault))?.map_err(invalid)
     }
 
-    /// Repeats what a client recorded of its brokers.
+    /// Replays a client's recording of its brokers.
     pub fn repeat(&self, recording: Recording) -> io::Result<()> {
         self.call(move |server| server.with_cluster(|cluster, now| cluster.repeat(now, recording)))??.map_err(invalid)
     }
@@ -148,12 +148,12 @@ impl Control {
         self.call(|server| server.cluster().requests())
     }
 
-    /// Returns what clients pushed, the oldest first.
+    /// Returns the metrics that clients pushed, the oldest first.
     pub fn telemetry(&self) -> io::Result<Vec<TelemetryPush>> {
         self.call(|server| server.with_cluster(|cluster, _| cluster.telemetry()))?
     }
 
-    /// Changes which metrics clients push.
+    /// Changes the metrics that clients push.
     pub fn want_telemetry(&self, prefixes: Vec<String>, interval_ms: i32, is_delta: bool) -> io::Result<()> {
         self.call(move |server| {
             server.with_cluster(|cluster, _| cluster.want_telemetry(prefixes, interval_ms, is_delta))

@@ -10,7 +10,7 @@ use crate::api::ErrorCode;
 use crate::record::{Header, sequence_after};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A client may have this many batches in flight. Older batches need not be recognised.
+/// Number of batches that a client may have in flight. The partition does not have to recognise older batches.
 const MAX_BATCHES: usize = 5;
 
 /// Memory of a producer: five batches and their containers.
@@ -29,18 +29,18 @@ struct Producer {
     epoch: i16,
     batches: VecDeque<BatchRange>,
     last_timestamp: i64,
-    /// Epoch of the coordinator that wrote its last marker; -1 before the first.
+    /// Epoch of the coordinator that wrote the producer's last marker, or -1 before the first marker.
     coordinator_epoch: i32,
     /// Start of its open transaction.
     first_offset: Option<i64>,
 }
 
-/// A producer as DescribeProducers shows it.
+/// A producer, with the fields that DescribeProducers returns.
 #[derive(Debug)]
 pub(super) struct ProducerInfo {
     pub id: i64,
     pub epoch: i16,
-    /// -1 if this epoch has written no batch.
+    /// The sequence number of the last record, or -1 if the producer has written no batch in this epoch.
     pub last_sequence: i32,
     pub last_timestamp: i64,
     pub coordinator_epoch: i32,
@@ -48,12 +48,12 @@ pub(super) struct ProducerInfo {
     pub first_offset: i64,
 }
 
-/// What to do with a batch.
+/// The result of the check of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SequenceCheck {
-    /// Append it.
+    /// The batch is new and must be appended.
     New,
-    /// The log already contains it.
+    /// The log already contains the batch.
     Duplicate { base_offset: i64, log_append_time: Option<i64> },
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Producers {
 }
 
 impl Producers {
-    /// Returns the memory that a batch adds here.
+    /// Returns the memory that a batch adds to the state of the producers.
     pub fn added_memory(&self, header: &Header) -> usize {
         if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { PRODUCER_MEMORY }
     }
@@ -122,7 +122,7 @@ impl Producers {
         }
     }
 
-    /// Returns the producer of a batch. A new epoch resets its sequences.
+    /// Returns the producer of a batch. A new epoch resets the producer's sequence numbers.
     fn at_epoch(&mut self, header: &Header) -> &mut Producer {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(|| Producer {
             epoch: header.producer_epoch,
@@ -138,7 +138,7 @@ impl Producers {
         producer
     }
 
-    /// Returns whether the producer has an open transaction here, in the epoch of the batch.
+    /// Returns whether the producer has an open transaction in this partition, in the epoch of the batch.
     pub fn is_open(&self, header: &Header) -> bool {
         let producer = self.by_id.get(&header.producer_id);
         producer.is_some_and(|p| p.epoch == header.producer_epoch && p.first_offset.is_some())
@@ -149,7 +149,8 @@ impl Producers {
         self.by_id.contains_key(&id)
     }
 
-    /// Applies a marker. Returns the offset at which the transaction started, if it wrote to this partition.
+    /// Applies a marker. Returns the offset at which the transaction started, if the transaction wrote to this
+    /// partition.
     pub fn end_transaction(&mut self, marker: &Header, coordinator_epoch: i32) -> Option<i64> {
         let producer = self.at_epoch(marker);
         producer.coordinator_epoch = coordinator_epoch;

@@ -2,7 +2,7 @@
 
 use crate::wire::Uuid;
 
-/// A connection. The caller numbers connections and never uses a number twice.
+/// The number of a connection. The caller assigns the numbers, and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(pub u64);
 
@@ -22,7 +22,7 @@ impl ProducerId {
     }
 }
 
-/// Allocates producer IDs. The field is the next one.
+/// Allocates producer IDs. The field is the next producer ID.
 #[derive(Debug)]
 pub(super) struct ProducerIds(pub i64);
 
@@ -40,7 +40,7 @@ pub(super) struct TopicIdPartition {
     pub partition: i32,
 }
 
-/// The key of a share session: a member of a share group reads from a node.
+/// The key of a share session, in which a member of a share group reads from a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ShareSessionKey {
     pub node: i32,

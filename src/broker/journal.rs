@@ -161,12 +161,12 @@ entries! {
     /// A topic was created or changed.
     1 Topic(Topic),
     2 TopicGone(Name),
-    /// Records as the log stores them.
+    /// A batch, with the bytes that the log stores.
     3 Batch(Batch),
     /// A log starts at a later offset.
     4 Start(LogOffset),
     5 Cut(LogOffset),
-    /// The batches that compaction left.
+    /// A batch that compaction kept.
     6 Cleaned(Batch),
     7 Offset(Offset),
     8 OffsetGone(GroupPartition),
@@ -179,9 +179,10 @@ entries! {
     /// An access rule was added or deleted.
     14 Acl(Acl),
     15 Quota(Quota),
-    /// The values of a node, or of all nodes.
+    /// The configurations of a node, or of all nodes.
     16 NodeConfigs(NodeConfigs),
-    /// A delegation token was added or changed. Its HMAC follows from the key of the brokers.
+    /// A delegation token was added or changed. The entry does not contain the token's HMAC, which the brokers compute
+    /// with their secret key.
     17 Token(Token),
     18 TokenGone(Name),
 }
@@ -252,7 +253,7 @@ impl Entry {
         Self::GroupConfig(GroupConfig { group, name, value })
     }
 
-    /// `producer_id` is that of the transaction that the offset belongs to, or -1.
+    /// `producer_id` is the producer ID of the transaction that contains the offset, or -1.
     pub fn offset(group: &str, topic: &str, partition: i32, producer_id: i64, new: &Committed) -> Self {
         Self::Offset(Offset {
             group: group.to_owned(),
@@ -269,7 +270,7 @@ impl Entry {
         Self::OffsetGone(GroupPartition { group: group.to_owned(), topic: topic.to_owned(), partition })
     }
 
-    /// `None` for a deleted user. Plain passwords never arrive over the protocol.
+    /// `secret` is `None` for a deleted user. Plain passwords never arrive over the protocol.
     pub fn user(mechanism: i8, name: &str, secret: Option<&Secret>) -> Self {
         let (iterations, salt, password) = match secret {
             Some(Secret::Salted { iterations, salt, password }) => (*iterations, salt.clone(), password.clone()),
@@ -323,7 +324,7 @@ impl Entry {
     }
 }
 
-/// Changes that are not written yet.
+/// Changes that are not in the file yet.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     /// Entries of the next frame; `None` if the cluster has no disk.

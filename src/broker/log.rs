@@ -18,13 +18,14 @@ use bytes::{Bytes, BytesMut};
 /// Maximum decompressed bytes of a batch in a search by timestamp.
 const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
 
-/// Capacity of the first and of the largest open buffer. Untouched capacity uses address space only.
+/// Capacity of the smallest and of the largest open buffer. Capacity that was never written uses only address space.
 const MIN_CAPACITY: usize = 64 << 10;
 const MAX_CAPACITY: usize = 4 << 20;
 
-/// A slice of this size is returned on its own: to copy the rest would cost more than another request.
+/// A read returns a slice of this size without the following slices, because copying them would cost more than another
+/// request.
 const MIN_SHORT: usize = 256 << 10;
-/// Maximum bytes copied for a response, unless its first batch is larger.
+/// Maximum number of bytes that a read copies for a response. A larger first batch is copied whole.
 const MAX_COPY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +36,13 @@ struct Entry {
     max_timestamp: i64,
 }
 
-/// A segment of Kafka's log as far as it is visible: its start, and its oldest and newest record.
+/// The visible properties of a log segment in Kafka: its start, and the times of its oldest and newest record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub base_offset: i64,
     position: u64,
     first_timestamp: i64,
-    /// Timestamp of the newest record, or the append time of one without a timestamp.
+    /// Timestamp of the newest record. If that record has no timestamp, its append time.
     pub newest_ms: i64,
 }
 
@@ -74,7 +75,7 @@ pub(super) struct Log {
     end: i64,
     entries: Vec<Entry>,
     segments: Vec<Segment>,
-    /// Leader epochs that wrote batches, with their start offsets.
+    /// Leader epochs that have batches in the log, with their start offsets.
     epochs: Vec<(i32, i64)>,
     /// Ordered by the offsets of their markers.
     aborted: Vec<Aborted>,
@@ -87,7 +88,7 @@ pub(super) struct Log {
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     pub data: Bytes,
-    /// Bytes available within the limit: at least the size of `data`.
+    /// Number of bytes that are available within the limit, which is at least the size of `data`.
     pub available: usize,
 }
 
@@ -119,7 +120,8 @@ impl Log {
         self.start
     }
 
-    /// Returns the offset of the next record. It is also the high watermark, because there are no replicas to wait for.
+    /// Returns the offset of the next record. This offset is also the high watermark, because all replicas share one
+    /// log.
     pub fn end_offset(&self) -> i64 {
         self.end
     }
@@ -186,7 +188,7 @@ impl Log {
         self.end = entry.last_offset + 1;
     }
 
-    /// Returns the batches from a recently appended one on.
+    /// Returns the batches from `base_offset` on, which must be recent.
     pub fn newest(&self, base_offset: i64) -> Bytes {
         let from = self.position(self.index_of(base_offset));
         let mut copy = BytesMut::new();
@@ -211,7 +213,7 @@ impl Log {
         self.segments.push(Segment { base_offset, position, first_timestamp: stamp, newest_ms: stamp });
     }
 
-    /// Returns the segments, the oldest first, each with the bytes of the log after it.
+    /// Returns the segments, the oldest first, each with the size of the log after the segment.
     pub fn segments(&self) -> impl Iterator<Item = (Segment, u64)> {
         let ends = self.segments.iter().skip(1).map(|s| s.position).chain([self.size()]);
         self.segments.iter().zip(ends).map(|(segment, end)| (*segment, self.size() - end))
@@ -222,7 +224,7 @@ impl Log {
         self.segments.iter().find(|s| s.base_offset > offset).map_or(self.end, |s| s.base_offset)
     }
 
-    /// Deletes the records before an offset. Batches are removed once all their records are deleted.
+    /// Deletes the records below an offset. The log removes a batch when all records of the batch are deleted.
     pub fn delete_before(&mut self, offset: i64) {
         self.start = self.start.max(offset.min(self.end));
         let deleted = self.entries.partition_point(|e| e.last_offset < self.start);
@@ -249,7 +251,7 @@ impl Log {
         batches(whole).filter_map(Result::ok).collect()
     }
 
-    /// Replaces all batches with those that compaction left.
+    /// Replaces all batches with the batches that compaction kept.
     pub fn replace(&mut self, kept: &[Batch], rolling: Rolling) {
         let (end, epochs) = (self.end, std::mem::take(&mut self.epochs));
         (self.open, self.open_position, self.open_capacity) = (BytesMut::new(), 0, 0);
@@ -290,8 +292,8 @@ impl Log {
         self.end = end;
     }
 
-    /// Returns the largest leader epoch up to the given one, and its end offset. `current` is the epoch that writes
-    /// now.
+    /// Returns the largest leader epoch that is not above `epoch`, and its end offset. `current` is the current leader
+    /// epoch.
     pub fn end_of_epoch(&self, epoch: i32, current: i32) -> Option<(i32, i64)> {
         if epoch == current {
             return Some((epoch, self.end));
@@ -307,7 +309,7 @@ impl Log {
     }
 
     /// Records an aborted transaction whose batches start at `first` and whose marker is at `last`. With the marker,
-    /// everything before `stable` is decided.
+    /// `stable` becomes the last stable offset.
     pub fn note_aborted(&mut self, producer_id: i64, first: i64, last: i64, stable: i64) {
         self.aborted.push(Aborted { producer_id, first, last, stable });
     }
@@ -324,8 +326,8 @@ impl Log {
         rest.iter().take(to).filter(move |a| a.first < end).map(|a| (a.producer_id, a.first))
     }
 
-    /// Reads whole batches from the one that contains `offset` up to `until`, at most `limit` bytes. With
-    /// `at_least_one`, the first batch is returned whatever its size.
+    /// Reads at most `limit` bytes of whole batches, from the batch that contains `offset` up to `until`. With
+    /// `at_least_one`, the read returns the first batch even if it is larger.
     pub fn read(&mut self, offset: i64, until: i64, limit: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
         if offset < self.start_offset() || offset > self.end {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
@@ -358,17 +360,19 @@ impl Log {
         Ok(Slice { data, available })
     }
 
-    /// Returns the index of the batch that contains `offset`, or of the next one: compaction leaves gaps.
+    /// Returns the index of the batch that contains `offset`. If compaction has removed that batch, returns the index
+    /// of the next batch.
     fn index_of(&self, offset: i64) -> usize {
         self.entries.partition_point(|e| e.last_offset < offset)
     }
 
-    /// Returns the position of a batch, or the end of the log after the last.
+    /// Returns the position of a batch, or the end of the log for the index after the last batch.
     fn position(&self, index: usize) -> u64 {
         self.entries.get(index).map_or(self.size(), |e| e.position)
     }
 
-    /// Returns where whole batches from an index on, of at most `limit` bytes together, end. At most `end`.
+    /// Returns the end position of the whole batches that start at an index and fit into `limit` bytes. The result is
+    /// at most `end`.
     fn boundary(&self, index: usize, end: u64, limit: usize, at_least_one: bool) -> u64 {
         let last = self.position(index).saturating_add(limit as u64);
         if end <= last {
@@ -403,7 +407,8 @@ impl Log {
         batches(self.read(offset, i64::MAX, 0, true).ok()?.data).next()?.ok()
     }
 
-    /// Returns the first record with a timestamp of at least `timestamp`. Opens only the batch that contains it.
+    /// Returns the first record with a timestamp of at least `timestamp`. Decompresses only the batch that contains the
+    /// record.
     pub fn first_since(&mut self, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
         // A header may claim a larger timestamp than its records have, so the search continues.
         for index in 0..self.entries.len() {

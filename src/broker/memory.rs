@@ -12,7 +12,7 @@ impl Memory {
         Self { used: 0, limit }
     }
 
-    /// Reserves `n` bytes if the limit allows it, and returns whether it does.
+    /// Reserves `n` bytes if the limit allows it. Returns whether it reserved them.
     pub fn try_reserve(&mut self, n: usize) -> bool {
         let has_room = self.has_room_for(n);
         if has_room {
@@ -30,7 +30,7 @@ impl Memory {
         self.used.checked_add(n).is_some_and(|used| used <= self.limit)
     }
 
-    /// Reserves `n` bytes even beyond the limit: for the consequences of a request that was admitted.
+    /// Reserves `n` bytes, even above the limit. Callers use it for the consequences of an accepted request.
     pub fn reserve(&mut self, n: usize) {
         self.used = self.used.saturating_add(n);
     }

@@ -15,40 +15,41 @@ use std::time::Duration;
 pub struct Options {
     /// Number of nodes.
     pub nodes: usize,
-    /// ID of the first node. The others follow.
+    /// ID of the first node. The other nodes have the following IDs.
     pub first_node: i32,
-    /// Racks of the nodes, assigned in turn. Readers are sent to a replica in their own rack, as with Kafka's
-    /// `RackAwareReplicaSelector`.
+    /// Racks, which are assigned to the nodes in turn. Like Kafka with `RackAwareReplicaSelector`, the cluster refers a
+    /// consumer to a replica in the consumer's rack.
     pub racks: Vec<String>,
     /// Whether a metadata or produce request creates a missing topic.
     pub auto_create_topics: bool,
     /// Default number of partitions of a new topic.
     pub default_partitions: i32,
-    /// Port of the first node; 0 takes a free one. Other nodes always take a free port.
+    /// Port of the first node. The value 0 selects a free port. Other nodes always use a free port.
     pub port: u16,
-    /// Directory for data that survives the process.
+    /// Directory for the data that survives a restart of the process.
     pub data_dir: Option<PathBuf>,
-    /// Whether data is synced to the disk before a request is answered.
+    /// Whether the cluster syncs data to the disk before it replies to a request.
     pub fsync: bool,
-    /// Memory limit for records, in bytes. Beyond it, produce requests fail with KAFKA_STORAGE_ERROR.
+    /// Memory limit for records, in bytes. Above this limit, produce requests fail with KAFKA_STORAGE_ERROR.
     pub max_bytes: usize,
-    /// Transaction protocol version that the cluster announces: 2 is KIP-890's, 1 the one before.
+    /// Transaction protocol version that the cluster announces. Version 2 is the version of KIP-890, and version 1 is
+    /// the version before KIP-890.
     pub transaction_version: i16,
     /// How long a new group waits for more members before its first generation: Kafka's
-    /// `group.initial.rebalance.delay.ms`. Kafka's default is 3 s. Here it is 0, so that a test with one consumer
-    /// starts at once.
+    /// `group.initial.rebalance.delay.ms`. Kafka's default is 3 s. The dev broker's default is 0, so that a test with
+    /// one consumer starts at once.
     pub group_initial_rebalance_delay: Duration,
     /// SASL settings; `None` means no authentication.
     pub sasl: Option<Sasl>,
-    /// Settings of the authorizer; `None` allows everything.
+    /// Settings of the authorizer. `None` allows every operation.
     pub acls: Option<Acls>,
     /// TLS settings; `None` means no encryption.
     pub tls: Option<TlsServer>,
-    /// The Kafka release that clients see.
+    /// The Kafka release that the cluster imitates.
     pub as_version: Version,
-    /// Node configurations, as in the file that a broker is started with.
+    /// Node configurations, as in the configuration file of a Kafka broker.
     pub config: BTreeMap<String, String>,
-    /// Whether clients can push their metrics (KIP-714), as with a receiver in the brokers of Kafka.
+    /// Whether clients can push their metrics (KIP-714), as if a Kafka broker had a telemetry plugin.
     pub telemetry: bool,
     /// Broker configuration of a legacy release.
     pub legacy: legacy::Settings,
@@ -88,7 +89,7 @@ impl Options {
         self.config.iter().try_for_each(|(name, value)| node_configs::check(name, value))
     }
 
-    /// Returns the file that the nodes are started with.
+    /// Returns the configuration file with which the nodes start.
     pub(super) fn file(&self) -> BTreeMap<String, String> {
         let delay = self.group_initial_rebalance_delay.as_millis().to_string();
         let own = [

@@ -20,19 +20,19 @@ pub(super) const IP: &str = "ip";
 pub(super) const PRODUCER: &str = "producer_byte_rate";
 pub(super) const CONSUMER: &str = "consumer_byte_rate";
 
-/// Valid quotas of a user or client ID, and of an address, with whether they must be whole numbers.
+/// Valid quota keys of a user or client ID, and of an address. The flag says whether a value must be a whole number.
 const LIMITS: &[(&str, bool)] =
     &[(PRODUCER, true), (CONSUMER, true), ("request_percentage", false), ("controller_mutation_rate", false)];
 const IP_LIMITS: &[(&str, bool)] = &[("connection_creation_rate", true)];
 
-/// The window that rates are measured over: Kafka's `quota.window.num` times `quota.window.size.seconds`, without the
-/// current one.
+/// The time window of the measured rates: Kafka's `quota.window.num` times `quota.window.size.seconds`, without the
+/// current window.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Memory of a quota, without its strings.
 const QUOTA_MEMORY: usize = 128;
 
-/// Number of rates from which unused ones are removed.
+/// Number of rates at which the cluster starts to remove unused rates.
 const MANY_RATES: usize = 1000;
 
 /// Entity names by type; `None` is the default entity.
@@ -46,11 +46,11 @@ type Meter = (i32, &'static str, Option<String>, Option<String>);
 pub(super) struct Quotas {
     set: BTreeMap<Entity, BTreeMap<String, f64>>,
     rates: HashMap<Meter, Rate>,
-    /// How long each connection is not read once its reply is sent.
+    /// How long the server does not read from each connection after the reply is sent.
     pauses: HashMap<Connection, Duration>,
 }
 
-/// The client that a quota applies to.
+/// The client to which a quota applies.
 #[derive(Debug)]
 pub(super) struct Client<'a> {
     pub now: Time,
@@ -61,7 +61,7 @@ pub(super) struct Client<'a> {
     pub client_id: &'a str,
 }
 
-/// Bytes by the second in which they were counted.
+/// The number of bytes in each second.
 #[derive(Debug, Default)]
 struct Rate(VecDeque<(u64, usize)>);
 
@@ -102,7 +102,7 @@ impl Quotas {
         self.set.get(entity).is_some_and(|values| values.contains_key(key))
     }
 
-    /// Counts bytes towards the client's rate, and returns for how long it is throttled.
+    /// Counts bytes towards the client's rate, and returns for how long the broker throttles the client.
     pub fn meter(&mut self, client: &Client<'_>, key: &'static str, bytes: usize) -> Duration {
         let Some((limit, rate)) = self.rate(client, key) else { return Duration::ZERO };
         rate.add(client.now, bytes);
@@ -124,7 +124,7 @@ impl Quotas {
         !is_only
     }
 
-    /// Returns how many bytes the client may have in one response: what its quota allows in one window, at most
+    /// Returns how many bytes the client may have in one response. The result is the quota for one window, but at most
     /// `limit_bytes`.
     pub fn max_response_bytes(&self, client: &Client<'_>, key: &str, limit_bytes: i32) -> i32 {
         let limit = self.limit(client, key).map(|(limit, ..)| limit * WINDOW.as_secs_f64());
@@ -151,7 +151,7 @@ impl Quotas {
         self.set.iter()
     }
 
-    /// Takes the time for which a connection must not be read.
+    /// Removes and returns the time for which the server must not read from a connection.
     pub fn take_pause(&mut self, connection: Connection) -> Option<Duration> {
         self.pauses.remove(&connection)
     }
@@ -181,7 +181,7 @@ impl Quotas {
         order.into_iter().find_map(find)
     }
 
-    /// Sets a quota, or removes it.
+    /// Sets or removes a quota.
     pub fn change(&mut self, entity: &Entity, key: &str, value: Option<f64>) {
         match value {
             Some(value) => drop(self.set.entry(entity.clone()).or_default().insert(key.to_owned(), value)),

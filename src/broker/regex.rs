@@ -2,7 +2,7 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// Memory limit of a compiled pattern, in bytes: nested `{n}` grow fast.
+/// Memory limit of a compiled pattern, in bytes. Nested repetitions `{n}` need much memory.
 const MAX_SIZE: usize = 256 << 10;
 
 /// A pattern that must match a whole text, as in Kafka's brokers.

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Byte fields of this size or more are sent from the log without a copy. For smaller fields a copy is cheaper.
+/// Minimum size of a byte field that the server sends from the log without a copy. For smaller fields, a copy is
+/// cheaper.
 const SHARE_FROM: usize = 4 << 10;
 
 /// An action for the server.
@@ -22,10 +23,11 @@ pub enum Output {
     Reply {
         /// The connection to write to.
         connection: Connection,
-        /// Parts of the frame. Long parts are slices of the log. No parts: the connection may be read again.
+        /// Parts of the frame. Long parts are slices of the log. An empty list means that the server may read from the
+        /// connection again.
         parts: Vec<Bytes>,
     },
-    /// Close the connection once all earlier replies are written: the client broke the protocol.
+    /// Close the connection after all earlier replies are written, because the client broke the protocol.
     Close {
         /// The connection to close.
         connection: Connection,
@@ -63,7 +65,7 @@ impl Context {
     }
 }
 
-/// An API and the versions of it that the cluster serves.
+/// An API, and the range of its versions that the cluster serves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServedApi {
     pub api: &'static Info,
@@ -71,7 +73,7 @@ pub(super) struct ServedApi {
     pub max: i16,
 }
 
-/// A request in a served version, with its header decoded and its body not.
+/// A request in a served version. The header is decoded, but the body is not.
 pub(super) struct RawRequest {
     pub api: &'static Info,
     pub context: Context,
@@ -82,13 +84,13 @@ pub(super) struct RawRequest {
 pub(super) enum HandlerResult<R> {
     Reply(R),
     NoReply,
-    /// The request waits for something, at most until the deadline.
+    /// The request has to wait, at most until the deadline.
     Wait(Wait, Option<Time>),
-    /// Close the connection: the client broke the protocol.
+    /// Close the connection, because the client broke the protocol.
     Close,
 }
 
-/// The result of handling a frame: a [`HandlerResult`] with the reply encoded.
+/// The result of handling a frame: a [`HandlerResult`] with an encoded reply.
 pub(super) enum FrameResult {
     Reply(Vec<Bytes>),
     NoReply,
@@ -96,7 +98,7 @@ pub(super) enum FrameResult {
     Close,
 }
 
-/// A request that waits until something it watches changes, at most until the deadline.
+/// A request that waits for a change, at most until the deadline.
 #[derive(Debug)]
 pub(super) struct WaitingRequest {
     pub context: Context,
@@ -124,7 +126,7 @@ pub(super) struct ShareFetchWait {
     pub max_records: usize,
     pub min_bytes: usize,
     pub acquire_mode: i8,
-    /// The first response of a session names all its partitions.
+    /// Whether the response names all partitions of the session, like the first response of a session.
     pub is_full: bool,
 }
 
@@ -147,12 +149,12 @@ impl From<ErrorCode> for ApiError {
     }
 }
 
-/// Returns a duration in milliseconds, as responses have it.
+/// Returns a duration in milliseconds, for a field of a response.
 pub(super) fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// Encodes a response as a frame with its length. Parts of the log are shared, not copied.
+/// Encodes a response as a frame with its length. The frame shares slices of the log instead of copying them.
 pub(super) fn encode<M: Message>(context: &Context, response: &M) -> Result<Vec<Bytes>, Error> {
     let mut w = Writer::new(context.version, M::API.is_flexible(context.version)).sharing(SHARE_FROM);
     0i32.put(&mut w);

@@ -3,15 +3,15 @@
 use super::Time;
 use std::collections::VecDeque;
 
-/// Number of requests that are kept.
+/// Maximum number of requests in the log.
 const MAX_REQUESTS: usize = 10_000;
 
 /// A request in a served version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedRequest {
-    /// When it arrived, by the cluster's clock.
+    /// The time at which the request arrived, by the cluster's clock.
     pub time: Time,
-    /// The node that received it.
+    /// The node that received the request.
     pub node: i32,
     /// The API's name.
     pub api: &'static str,

@@ -22,7 +22,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes of replies that may be queued before the kernel has to take them.
+/// Maximum number of reply bytes in a connection's send queue.
 const MAX_QUEUED: usize = 1 << 20;
 
 /// Delay before the server accepts again after `accept` failed, for example because of too many open files.
@@ -31,7 +31,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// A function that the handle runs on this thread, between two turns of its loop.
 pub(super) type Command = Box<dyn FnOnce(&mut Server) + Send>;
 
-/// Addresses of the nodes, by node ID from that of the first node on.
+/// Addresses of the nodes, in the order of the node IDs.
 #[derive(Clone, Debug)]
 pub(super) struct Addresses {
     first_node: i32,
@@ -67,14 +67,14 @@ struct Peer {
     closing: bool,
     /// Whether the certificate was checked. It is complete when the first frame arrives.
     is_certified: bool,
-    /// Bytes of queued replies that may not be written yet.
+    /// Upper bound of the number of bytes in the send queue.
     queued: usize,
 }
 
 pub(super) struct Server {
     cluster: AnyCluster,
     disk: Option<Disk>,
-    /// The disk is full, so nothing more may be sent.
+    /// The disk is full, so the server must not send more output.
     is_full: bool,
     start: Instant,
     /// How much the cluster's clock has been advanced.
@@ -84,7 +84,7 @@ pub(super) struct Server {
     stopping: Arc<AtomicBool>,
     poller: Poller,
     scratch: Box<[u8]>,
-    /// Listening sockets by token. A stopped node has none.
+    /// Listening sockets by token. A stopped node has no listening socket.
     listeners: BTreeMap<usize, NodeListener>,
     peers: HashMap<usize, Peer>,
     next_token: usize,
@@ -98,7 +98,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Binds the ports of all nodes and loads the journal, if there is one. When this returns, clients can connect.
+    /// Binds the ports of all nodes and loads the journal, if it exists. When the function returns, clients can
+    /// connect.
     pub fn new(options: Options, stopping: Arc<AtomicBool>, commands: Receiver<Command>) -> io::Result<Self> {
         let poller = Poller::new()?;
         let ports = std::iter::once(options.port).chain(std::iter::repeat(0));
@@ -386,7 +387,8 @@ impl Server {
         }
     }
 
-    /// Queues the cluster's output. The caller writes to `serving`; other connections get their turn.
+    /// Queues the cluster's output. The caller writes to the connection `serving`. The loop writes to the other
+    /// connections in their turn.
     fn deliver(&mut self, serving: Option<usize>) {
         if let Some(disk) = &mut self.disk
             && let Some(frame) = self.cluster.take_journal()

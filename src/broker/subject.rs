@@ -10,7 +10,7 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OID: u8 = 0x06;
 const VERSION: u8 = 0xa0;
-/// Text with 16 bits per character. Other text types are read as UTF-8.
+/// Text with 16 bits per character. The parser reads other text types as UTF-8.
 const BMP_STRING: u8 = 0x1e;
 
 /// Attribute names by the bytes of their object identifiers.

@@ -14,9 +14,9 @@ const MAX_PUSHES: usize = 1_000;
 /// A push of metrics by a client.
 #[derive(Clone, Debug)]
 pub struct TelemetryPush {
-    /// The ID that the broker gave the client, as text.
+    /// The instance ID that the broker assigned to the client, as text.
     pub client_instance_id: String,
-    /// Whether it is the last push of the client.
+    /// Whether this is the last push of the client.
     pub terminating: bool,
     /// The codec.
     pub compression: &'static str,
@@ -27,11 +27,11 @@ pub struct TelemetryPush {
 /// The metrics that the cluster requests from clients, and the received pushes.
 #[derive(Debug)]
 pub(super) struct Telemetry {
-    /// Prefixes of the names of metrics; an empty one wants all.
+    /// Prefixes of metric names. An empty prefix selects all metrics.
     pub prefixes: Vec<String>,
     pub interval_ms: i32,
     pub is_delta: bool,
-    /// Changes with every change of what is wanted.
+    /// The subscription ID, which changes with every change of the requested metrics.
     pub id: i32,
     pushes: VecDeque<TelemetryPush>,
 }

@@ -52,7 +52,8 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// Returns whether a principal may renew and expire the token. The requester may not.
+    /// Returns whether a principal may renew and expire the token. A client that requested the token for another user
+    /// may not.
     pub fn may_renew(&self, principal: &Principal) -> bool {
         self.owner == *principal || self.renewers.contains(principal)
     }
@@ -83,7 +84,7 @@ pub(super) struct Tokens {
     ids: BTreeMap<Vec<u8>, String>,
 }
 
-/// Shows no key and no HMAC.
+/// The output contains no key and no HMAC.
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.known.keys()).finish()
@@ -99,14 +100,14 @@ impl Tokens {
         self.key.is_some()
     }
 
-    /// Returns the secret of a token. Without a key there is none.
+    /// Returns the secret of a token, or `None` if the brokers have no secret key.
     pub fn hmac(&self, id: &str) -> Option<Vec<u8>> {
         let mut mac = <Hmac<Sha512> as KeyInit>::new_from_slice(self.key.as_ref()?.as_bytes()).ok()?;
         mac.update(id.as_bytes());
         Some(mac.finalize().into_bytes().to_vec())
     }
 
-    /// Adds a token, or replaces the one with its ID.
+    /// Adds a token, or replaces the token with the same ID.
     pub fn set(&mut self, token: Token) -> Option<Token> {
         if let Some(hmac) = self.hmac(&token.id) {
             self.ids.insert(hmac, token.id.clone());
@@ -131,7 +132,7 @@ impl Tokens {
         self.known.values()
     }
 
-    /// Returns the token that a client logs in with, and its password.
+    /// Returns the token with which a client logs in, and the password of the token.
     pub fn credentials(&self, id: &str) -> Option<(&Token, String)> {
         let token = self.known.get(id)?;
         Some((token, BASE64_STANDARD.encode(self.hmac(id)?)))

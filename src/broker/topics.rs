@@ -8,7 +8,7 @@ use crate::api::ErrorCode;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Maximum partitions of a topic, and of all topics together. They stop runaway requests.
+/// Maximum number of partitions of a topic, and of all topics together. The limits stop excessive requests.
 const MAX_PARTITIONS: usize = 10_000;
 const MAX_PARTITIONS_TOGETHER: usize = 200_000;
 
@@ -21,7 +21,7 @@ pub(super) struct Topic {
     pub partitions: Vec<Partition>,
 }
 
-/// A partition. Its replicas are views of one log, so all replicas that are up are always in sync.
+/// A partition. All replicas of a partition share one log, so all replicas on running nodes are always in sync.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub leader: i32,
@@ -52,7 +52,7 @@ impl Partition {
         self.leader_epoch += 1;
     }
 
-    /// Returns the last stable offset, up to which committed records can be read.
+    /// Returns the last stable offset. A `read_committed` client can read the records below this offset.
     pub fn last_stable_offset(&self) -> i64 {
         self.producers.first_unstable().unwrap_or(self.log.end_offset())
     }
@@ -110,7 +110,7 @@ impl Topics {
         self.names.get(&id).map(String::as_str)
     }
 
-    /// Returns the topic of a request: by ID in versions that have IDs, and by name in others.
+    /// Returns the topic of a request: by ID in versions with topic IDs, and by name in other versions.
     pub fn find<'a>(&'a mut self, name: &'a str, id: Uuid, by_id: bool) -> Result<&'a mut Topic, ErrorCode> {
         let (name, unknown) = if by_id {
             (self.names.get(&id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?.as_str(), ErrorCode::UNKNOWN_TOPIC_ID)
@@ -174,7 +174,7 @@ impl Topics {
         Ok(())
     }
 
-    /// Creates a topic whose name and partitions were checked. `replicas` lists the leader of each partition first.
+    /// Creates a topic whose name and partitions were checked. In `replicas`, the leader of each partition comes first.
     pub fn create(&mut self, name: &str, id: Uuid, replicas: Vec<Vec<i32>>, configs: Configs) {
         // Internal topics come at any time, and must not change which node leads the next topic.
         self.created += usize::from(!is_internal(name));
@@ -184,7 +184,7 @@ impl Topics {
         self.by_name.insert(name.to_owned(), Topic { id, configs, partitions });
     }
 
-    /// Adds partitions to a topic. Their number was checked.
+    /// Adds partitions to a topic. The caller has checked their number.
     pub fn grow(&mut self, name: &str, replicas: Vec<Vec<i32>>) {
         if let Some(topic) = self.by_name.get_mut(name) {
             self.partitions += replicas.len();
@@ -205,7 +205,7 @@ pub(super) const OFFSETS: &str = "__consumer_offsets";
 pub(super) const SHARES: &str = "__share_group_state";
 pub(super) const TRANSACTIONS: &str = "__transaction_state";
 
-/// Returns whether Kafka keeps this topic for itself.
+/// Returns whether the topic is an internal topic of Kafka.
 pub(super) fn is_internal(name: &str) -> bool {
     matches!(name, OFFSETS | SHARES | TRANSACTIONS)
 }

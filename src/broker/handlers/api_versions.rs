@@ -11,7 +11,7 @@ use crate::api::{ErrorCode, Release};
 use crate::broker::request::{Context, HandlerResult, ServedApi};
 use crate::broker::state::State;
 
-/// A feature, with its supported versions and the one that is finalized. Version 0 means that it is not in use.
+/// A feature, with its supported versions and its finalized version. Version 0 means that the feature is not in use.
 struct Feature {
     name: &'static str,
     min: i16,
@@ -38,7 +38,8 @@ const fn transactions(level: i16) -> Feature {
     feature("transaction.version", 0, 2, level)
 }
 
-/// Kafka sends an offset of its metadata log. The finalized features of this cluster never change.
+/// The epoch of the finalized features. Kafka sends an offset of its metadata log. The dev broker sends a constant,
+/// because its features never change.
 const FEATURES_EPOCH: i64 = 1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {

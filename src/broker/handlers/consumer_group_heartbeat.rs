@@ -76,7 +76,7 @@ fn parse(pattern: &str) -> Result<FullMatchRegex, ApiError> {
     })
 }
 
-/// Checks that a request is consistent in itself.
+/// Checks that the fields of a request are consistent with each other.
 fn check(version: i16, request: &Request) -> Result<(), ApiError> {
     let invalid = |why: &str| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     let is_empty = |text: &Option<String>| text.as_ref().is_some_and(String::is_empty);

@@ -7,7 +7,7 @@ use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::{ANONYMOUS, State};
 use crate::broker::tokens::{Principal, Token, USER};
 
-/// Kafka's time in responses without a token.
+/// The value of time fields in responses without a token, as in Kafka.
 const NO_TIME: i64 = -1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {

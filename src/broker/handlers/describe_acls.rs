@@ -50,7 +50,7 @@ fn empty() -> Response {
     Response { error_message: None, ..Response::default() }
 }
 
-/// Converts the numbers of a filter, or returns `None` if one is unknown.
+/// Converts the numbers of a filter, or returns `None` if a number is unknown.
 pub(super) fn filter(request: Request) -> Option<Filter> {
     Some(Filter {
         kind: unless_any(request.resource_type_filter, ResourceType::from_number)?,

@@ -9,7 +9,7 @@ use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-/// The name to match. The outer `None` matches any name; the inner one is the default entity.
+/// The names to match, by entity type. The outer `None` matches any name, and the inner `None` is the default entity.
 type Filter = BTreeMap<String, Option<Option<String>>>;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {

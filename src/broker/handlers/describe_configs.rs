@@ -90,7 +90,7 @@ fn describe(state: &State, context: &Context, resource: &Resource) -> Result<Vec
     }
 }
 
-/// Returns the source of a topic's value: the topic, or where its default comes from.
+/// Returns the source of a topic's value: the topic itself, or the source of the default.
 pub(super) fn source(state: &State, context: &Context, config: &Listed<'_>) -> i8 {
     match config.is_default {
         true => state.node_configs.synonyms(context.node, config.node_config).first().map_or(SOURCE_DEFAULT, |s| s.2),

@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 55 << 20;
 
 const READ_COMMITTED: i8 = 1;
 
-/// First version that returns the first batch whatever its size (KIP-74).
+/// First version in which the response contains the whole first batch even if it exceeds the limit (KIP-74).
 const FIRST_WITH_WHOLE_BATCHES: i16 = 3;
 
 /// First version that followers accept.
@@ -35,7 +35,7 @@ const FIRST_OF_FOLLOWERS: i16 = 11;
 /// First version that names topics by ID.
 const FIRST_WITH_IDS: i16 = 13;
 
-/// Error codes for the whole response. All others belong to partitions.
+/// Error codes of the whole response. All other error codes belong to partitions.
 const SESSION_ERRORS: [ErrorCode; 3] = [
     ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode::INVALID_FETCH_SESSION_EPOCH,
@@ -132,7 +132,8 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
     })
 }
 
-/// Meters a response against the client's quota. A client over its quota gets an empty response and the throttle time.
+/// Counts a response towards the client's quota. A client that exceeds its quota gets an empty response and the
+/// throttle time.
 fn throttle(state: &mut State, context: &Context, mut response: Response) -> Response {
     if state.quotas.is_empty() {
         return response;
@@ -149,7 +150,7 @@ fn throttle(state: &mut State, context: &Context, mut response: Response) -> Res
     response
 }
 
-/// Returns the nodes that are up in the client's rack.
+/// Returns the running nodes in the client's rack.
 fn near(state: &State, context: &Context, request: &Request) -> Vec<i32> {
     let is_near = |node: &i32| state.rack(*node).is_some_and(|rack| rack == request.rack_id);
     match context.version < FIRST_OF_FOLLOWERS || request.rack_id.is_empty() {
@@ -258,8 +259,8 @@ fn read(
     (response, available)
 }
 
-/// Returns the replica in the client's rack that the leader refers the client to. Among several replicas it is the one
-/// that Kafka chooses.
+/// Returns the replica in the client's rack to which the leader refers the client. Among several replicas, it makes the
+/// same choice as Kafka.
 fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -> Option<i32> {
     let has_offset = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
     let refers = partition.leader == node && has_offset && !near.contains(&node);

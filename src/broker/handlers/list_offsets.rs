@@ -75,8 +75,8 @@ fn earliest(log: &mut Log, offset: i64, leader_epoch: i32) -> Found {
     Found { offset, timestamp: -1, leader_epoch: log.epoch_at(offset).unwrap_or(leader_epoch) }
 }
 
-/// Version 0: returns the starts of the segments whose newest record is not after the timestamp, and the end of the
-/// log if the present is not after the timestamp. The newest offset comes first.
+/// For version 0, returns the start offsets of the segments whose records are not newer than the timestamp. If the
+/// timestamp is not in the past, the result also has the log end offset. The newest offset comes first.
 fn segment_offsets(log: &Log, requested: &Partition, now_ms: i64) -> Vec<i64> {
     let (start, end) = (log.start_offset(), log.end_offset());
     let is_at_or_before = |time: i64| match requested.timestamp {

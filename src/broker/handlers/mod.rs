@@ -94,7 +94,7 @@ use bytes::Bytes;
 use defaults::{RespondWith, ThrottleTime};
 use std::sync::Arc;
 
-/// Dispatches to the handlers of these APIs. The broker serves the APIs listed here.
+/// Dispatches requests to the handlers of the listed APIs. The broker serves only the listed APIs.
 macro_rules! serve {
     ($($module:ident)*) => {
         /// All APIs, from their oldest to their newest stable version.
@@ -108,7 +108,7 @@ macro_rules! serve {
             FrameResult::Close
         }
 
-        /// Rejects a request with an error code, in the fields that its API has for it, and does nothing else.
+        /// Rejects a request with an error code, which it writes into the error fields of the API's response.
         pub(super) fn reject(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
             let RawRequest { api, context, body } = request;
             // Only the fetch session knows the partitions of an incremental Fetch.
@@ -200,8 +200,8 @@ serve! {
     push_telemetry
 }
 
-/// Returns the APIs and versions that a release serves, or all of them. Those of telemetry need a receiver, as in
-/// Kafka.
+/// Returns the APIs and versions that a release serves. Without a release, returns all APIs and versions. As in Kafka,
+/// the telemetry APIs need a receiver.
 pub(super) fn served(release: Option<Release>, has_telemetry: bool) -> Vec<ServedApi> {
     let telemetry = [api::get_telemetry_subscriptions::API.key, api::push_telemetry::API.key];
     let of = |api: &&'static Info| match release {
@@ -214,8 +214,8 @@ pub(super) fn served(release: Option<Release>, has_telemetry: bool) -> Vec<Serve
     KNOWN.iter().filter(|api| has_telemetry || !telemetry.contains(&api.key)).filter_map(of).collect()
 }
 
-/// Decodes the header of a frame. The error is the result for a request that no handler sees. Kafka 0.9 does not answer
-/// an unknown request; earlier and later releases close the connection.
+/// Decodes the header of a frame. The error is the result for a request that reaches no handler. Kafka 0.9 does not
+/// reply to an unknown request, whereas earlier and later releases close the connection.
 pub(super) fn decode_header(state: &State, mut context: Context, frame: Bytes) -> Result<RawRequest, Box<FrameResult>> {
     let silent = state.release == Some(Release::V0_9_0);
     let unknown = || Box::new(if silent { FrameResult::NoReply } else { FrameResult::Close });
@@ -261,7 +261,7 @@ pub(super) fn resume(state: &mut State, waiting: &WaitingRequest, expired: bool)
     }
 }
 
-/// Stops watching for a request that was answered or whose client has disconnected.
+/// Stops watching for a request if it has a reply or if its client has disconnected.
 pub(super) fn forget(state: &mut State, connection: Connection, waiting: &WaitingRequest) {
     match &waiting.wait {
         Wait::Fetch(request) => fetch::unwatch(state, connection, request),

@@ -43,7 +43,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-/// The code goes into each partition, from v2 also into the response, and from v8 into each group.
+/// The response has the error code in each partition. From v2 on, the whole response has it too, and from v8 on, each
+/// group.
 impl RespondWith for Request {
     fn response_with(self, error_code: ErrorCode) -> Response {
         let groups = self.groups.into_iter().map(|Group { group_id, .. }| GroupResponse {
@@ -105,7 +106,7 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
     GroupResponse { group_id, topics, error_code: ErrorCode::NONE }
 }
 
-/// The member that fetches offsets, and the topics it asks for.
+/// The member that fetches offsets, and the requested topics.
 struct OffsetReader<'a> {
     state: &'a State,
     context: &'a Context,

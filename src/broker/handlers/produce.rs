@@ -224,8 +224,8 @@ fn partition_error(index: i32, error: ApiError) -> PartitionResponse {
     }
 }
 
-/// Lists the rejected records, so that the client can tell which others were only in the same batch (KIP-467). A
-/// rejected timestamp determines the code of the batch.
+/// Lists the rejected records, so that the client can distinguish them from valid records in the same batch (KIP-467).
+/// If a timestamp is rejected, the batch has the error code of the timestamp.
 fn records_error(index: i32, rejected: Vec<(i32, ApiError)>) -> PartitionResponse {
     let error = if rejected.iter().any(|(_, error)| error.code == ErrorCode::INVALID_TIMESTAMP) {
         ApiError::new(ErrorCode::INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp")
@@ -264,7 +264,7 @@ fn parse_batches(records: Option<Bytes>, context: &Context, configs: &Configs) -
     Ok(batches)
 }
 
-/// Parses the batch. Fails unless it is the only one, undamaged and not too large.
+/// Parses the batch. Fails if the data has more than one batch, or if the batch is damaged or too large.
 fn parse_single_batch(data: Bytes, configs: &Configs) -> Result<Batch, ApiError> {
     let header = match Header::parse(&data) {
         Ok(Some(header)) => header,
@@ -304,7 +304,7 @@ fn check_size(batch: &Batch, configs: &Configs) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Returns the records that the topic rejects, and why: a compacted topic needs keys.
+/// Returns the records that the topic rejects, with the reasons. For example, a compacted topic requires keys.
 fn check_records(
     batch: &Batch,
     (topic, index): (&str, i32),

@@ -41,8 +41,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Wait(Wait::ShareFetch(wait), Some(context.clock.now.saturating_add(max_wait)))
 }
 
-/// Opens or continues the session and applies the acknowledgements. Returns what to fetch, and how long the request may
-/// wait.
+/// Opens or continues the session and applies the acknowledgements. Returns the partitions to fetch, and how long the
+/// request may wait.
 fn begin(state: &mut State, context: &Context, request: Request) -> Result<(ShareFetchWait, Duration), ErrorCode> {
     let (group_id, member) = (request.group_id.unwrap_or_default(), request.member_id.unwrap_or_default());
     if group_id.is_empty() || member.is_empty() {

@@ -14,21 +14,22 @@ use bytes::Bytes;
 const MAX_DEPTH: usize = 8;
 /// Maximum bytes in a file name.
 const MAX_FILE_NAME: usize = 255;
-/// Maximum characters in a topic name from 0.7.2. Characters outside Unicode's first plane count twice.
+/// Maximum number of characters in a topic name, from Kafka 0.7.2 on. Characters outside Unicode's first plane count
+/// twice.
 const MAX_NAME: usize = 255;
 
-/// What to do with a message set.
+/// The decision about a message set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetCheck {
     /// Store this many bytes, which contain this many messages.
     Store { bytes: usize, messages: u64 },
-    /// Drop it silently.
+    /// Drop the message set silently.
     Drop,
     /// Close the connection.
     Close,
 }
 
-/// Checks a message set as the release does.
+/// Checks a message set like a broker of the release.
 pub(super) fn judge(release: LegacyVersion, set: &Bytes, max_message_bytes: usize) -> SetCheck {
     let mut walk = Walk { release, messages: 0, budget: DEFAULT_LIMIT };
     // The first bad message of the outer set decides; only then are nested sets checked.
@@ -70,7 +71,7 @@ enum Wrong {
 struct Walk {
     release: LegacyVersion,
     messages: u64,
-    /// Bytes that nested sets may still decompress to.
+    /// Number of bytes that nested message sets may still decompress to.
     budget: usize,
 }
 
@@ -81,7 +82,7 @@ struct Raw<'a> {
 }
 
 impl Walk {
-    /// Returns the bytes of the outer messages, if none is damaged or too large.
+    /// Returns the number of bytes of the outer messages, if no message is damaged or too large.
     fn outer(&self, set: &[u8], limit: Option<usize>) -> Result<usize, Wrong> {
         let mut rest = set;
         while let Some((message, next_rest)) = self.next(rest, rest.len() == set.len())? {
@@ -93,7 +94,7 @@ impl Walk {
         Ok(set.len() - rest.len())
     }
 
-    /// Counts the messages, including nested ones.
+    /// Counts the messages, including messages inside wrappers.
     fn inside(&mut self, set: &[u8], depth: usize) -> Result<(), Wrong> {
         let mut rest = set;
         while let Some((message, next_rest)) = self.next(rest, rest.len() == set.len())? {
@@ -117,7 +118,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Returns the next message and the rest. A truncated message ends a set, but a set must not start with one.
+    /// Returns the next message and the rest of the set. A truncated message ends a set, but a set must not start with
+    /// a truncated message.
     fn next<'a>(&self, set: &'a [u8], is_first: bool) -> Result<Option<(Raw<'a>, &'a [u8])>, Wrong> {
         let Some((length, rest)) = set.split_first_chunk() else { return Ok(None) };
         let length = usize::try_from(i32::from_be_bytes(*length)).map_err(|_| Wrong::Broken)?;

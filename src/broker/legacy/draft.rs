@@ -70,7 +70,7 @@ impl Brokers {
         Ok(())
     }
 
-    /// Answers waiting requests whose deadline has passed.
+    /// Replies to waiting requests whose deadline has passed.
     pub(super) fn expire_draft(&mut self, now: Time) {
         for waiting in self.waiting.extract_if(.., |waiting| waiting.deadline <= now).collect::<Vec<_>>() {
             let response = match waiting.wait {
@@ -84,7 +84,7 @@ impl Brokers {
         self.wake_fetches(now);
     }
 
-    /// Answers waiting fetches that have enough data.
+    /// Replies to waiting fetches that have enough data.
     fn wake_fetches(&mut self, now: Time) {
         for waiting in std::mem::take(&mut self.waiting) {
             if let DraftWait::Fetch(request @ Request::Fetch { min_bytes, .. }) = &waiting.wait
@@ -166,7 +166,7 @@ fn late(response: Response) -> Response {
     }
 }
 
-/// Returns whether a fetch has enough data. An error never waits.
+/// Returns whether a fetch has enough data, or an error, which is sent at once.
 fn is_full(response: &Response, min_bytes: i32) -> bool {
     let Response::Fetch { header, data } = response else { return true };
     let sets = data.iter().flat_map(|topic| &topic.partitions).map(|part| part.message_set.len());

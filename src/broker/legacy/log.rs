@@ -12,14 +12,15 @@
 use super::super::version::LegacyVersion;
 use bytes::Bytes;
 
-/// When segments roll, flush and expire.
+/// The settings that decide when segments roll, flush and expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A segment that exceeds this size is closed: `log.file.size`.
+    /// Size in bytes above which the log starts a new segment: `log.file.size`.
     pub segment_bytes: u64,
-    /// Maximum payload; from 0.7.2 larger payloads are dropped silently: `max.message.size`.
+    /// Maximum payload: `max.message.size`. From 0.7.2 on, the broker silently drops larger payloads.
     pub max_message_bytes: usize,
-    /// Messages per flush: `log.flush.interval`. Kafka's default is 500; here each message is flushed at once.
+    /// Messages per flush: `log.flush.interval`. Kafka's default is 500. The dev broker's default flushes each message
+    /// at once.
     pub flush_messages: u64,
     /// Maximum time before a flush, in milliseconds: `log.default.flush.interval.ms`.
     pub flush_ms: i64,
@@ -62,11 +63,12 @@ impl Settings {
     }
 }
 
-/// The offset is before the start or after the flushed end.
+/// The offset is below the start of the log, or above the flushed end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutOfRange;
 
-/// The bytes of a read. A negative requested size is returned as it is, as real brokers do.
+/// The bytes of a read. If the requested size is negative, the size of the result is the same negative number, as in
+/// real brokers.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     pub size: i64,
@@ -143,7 +145,7 @@ impl Log {
         self.segments.push(Segment::new(end, now_ms));
     }
 
-    /// Flushes, which makes everything visible to readers.
+    /// Flushes the log, so that readers see all messages.
     pub fn flush(&mut self, now_ms: i64) {
         self.unflushed = 0;
         self.flushed_ms = now_ms;
@@ -152,7 +154,7 @@ impl Log {
         }
     }
 
-    /// Flushes and deletes what is due. Returns the number of deleted bytes.
+    /// Flushes the log and deletes segments when this is due. Returns the number of deleted bytes.
     pub fn tick(&mut self, settings: &Settings, now_ms: i64) -> usize {
         if self.has_hidden() && now_ms - self.flushed_ms >= settings.flush_ms {
             self.flush(now_ms);
@@ -175,7 +177,7 @@ impl Log {
         self.segments.drain(..count).map(|segment| usize::try_from(segment.size).unwrap_or(usize::MAX)).sum()
     }
 
-    /// Returns when [`Self::tick`] has something to do, in milliseconds.
+    /// Returns when the caller must call [`Self::tick`] next, in milliseconds.
     pub fn next_tick_ms(&self, settings: &Settings) -> Option<i64> {
         let flush = self.has_hidden().then(|| self.flushed_ms.saturating_add(settings.flush_ms));
         let holds = self.segments.len() > 1 || self.segments.first().is_some_and(|first| first.size > 0);
@@ -188,7 +190,7 @@ impl Log {
         self.segments.last().is_some_and(|last| last.flushed < last.size)
     }
 
-    /// Returns the bytes from `offset` on; there may be none.
+    /// Returns the bytes from `offset` on. The result may be empty.
     pub fn read(&self, offset: i64, max_size: i64) -> Result<Slice, OutOfRange> {
         let offset = u64::try_from(offset).map_err(|_| OutOfRange)?;
         let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) else { return Err(OutOfRange) };
@@ -217,13 +219,13 @@ impl Log {
         Ok(Slice { size, parts })
     }
 
-    /// Returns the offset of the next set, flushed or not.
+    /// Returns the offset of the next message set. It includes messages that are not flushed.
     pub fn written(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.start + last.size)
     }
 
-    /// Returns the start offsets of segments last written before `time`, the newest first. The end of the log counts as
-    /// written now.
+    /// Returns the start offsets of segments that were last written before `time`, the newest first. The end of the log
+    /// counts as written now.
     pub fn offsets_before(&self, time: i64, now_ms: i64, max_number: usize) -> Vec<i64> {
         let mut candidates: Vec<_> = self.segments.iter().map(|segment| (segment.start, segment.modified_ms)).collect();
         let last = self.segments.last().filter(|last| last.flushed > 0);
@@ -245,6 +247,6 @@ impl Log {
 
 /// The time value for the end of the log.
 pub(super) const LATEST: i64 = -1;
-/// The time value for its start.
+/// The time value for the start of the log.
 pub(super) const EARLIEST: i64 = -2;
 const HOUR_MS: i64 = 3_600_000;

@@ -73,11 +73,11 @@ struct WaitingRequest {
 enum DraftWait {
     /// Waits for messages.
     Fetch(crate::legacy::draft::Request),
-    /// Waits for replicas, which do not exist.
+    /// Waits for acknowledgements of more replicas, which do not exist.
     Acks(crate::legacy::draft::Response),
 }
 
-/// The connection must be closed.
+/// The error that makes the server close the connection.
 struct Close;
 
 /// The result of a fetch.
@@ -152,7 +152,7 @@ impl Brokers {
         self.outputs.pop_front()
     }
 
-    /// Returns when [`Self::handle_timeout`] has something to do.
+    /// Returns when the caller must call [`Self::handle_timeout`] next.
     pub fn next_timeout(&self) -> Option<Time> {
         let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min();
         let due = at.map(|at| Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)));
@@ -160,7 +160,7 @@ impl Brokers {
         due.into_iter().chain(waiting).chain(self.silence.next_timeout()).min()
     }
 
-    /// Flushes and deletes what is due.
+    /// Flushes logs, deletes segments, and handles requests when this is due.
     pub fn handle_timeout(&mut self, now: Time) {
         let now_ms = self.clock(now);
         let deleted: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
@@ -176,17 +176,17 @@ impl Brokers {
         }
     }
 
-    /// Adds a fault. Returns an error for what legacy brokers do not support.
+    /// Adds a fault. Returns an error if legacy brokers do not support the fault.
     pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
         self.silence.add(fault)
     }
 
-    /// Removes all faults. Requests that wait stay late.
+    /// Removes all faults. Requests that already wait are still handled late.
     pub fn clear_faults(&mut self) {
         self.silence.clear();
     }
 
-    /// Stops a node and closes its connections. Its logs stay.
+    /// Stops a node and closes its connections. The logs of the node stay.
     pub fn kill(&mut self, node: i32) -> Result<(), String> {
         if !(1..=self.nodes).contains(&node) {
             return Err(format!("node {node} does not exist"));
@@ -199,7 +199,7 @@ impl Brokers {
         Ok(())
     }
 
-    /// Starts a node again. It recovers its logs, so everything written becomes visible.
+    /// Starts a node again. The node recovers its logs, so all written messages become visible.
     pub fn start_node(&mut self, now: Time, node: &Node) {
         self.nodes = self.nodes.max(node.id);
         let now_ms = self.clock(now);
@@ -213,7 +213,7 @@ impl Brokers {
         self.requests.all()
     }
 
-    /// Returns the topics of each node as it registers them, with their partition counts.
+    /// Returns the topics that each node registers, with their partition counts.
     pub fn topics(&self) -> impl Iterator<Item = (i32, &str, i32)> {
         let partitions = self.logs.keys().map(|(node, topic, _)| (*node, topic.as_str()));
         partitions.collect::<BTreeSet<_>>().into_iter().map(|(node, topic)| (node, topic, self.partitions))
@@ -319,7 +319,7 @@ impl Brokers {
         if exists { Ok(()) } else { Err(ErrorCode::WRONG_PARTITION) }
     }
 
-    /// Returns a log for reading. Up to 0.7.0 this creates it.
+    /// Returns a log for reading. Up to 0.7.0, a read creates a missing log.
     fn existing(&mut self, node: i32, now_ms: i64, topic: &str, partition: i32) -> Result<Option<&Log>, Close> {
         if self.release <= LegacyVersion::V0_7_0 {
             return self.log(node, now_ms, topic, partition).map(|log| Some(&*log)).ok_or(Close);
@@ -327,7 +327,7 @@ impl Brokers {
         Ok(self.logs.get(&(node, topic.to_owned(), partition)))
     }
 
-    /// Returns a log, and creates it if its name is valid.
+    /// Returns a log. Creates a missing log if the name is valid.
     fn log(&mut self, node: i32, now_ms: i64, topic: &str, partition: i32) -> Option<&mut Log> {
         if !accept::fits_a_file(topic, partition) {
             return None;
@@ -341,7 +341,7 @@ impl Brokers {
     }
 }
 
-/// Returns the length and error code of a response. A negative requested size makes the length wrong, as in real
+/// Returns the length and error code of a response. If the requested size is negative, the length is wrong, as in real
 /// brokers.
 fn head(size: i64, error: ErrorCode) -> Bytes {
     let length = i32::try_from(2 + size).unwrap_or(i32::MAX);

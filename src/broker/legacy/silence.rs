@@ -1,4 +1,4 @@
-//! Faults of legacy brokers: requests that the broker drops, handles late, or never handles.
+//! Faults of legacy brokers. The broker handles a request late, or closes the connection without handling the request.
 //!
 //! A late request delays all later requests of its connection. Faults that change replies are left out, because most
 //! legacy requests get no reply.
@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     faults: Vec<Fault>,
-    /// By connection: when its first request is handled, and its requests.
+    /// For each connection: the time at which its first request is handled, and its requests.
     held: BTreeMap<Connection, (Time, VecDeque<Bytes>)>,
 }
 
-/// What a fault does with a request.
+/// The decision about a request.
 pub(super) enum Fate {
-    /// The broker handles it now.
+    /// The broker handles the request now.
     Handled(Bytes),
-    /// The broker handles it later.
+    /// The broker handles the request later.
     Held,
     /// The broker closes the connection.
     Dropped,
@@ -36,7 +36,7 @@ impl Silence {
         self.held.values().map(|(at, _)| *at).min()
     }
 
-    /// Adds a fault. Returns an error for what legacy brokers do not support.
+    /// Adds a fault. Returns an error if legacy brokers do not support the fault.
     pub fn add(&mut self, fault: Fault) -> Result<(), String> {
         let is_plain = fault.api.is_none() && fault.topic.is_none() && fault.probability >= 1.0;
         if !is_plain || !matches!(fault.action, Action::Delay(_) | Action::Drop) {
@@ -48,12 +48,12 @@ impl Silence {
         Ok(())
     }
 
-    /// Removes all faults. Requests that wait stay late.
+    /// Removes all faults. Requests that already wait are still handled late.
     pub fn clear(&mut self) {
         self.faults.clear();
     }
 
-    /// Returns what to do with a request.
+    /// Decides what the broker does with a request.
     pub fn apply(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) -> Fate {
         if let Some((_, frames)) = self.held.get_mut(&connection) {
             frames.push_back(frame);
@@ -69,7 +69,7 @@ impl Silence {
         }
     }
 
-    /// Removes and returns the late requests whose time has come, with those after them.
+    /// Removes and returns the late requests that are due, and the later requests of the same connections.
     pub fn take_due(&mut self, now: Time) -> Vec<(Connection, VecDeque<Bytes>)> {
         let due = self.held.extract_if(.., |_, (at, _)| *at <= now);
         due.map(|(connection, (_, frames))| (connection, frames)).collect()

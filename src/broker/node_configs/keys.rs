@@ -9,7 +9,7 @@ pub(super) struct ConfigKey {
     pub name: &'static str,
     pub value_type: i8,
     pub default: Option<&'static str>,
-    /// Whether it can be changed while a node runs.
+    /// Whether clients can change the configuration while a node runs.
     pub is_dynamic: bool,
 }
 

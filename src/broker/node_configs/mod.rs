@@ -18,7 +18,7 @@ use crate::api::{ErrorCode, Release};
 use keys::{CONFIG_KEYS, ConfigKey};
 use std::collections::BTreeMap;
 
-/// Configurations in other units, whose values count where the one in milliseconds has none.
+/// Configurations with other units, which apply if the configuration in milliseconds has no value.
 const OTHER_UNITS: &[(&str, &str, i64)] = &[
     ("log.retention.ms", "log.retention.minutes", 60_000),
     ("log.retention.ms", "log.retention.hours", 3_600_000),
@@ -31,17 +31,17 @@ const PER_NODE_KEYS: &[&str] = &["listener.security.protocol.map", "listeners"];
 
 const MIN_IN_SYNC: &str = "min.insync.replicas";
 
-/// The nodes that a change is for.
+/// The nodes to which a change applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     All,
     Node(i32),
 }
 
-/// A value and where it comes from: its name, its text and the number of its source.
+/// A value with its source: the name of the configuration, the text of the value, and the number of the source.
 pub(super) type SourcedValue = (String, String, i8);
 
-/// A configuration as DescribeConfigs shows it.
+/// A configuration, with the fields that DescribeConfigs returns.
 #[derive(Debug)]
 pub(super) struct Described {
     pub name: String,
@@ -107,7 +107,7 @@ impl NodeConfigs {
         Self { release, first, file, all, per_node: BTreeMap::new() }
     }
 
-    /// Returns the values of a configuration that were set, the effective one first.
+    /// Returns the values of a configuration that were set. The effective value comes first.
     fn set(&self, node: i32, name: &str) -> impl Iterator<Item = SourcedValue> {
         let own = self.per_node.get(&node).and_then(|own| own.get(name)).map(|value| (value, SOURCE_NODE));
         let all = self.all.get(name).map(|value| (value, SOURCE_ALL_NODES));
@@ -115,7 +115,7 @@ impl NodeConfigs {
         own.into_iter().chain(all).chain(file).map(|(value, source)| (name.to_owned(), value.clone(), source))
     }
 
-    /// Returns all values of a configuration, the effective one first. The default is the last.
+    /// Returns all values of a configuration. The effective value comes first, and the default comes last.
     pub fn synonyms(&self, node: i32, name: &str) -> Vec<SourcedValue> {
         let units = OTHER_UNITS.iter().filter(|(of, ..)| *of == name);
         let mut synonyms: Vec<_> = self.set(node, name).collect();
@@ -142,7 +142,7 @@ impl NodeConfigs {
         Policy::by_name(changed.as_deref().or_else(|| self.default(POLICY)).unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Returns the value on the first node, unless it is the default.
+    /// Returns the value on the first node, or `None` if that value is the default.
     pub fn changed(&self, name: &str) -> Option<String> {
         let own = self.set(self.first, name).next().map(|(_, value, _)| value);
         own.or_else(|| {
@@ -167,7 +167,7 @@ impl NodeConfigs {
         value.is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
     }
 
-    /// Returns all configurations of a node. `extra` are values of the node's own file, such as its ID.
+    /// Returns all configurations of a node. `extra` contains configurations from the node's own file, such as its ID.
     pub fn describe(&self, node: i32, extra: &[(&str, String)]) -> Vec<Described> {
         let described = CONFIG_KEYS.iter().map(|key| {
             let mut synonyms = self.synonyms(node, key.name);
@@ -206,7 +206,7 @@ impl NodeConfigs {
         }
     }
 
-    /// Checks the values that a scope is to have. As in Kafka, an unknown name is accepted.
+    /// Checks new values of a scope. Like Kafka, it accepts unknown names.
     pub fn check(&self, scope: Scope, values: &BTreeMap<String, String>) -> Result<(), ApiError> {
         let before = self.in_scope(scope);
         let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
@@ -237,7 +237,7 @@ impl NodeConfigs {
         }
     }
 
-    /// Replaces the values of a scope. They were checked.
+    /// Replaces the values of a scope. The caller has checked the new values.
     pub fn replace(&mut self, scope: Scope, values: BTreeMap<String, String>) {
         match scope {
             Scope::All => self.all = values,

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 #[derive(Default)]
 pub(super) struct Server {
-    /// Why the token was rejected, until the client has acknowledged the error.
+    /// The reason why the broker rejected the token, until the client has acknowledged the error.
     failure: Option<String>,
 }
 
@@ -30,7 +30,8 @@ impl Server {
     }
 }
 
-/// Returns the token in a client's message: a GS2 header, then fields that each end with byte 1, then another byte 1.
+/// Returns the token in a client's message. The message is a GS2 header, then fields that each end with byte 1, then
+/// another byte 1.
 fn token(message: &str) -> Result<&str, &'static str> {
     let malformed = "malformed OAUTHBEARER message (RFC 7628)";
     let rest = message.strip_suffix('\u{1}').ok_or(malformed)?;

@@ -25,18 +25,18 @@ impl Secret {
     }
 }
 
-/// What SCRAM clients log in with.
+/// The credentials that SCRAM clients can use: users and delegation tokens.
 #[derive(Clone, Copy)]
 pub(in crate::broker) struct Users<'a> {
     pub credentials: &'a Credentials,
     pub tokens: &'a Tokens,
 }
 
-/// All users, by the number of their mechanism.
+/// All users, by the number of the mechanism.
 #[derive(Default)]
 pub(in crate::broker) struct Credentials(BTreeMap<(i8, String), Secret>);
 
-/// Does not show passwords.
+/// The output does not contain passwords.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.keys()).finish()
@@ -61,7 +61,7 @@ impl Credentials {
         self.0.insert((mechanism, user.to_owned()), secret);
     }
 
-    /// Removes a user. Returns false if there was none.
+    /// Removes a user. Returns false if the user did not exist.
     pub fn remove(&mut self, mechanism: i8, user: &str) -> bool {
         self.0.remove(&(mechanism, user.to_owned())).is_some()
     }

@@ -4,7 +4,7 @@
 pub(super) enum MechanismResult {
     /// The exchange continues: send this challenge.
     Challenge(Vec<u8>),
-    /// The client has authenticated as this user. A token has an end.
+    /// The client has authenticated as this user. `until_ms` is the time at which the client's token expires.
     Success { message: Vec<u8>, user: String, until_ms: Option<i64> },
     /// Authentication failed, with the message for the client.
     Failure(String),

@@ -33,7 +33,7 @@ pub struct Sasl {
     pub max_reauth: Option<Duration>,
 }
 
-/// Does not show passwords.
+/// The output does not contain passwords.
 impl fmt::Debug for Sasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.users.keys()).finish()
@@ -60,7 +60,7 @@ struct Login {
     has_failed: bool,
 }
 
-/// The authenticator: it knows which connections have logged in.
+/// The authenticator, which knows which connections have logged in.
 pub(in crate::broker) struct Authenticator {
     sasl: Sasl,
     logins: HashMap<Connection, Login>,
@@ -117,7 +117,7 @@ impl Authenticator {
         self.logins.remove(&connection);
     }
 
-    /// Starts the mechanism that a client chose. Returns false if it is not enabled.
+    /// Starts the mechanism that a client chose. Returns false if the mechanism is not enabled.
     pub fn begin(&mut self, connection: Connection, mechanism: &str, is_raw: bool) -> bool {
         let login = self.logins.entry(connection).or_default();
         if !self.sasl.users.contains_key(mechanism) {

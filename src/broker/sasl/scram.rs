@@ -18,7 +18,7 @@ pub(super) struct Server {
 struct Challenge {
     user: String,
     secret: Option<Secret>,
-    /// When the delegation token that is the user expires.
+    /// The time at which the client's delegation token expires.
     expires_ms: Option<i64>,
     salt: Vec<u8>,
     nonce: String,
