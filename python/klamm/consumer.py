@@ -1,8 +1,8 @@
 """`Consumer` and `AsyncConsumer`.
 
-The Rust core fetches and creates records. This module adds the methods that wait for results, in a thread or with
-asyncio. `klamm.consumer_base` has the methods that are the same in both classes. `klamm.record` has partitions and
-offsets, `klamm.hooks` has deserializers, and `klamm.rebalance` has listeners.
+The Rust core fetches and creates records. This module adds the methods that wait for results, in the calling thread or
+on an asyncio event loop. `klamm.consumer_base` has the methods that are the same in both classes. `klamm.record`
+defines partitions and offsets, `klamm.hooks` calls deserializers, and `klamm.rebalance` defines listeners.
 """
 
 from __future__ import annotations
@@ -39,33 +39,36 @@ if TYPE_CHECKING:
 __all__ = ["AsyncConsumer", "Consumer"]
 
 OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
-"""Callback for the result of a commit. Its arguments are the offsets, and the error or None."""
+"""Callback for the result of a commit. The arguments are the offsets, and the error or None."""
 
 
 @hints_for_other_clients(CONSUMER)
 class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
-    """Read records from topics. One thread reads. Other threads may call methods that do not read at the same time.
+    """Read records from topics. Only one thread at a time may read. Any thread may call methods that do not read.
 
     With a `group_id`, the consumer commits the offsets of processed records in the background and when it closes.
-    `enable_auto_commit=False` disables these commits. A record counts as processed when the loop asks for the next one.
+    `enable_auto_commit=False` disables automatic commits. In a loop, a record counts as processed when the loop asks
+    for the next record.
 
-    Keys and values are bytes, or the objects that the deserializers return. A deserializer runs when `record.key` or
-    `record.value` is first read. If it raises, reading the field raises a `DeserializationError` with the original
-    record, and the consumer continues with the next record. Arrow batches always hold bytes.
+    Keys and values are bytes, or the objects that the deserializers return. A deserializer runs when the program first
+    reads `record.key` or `record.value`. If the deserializer raises, reading the field raises a `DeserializationError`
+    with the original record. The consumer then continues with the next record. Deserializers do not run for Arrow
+    batches.
 
     Args:
-        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
-        group_id: Consumer group, whose members share the partitions of their topics. Without it, the consumer reads
-            all partitions.
-        topics: Topics to subscribe to, as with `subscribe`.
-        key_deserializer: Function that turns the bytes of a key into an object. Not called for `None`.
-        value_deserializer: Function that turns the bytes of a value into an object. Not called for `None`.
-        interceptors: Objects with one or both of these methods: `on_consume(records)`, which can filter the records,
-            and `on_commit(offsets, error)`, which gets the results of commits. See `klamm.interceptors`.
-        on_error: Function that is called with an error while the client keeps retrying. For example, no broker is
-            reachable, a topic is missing, or the group cannot be joined. A separate thread calls the function at once,
-            and then at growing intervals while the problem lasts.
-        stats_cb: As for `klamm.Producer`.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
+            also works.
+        group_id: Name of the consumer group, whose members divide the partitions of their topics. Without a `group_id`,
+            the consumer reads all partitions.
+        topics: Topics to subscribe to, as with the method `subscribe`.
+        key_deserializer: Function that turns the bytes of a key into an object. klamm does not call it for `None`.
+        value_deserializer: Function that turns the bytes of a value into an object. klamm does not call it for `None`.
+        interceptors: Objects with the method `on_consume(records)`, `on_commit(offsets, error)` or both. `on_consume`
+            can filter records, and `on_commit` gets the results of commits. See `klamm.interceptors`.
+        on_error: Function that gets the errors of operations that the client keeps retrying. For example, the client
+            cannot reach any broker, cannot find a topic, or cannot join its group. A separate thread calls the function
+            at once, and then at growing intervals while the problem lasts.
+        stats_cb: Function that gets statistics, as described for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
     Raises:
@@ -82,18 +85,19 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         return self._records()
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        """Return the next records as soon as there are any.
+        """Return the next records as soon as at least one record has arrived.
 
         Args:
             timeout: Seconds to wait for the first record. `None` waits without limit.
             max_records: Maximum number of records. The default is `max_poll_records` (500).
 
         Returns:
-            The records. The result is empty if the timeout passed, or if all end offsets are reached.
+            The records. The result is empty if the timeout passed, or if all partitions have reached their
+            `end_offset`.
 
         Raises:
-            KafkaError: The group failed, the user is not authorized, or the data of a partition is damaged. The next
-                call continues.
+            KafkaError: The membership in the group failed, the user is not authorized, or the data of a partition is
+                damaged. The next `poll` continues reading.
         """
         self._note_poll()
         return self._poll(timeout, max_records) or _NO_RECORDS
@@ -106,24 +110,25 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         max_bytes: int | None = None,
         **typed: Unpack[ValueFormat],
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over Arrow record batches. A batch is returned as soon as there are records for it.
+        """Iterate over Arrow record batches. Each batch contains the records that have arrived so far.
 
-        The iteration ends when all end offsets are reached, or after `timeout` seconds without a record.
+        The iteration ends when all partitions have reached their `end_offset`, or after `timeout` seconds without a
+        record.
 
         Args:
             max_rows: Maximum number of rows in a batch.
             timeout: Seconds to wait for a batch. `None` waits without limit.
-            columns: Names of the columns, in order: topic, partition, offset, timestamp, timestamp_type, key, value,
-                headers. The default is all columns.
-            max_bytes: Maximum size of the records in a batch, in bytes. The last record can exceed this size. The
-                default and the upper limit is 64 MiB.
-            **typed: How keys and values are decoded: `value_format="avro"`, `registry`, `flatten`, `on_error` and
-                others; see `klamm.batches.ValueFormat`. Without a format, keys and values are bytes.
+            columns: Names of the columns, in order. The default is all columns: topic, partition, offset, timestamp,
+                timestamp_type, key, value, headers.
+            max_bytes: Maximum size of the records in a batch, in bytes. The last record of a batch can exceed this
+                size. The default is 64 MiB, and larger values have the same effect as 64 MiB.
+            **typed: Arguments that say how to decode keys and values, such as `value_format="avro"` and `registry`.
+                `klamm.batches.ValueFormat` lists these arguments. Without a format, keys and values are bytes.
 
         Raises:
             ImportError: pyarrow is not installed.
             ConfigError: A column does not exist, or a number is out of range.
-            DeserializationError: A record cannot be decoded. The next call continues after that record.
+            DeserializationError: klamm cannot decode a record. The next call continues after this record.
         """
         max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)
@@ -138,7 +143,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
                 yield from batches.read(self, records)
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        """Return the offset of the next record that the consumer will return from a partition.
+        """Return the position in a partition: the offset of the next record that the consumer will return.
 
         Args:
             partition: An assigned partition.
@@ -156,8 +161,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         """Commit offsets for the group, and wait for the result.
 
         Args:
-            offsets: For each partition, the offset of the next record to read. The default is the offset after the last
-                record that the consumer returned, for each partition.
+            offsets: Dict from partition to the offset of the next record to read. By default, the consumer commits the
+                offset after the last record that it returned from each partition.
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
@@ -175,10 +180,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         """Commit offsets for the group without waiting. `close()` waits for commits that are in flight.
 
         Args:
-            offsets: As for `commit`.
-            on_commit: Function that is called with the offsets, and with None or the error that `commit()` would raise.
-                The first iteration, `poll()`, `commit()` or `close()` after the result calls the function. Callbacks
-                run in the order of the commits. If the function raises, the call in which it runs raises the same
+            offsets: Offsets to commit, as for the method `commit`.
+            on_commit: Function that gets the offsets, and either None or the error that `commit()` would raise. After
+                the result arrives, the next iteration, `poll()`, `commit()` or `close()` calls the function. Callbacks
+                run in the order of the commits. If the function raises, the method that called it raises the same
                 exception.
 
         Raises:
@@ -190,7 +195,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """Return the group's committed offset of each partition, or None if there is none.
+        """Return the group's committed offset of each partition, or None for a partition without a committed offset.
 
         Args:
             partitions: Partitions to look up.
@@ -205,9 +210,9 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition with its metadata, or None if there is none.
+        """Return the group's committed offset of each partition with its metadata, or None without a committed offset.
 
-        The arguments and errors are the same as in `committed`.
+        The arguments and errors are the same as those of `committed`.
         """
         partitions = list_of("partitions", partitions)
         return with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
@@ -215,13 +220,13 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
-        """For each partition, return the offset and timestamp of the first record at or after a time.
+        """Return the offset and timestamp of each partition's first record at or after a time.
 
-        The value is None if there is no such record.
+        A partition without a record at or after the time has the value None.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970, or a datetime. A datetime without a time zone
-                is local time.
+            times: Dict from partition to a time, in milliseconds since 1970 or as a datetime. A datetime without a time
+                zone is local time.
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
@@ -255,15 +260,15 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
-            KafkaTimeoutError: The brokers did not return the topic in time.
+            KafkaTimeoutError: The brokers did not return metadata of the topic in time.
         """
         return self._partitions_for(topic, timeout).result()
 
     def unsubscribe(self) -> None:
         """Stop reading.
 
-        A group member notifies its listener, commits the offsets of processed records, and leaves the group. `close`
-        describes which records count as processed.
+        A consumer in a group calls its rebalance listener, commits the offsets of processed records, and leaves the
+        group. The documentation of `close` says which records count as processed.
         """
         self._unsubscribe(self._processed(None))
 
@@ -272,19 +277,19 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
         Closing a closed consumer does nothing.
 
-        All records of a `poll` count as processed, except while the program handles an exception that was raised after
-        that poll. A program handles an exception in a `finally` or `except` block, and in the exit of
-        `contextlib.closing` and `ExitStack`. If the program left the loop early, the last record of the loop does not
-        count as processed. A `with` statement always knows whether the block raised.
+        All records of a `poll` count as processed, unless the program calls `close` while it handles an exception that
+        was raised after this `poll`. A program handles an exception in a `finally` or `except` block, and in the exit
+        of `contextlib.closing` and `ExitStack`. If the program left a loop over the consumer early, the last record of
+        the loop does not count as processed. A `with` statement always knows whether its block raised an exception.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave
-                the group, even if `timeout` is shorter.
-            commit: False commits no offsets. True also commits the last poll while an exception is being handled. The
-                default decides as described above.
+            timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up
+                to 0.1 seconds to leave the group.
+            commit: False commits no offsets. True commits the offsets of the last poll even while the program handles
+                an exception. By default, the rules for processed records apply.
 
         Raises:
-            KafkaTimeoutError: The commit was not confirmed in time.
+            KafkaTimeoutError: The group coordinator did not confirm the commit in time.
         """
         run(self._end(timeout, self._processed(commit), commit is not False))
 
@@ -298,7 +303,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 @hints_for_other_clients(CONSUMER)
 @documented_by(Consumer)
 class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
-    """Read records on an asyncio event loop. `AsyncConsumer` has the methods of `Consumer`, and the same arguments.
+    """Read records on an asyncio event loop. `AsyncConsumer` has the same methods and arguments as `Consumer`.
 
     Only one task at a time can use a consumer.
 
@@ -310,21 +315,24 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
 
     _is_async = True
     _listener_task: asyncio.Task[None] | None = None
-    """Task that runs the rebalance listener. It is separate because the task that reads records can be cancelled."""
+    """Task that runs the rebalance listener. Cancelling the task that reads records does not stop the listener."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Record[K_co, V_co]:
-        # The coroutine takes a record when it runs for the first time. If it is cancelled before that or never awaited,
-        # it takes no record.
+        # The coroutine takes a record only when it starts to run. If the program cancels it earlier or never awaits it,
+        # the coroutine takes no record.
         while (record := self._try_next()) is None:
             await self._ready(None)
             await self._apply_changes()
         return record
 
     async def _apply_changes(self) -> None:
-        """Run the listener for changes of the assignment. Without a listener, the core applies the changes itself."""
+        """Run the listener for each change of the assignment.
+
+        Without a listener, the core applies the changes itself.
+        """
         import asyncio
 
         while True:
@@ -409,10 +417,10 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         """Commit offsets for the group without waiting. `close()` waits for commits that are in flight.
 
         Args:
-            offsets: As for `commit`.
-            on_commit: Function that is called with the offsets, and with None or the error that `commit()` would raise.
-                It cannot be a coroutine function. The event loop calls it soon after the result. Callbacks run in the
-                order of the commits.
+            offsets: Offsets to commit, as for the method `commit`.
+            on_commit: Function that gets the offsets, and either None or the error that `commit()` would raise. The
+                function cannot be a coroutine function. The event loop calls the function soon after the result
+                arrives. Callbacks run in the order of the commits.
 
         Raises:
             ConfigError: The consumer has no group, or an offset is negative.
@@ -477,7 +485,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
             await self._notify_listener_of_end(timeout)
         except asyncio.CancelledError as error:
             failure, remaining = error, self._time_after_cancel(timeout)
-        except Exception as error:  # noqa: BLE001 - the error is raised after the close
+        except Exception as error:  # noqa: BLE001 - the method raises the error after the close
             failure = error
         if timeout is not None and remaining == timeout:
             remaining = max(timeout - (time.monotonic() - began), 0)
@@ -485,7 +493,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
         try:
             await self._close_in_thread(self._close, remaining, processed, commit)
         except KafkaError:
-            if failure is None:  # otherwise the first error matters more
+            if failure is None:  # otherwise, `_end` raises the first error
                 raise
         finally:
             self._run_commit_callbacks()
@@ -493,9 +501,8 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
             raise failure
 
     async def _notify_listener_of_end(self, timeout: float | None = None) -> None:
-        """Run the listener's `revoked` for all partitions.
-
-        If the listener is still handling a change, wait for that first.
+        """Call the listener's `revoked` for all partitions. If the listener is still handling a change, wait for the
+        listener first.
         """
         import asyncio
 
@@ -513,7 +520,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
             await task
 
     async def _wait_for_listener(self, task: asyncio.Task[None], timeout: float | None) -> None:
-        """Wait for the listener. A timeout does not cancel the listener, because it may be saving data."""
+        """Wait for the listener. A timeout does not cancel the listener, because the listener may be saving data."""
         import asyncio
 
         _, late = await asyncio.wait([task], timeout=timeout)
