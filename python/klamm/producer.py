@@ -1,7 +1,7 @@
 """`Producer`, `AsyncProducer`, and the flush at the end of the program.
 
-`send` and `send_nowait` of `Producer` are methods of the Rust core. This module adds hooks, bulk calls, flush and
-close. Transactions are in `klamm.transaction`, and the queue of an `AsyncProducer` is in `klamm.send_queue`.
+The methods `send` and `send_nowait` of `Producer` come from the Rust core. This module adds hooks, bulk calls, flush
+and close. `klamm.transaction` has transactions, and `klamm.send_queue` has the queue of an `AsyncProducer`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from klamm import logs  # noqa: F401 - its exit handler has to run after the exit handler of this module
+from klamm import logs  # noqa: F401 - the exit handler of `logs` has to run after the exit handler of this module
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
@@ -48,10 +48,13 @@ Delivery = Pending
 """The pending acknowledgement of one record. `.result(timeout)` and `await` wait for the `RecordMetadata`."""
 
 HOT = ("send", "send_nowait")
-"""Methods for single records. `explained` does not wrap these methods, because a wrapper would make them slower."""
+"""Methods for single records.
+
+`hints_for_other_clients` does not wrap them, because a wrapper would make them slower.
+"""
 
 EXIT_FLUSH_S = 10.0
-"""Time that the interpreter waits at exit for the records of open producers, in seconds."""
+"""Longest time that the interpreter waits at exit for the records of open producers, in seconds."""
 
 _open: WeakSet[_Producer[Any, Any]] = WeakSet()
 
@@ -62,7 +65,7 @@ def _count(records: int) -> str:
 
 @atexit.register
 def _close_all() -> None:
-    # After Ctrl+C the user wants the program to end at once.
+    # After Ctrl+C, the program should end at once.
     is_interrupted = issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt)
     deadline = time.monotonic() + (0 if is_interrupted else EXIT_FLUSH_S)
     for producer in list(_open):
@@ -95,7 +98,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         **config: Unpack[ProducerConfig],
     ) -> Self:
         bootstrap_servers, stats = pop_statistics_options(bootstrap_servers, stats_cb, config)
-        # The core knows partitioners by name. A partitioner function is a hook.
+        # The core implements the partitioners that have a name. A partitioner that is a function is a hook.
         partitioner: Any = config.get("partitioner")
         if isinstance(bootstrap_servers, Mapping) and callable(bootstrap_servers.get("partitioner")):
             bootstrap_servers = dict(bootstrap_servers)
@@ -126,7 +129,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return ProducerMetrics._of(self)
 
     async def _wait_for_room_async(self, done: int) -> None:
-        """Wait for room in the buffer. `done` is the number of records of a bulk call that were already sent."""
+        """Wait for room in the buffer. `done` is the number of records that the bulk call has already sent."""
         raise NotImplementedError
 
     async def _send_all(
@@ -175,7 +178,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         try:
             self._close(timeout, waited)
         except KafkaTimeoutError:
-            self._failures(False)  # `on_error` gets the error of each record, but this method raises one error for all
+            self._failures(False)  # `on_error` gets the error of each record, and this method raises a single error
             raise
         self._raise_failures()
 
@@ -186,13 +189,14 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         if kind is None:
             await self._flush_and_close(None)
             return
-        # The producer still delivers its records. If the program is being stopped, it does not wait longer than this.
+        # The producer still delivers its records. If the program is being stopped, the producer waits only for the
+        # close timeout.
         timeout = None if issubclass(kind, Exception) else self._close_timeout
-        with suppress(KafkaError):  # the exception that ends the block matters more
+        with suppress(KafkaError):  # the exception that ends the block takes precedence
             await self._flush_and_close(await self._wait_for_transaction(timeout))
 
     async def _wait_for_transaction(self, timeout: float | None) -> float | None:
-        """Wait for an abort that an interrupt has started. Return how much of the timeout is left."""
+        """Wait for an abort that an interrupt has started. Return the rest of the timeout."""
         if self._last_end is None or self._last_end.done():
             return timeout
         began = time.monotonic()
@@ -206,7 +210,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         return None if timeout is None else max(timeout - (time.monotonic() - began), 0)
 
     def __del__(self) -> None:
-        # The count is 0 if the constructor raised.
+        # If the constructor raised, the number of outstanding records is 0.
         unsent = self._outstanding()
         if unsent:
             warnings.warn(
@@ -219,27 +223,28 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
 
 @hints_for_other_clients(PRODUCER, hot=HOT)
 class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
-    """Send records to Kafka. Any number of threads can share one producer.
+    """Send records to Kafka. Threads can share one producer.
 
-    Keys and values are bytes-like objects or `None`, unless serializers turn other objects into bytes.
+    Keys and values are bytes-like objects or `None`. Serializers can turn other objects into bytes.
 
     Args:
-        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
-        key_serializer: Function that turns a key into bytes. Not called for `None`.
-        value_serializer: Function that turns a value into bytes. Not called for `None`.
-        on_delivery: Function that is called with the completed Delivery of each record. klamm's I/O thread, or a thread
-            that waits for a delivery, calls the function. The function must be short and must not wait.
-        interceptors: Objects with one or both of these methods: `on_send(record)`, which can return a changed record,
-            and `on_delivery(delivery)`.
-        on_error: Function that is called with the error of a failed record if no caller waits for the result of the
-            record. A thread that uses the producer calls the function. A separate thread also calls the function while
-            the producer keeps retrying. For example, no broker is reachable, a broker refuses the credentials, or a
-            topic is missing. These calls begin at once, and are repeated at growing intervals while the problem lasts.
-            Pass `error_cb` if another function should get these calls.
-        stats_cb: Function that is called with statistics as JSON text every `statistics_interval_ms`, as in librdkafka.
-            A separate thread calls the function.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
+            also works.
+        key_serializer: Function that turns a key into bytes. klamm does not call it for `None`.
+        value_serializer: Function that turns a value into bytes. klamm does not call it for `None`.
+        on_delivery: Function that gets the completed Delivery of each record. klamm's I/O thread, or a thread that
+            waits for a delivery, calls the function. The function must be short and must not block.
+        interceptors: Objects with the method `on_send(record)`, `on_delivery(delivery)` or both. `on_send` can return a
+            changed record.
+        on_error: Function that gets the error of a failed record if no caller waits for the record's result. A thread
+            that uses the producer makes these calls. A separate thread also calls the function while the producer keeps
+            retrying. For example, the producer cannot reach any broker, a broker refuses the credentials, or a topic is
+            missing. The separate thread calls the function at once, and then at growing intervals while the problem
+            lasts. If you pass `error_cb`, the separate thread calls `error_cb` instead of `on_error`.
+        stats_cb: Function that gets statistics as JSON text every `statistics_interval_ms`, as in librdkafka. A
+            separate thread calls the function.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` can also be
-            a function of topic, key, value and number of partitions.
+            a function with the arguments topic, key, value and number of partitions.
 
     Raises:
         ConfigError: A configuration value is invalid.
@@ -261,16 +266,16 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         keys: Iterable[K_contra | None] | None = None,
         partition: int | None = None,
     ) -> None:
-        """Send many records in one call. `send_many` is faster than one `send` for each record.
+        """Send many records in one call, which is faster than one call of `send` for each record.
 
-        While the buffer is full, the call waits for room for at most `max_block_ms`. `on_error` gets delivery errors,
-        and `flush` raises them.
+        While the buffer is full, the call waits for room, for at most `max_block_ms`. `on_error` gets the errors of
+        records that were not delivered, and `flush` raises these errors.
 
         Args:
             topic: Topic of all records.
             values: Values of the records.
             keys: Keys of the records, one for each value. By default, all keys are `None`.
-            partition: Partition of all records. By default, the partitioner chooses one for each record.
+            partition: Partition of all records. By default, the partitioner chooses a partition for each record.
 
         Raises:
             ArgumentError: A value or key is not bytes-like.
@@ -283,16 +288,17 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     def send_arrow(self, topic: str | None, data: Any, **typed: Unpack[ValueFormat]) -> int:
         """Send each row of Arrow data as a record.
 
-        Serializers, interceptors and `on_delivery` do not get these records. `on_error` gets delivery errors, and
-        `flush` raises them.
+        The producer does not pass the rows to serializers, interceptors and `on_delivery`. `on_error` gets the errors
+        of records that were not delivered, and `flush` raises these errors.
 
         Args:
             topic: Topic of all records. `None` if the data has a column `topic`.
-            data: Object with `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are `value` and optionally `key`,
-                `headers`, `timestamp`, `partition` and `topic`.
-            **typed: How typed columns become keys and values: `value_format="avro"`, `registry`, `value_schema` and
-                others; see `klamm.batches.ValueFormat`. The default schema is derived from the column and registered.
-                If the data has no column `value`, all other columns are the fields of the value.
+            data: Object with the method `__arrow_c_stream__` or `__arrow_c_array__`. Without a `value_format`, the data
+                needs a column `value`. The columns `key`, `headers`, `timestamp`, `partition` and `topic` are optional.
+            **typed: Arguments that say how to encode typed columns as keys and values, such as `value_format="avro"`
+                and `registry`. `klamm.batches.ValueFormat` lists these arguments. By default, klamm derives a schema
+                from the column and registers it. If there is a `value_format` but no column `value`, all other columns
+                become the fields of the value.
 
         Returns:
             The number of rows sent.
@@ -306,10 +312,11 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         return run(self._send_all_rows(topic, data, typed))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records sent so far are acknowledged or have failed.
+        """Wait until brokers have acknowledged all records sent so far, or the records have failed.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit, but each record fails after `delivery_timeout_ms`.
+            timeout: Seconds to wait. `None` waits without limit. Each record fails after `delivery_timeout_ms` at the
+                latest.
 
         Raises:
             DeliveryError: Records failed, and no caller has received their errors yet.
@@ -320,11 +327,12 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     def init_transactions(self, timeout: float | None = None) -> None:
         """End the open transaction of an earlier producer with the same `transactional_id`, and fence that producer.
 
-        The first transaction calls this method automatically. Call it earlier if the program reads committed offsets
-        before its first transaction. After a timeout, call it again to continue waiting.
+        The first transaction calls `init_transactions` automatically. A program that reads committed offsets before its
+        first transaction should call the method earlier. After a timeout, call `init_transactions` again to continue
+        waiting.
 
         Args:
-            timeout: Seconds to wait. `None` waits up to `max_block_ms`.
+            timeout: Seconds to wait. `None` waits for at most `max_block_ms`.
 
         Raises:
             ConfigError: The producer has no `transactional_id`.
@@ -335,10 +343,11 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     def transaction(self) -> Transaction[K_contra, V_contra]:
         """Return a transaction to use in a `with` statement.
 
-        The transaction commits at the end of the block, or aborts on an exception.
+        At the end of the `with` block, the transaction commits. If the block raises an exception, the transaction
+        aborts.
 
-        The producer needs a `transactional_id`, and can then send records only inside transactions. The first
-        transaction calls `init_transactions`.
+        The producer needs a `transactional_id`, and then sends records only inside transactions. The first transaction
+        calls `init_transactions`.
         """
         return Transaction(self)
 
@@ -350,7 +359,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             timeout: Seconds to wait. The default is `default_api_timeout_ms`.
 
         Raises:
-            KafkaTimeoutError: The brokers did not return the topic in time.
+            KafkaTimeoutError: The brokers did not return metadata of the topic in time.
         """
         return self._partitions_for(topic).result(timeout)
 
@@ -372,11 +381,11 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     """Send records to Kafka from an asyncio event loop.
 
-    `AsyncProducer` has the methods of `Producer`, and the same arguments.
+    `AsyncProducer` has the same methods and arguments as `Producer`.
 
-    The producer takes the record when you call `send`, not when you await its result. To wait for the acknowledgement,
-    await the result of `send`. The call raises errors that are known at once, such as a wrong argument. The `await`
-    raises later errors.
+    The producer takes a record when you call `send`, not when you await the result of `send`. To wait for the
+    acknowledgement, await the result. The call of `send` raises errors that klamm can detect at once, such as a wrong
+    argument. The `await` raises all later errors.
 
     Example:
         async with klamm.AsyncProducer("localhost:9092") as producer:
@@ -396,16 +405,16 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     ) -> Awaitable[RecordMetadata]:
         """Send a record. Await the returned object for the acknowledgement.
 
-        While the buffer is full, the record waits in a send queue for at most `max_block_ms`. Cancelling the wait
-        removes a record that is still queued. The call raises errors that are known at once, so the program sees them
-        even if it never awaits the result.
+        While the buffer is full, the record waits in a send queue for at most `max_block_ms`. If the program cancels
+        the awaitable, the producer removes a record that is still queued. The call raises errors that klamm can detect
+        at once, even if the program never awaits the result.
 
         Args:
             topic: Name of the topic.
-            value: Value, bytes-like. `None` is a null value, a tombstone in a compacted topic.
-            key: Key, bytes-like. Records with equal keys go to the same partition.
-            partition: Partition number. By default, the partitioner chooses one.
-            timestamp_ms: Milliseconds since 1970, or an aware datetime. The default is the current time.
+            value: Value, as a bytes-like object. `None` sends a null value, which is a tombstone in a compacted topic.
+            key: Key, as a bytes-like object. Records with equal keys go to the same partition.
+            partition: Partition number. By default, the partitioner chooses the partition.
+            timestamp_ms: Timestamp in milliseconds since 1970, or an aware datetime. The default is the current time.
             headers: Pairs of name and value, or a dict.
 
         Returns:
@@ -475,11 +484,11 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Delivery[RecordMetadata]:
-        """Send a record, or raise at once if the buffer is full. The arguments are those of `send`.
+        """Send a record, or raise at once if the buffer is full. The arguments are the same as those of `send`.
 
         Returns:
-            A Delivery, which can be awaited. Only the Delivery reports a failure. `on_error` and `flush` do not report
-                failures of this record.
+            A Delivery, which can be awaited. Only the Delivery reports a failure of this record, not `on_error` or
+            `flush`.
 
         Raises:
             BufferFullError: The buffer is full.
@@ -537,7 +546,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
             remaining = await self._drain_queue("flush before the close", remaining)
         except KafkaTimeoutError as error:
             queue_error, remaining = error, 0
-        with suppress(KafkaTimeoutError):  # the close reports how many records are left
+        with suppress(KafkaTimeoutError):  # `_close_core` reports how many records are left
             if self._outstanding():
                 await self._flush().within(remaining)
         self._close_core(0, waited=timeout or 0)
