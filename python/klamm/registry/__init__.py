@@ -6,7 +6,7 @@ This package needs `pip install 'klamm[registry]'`.
     producer = klamm.Producer("localhost:9092", value_serializer=AvroSerializer(registry, schema))
     consumer = klamm.Consumer("localhost:9092", topics=["orders"], value_deserializer=AvroDeserializer(registry))
 
-`klamm.registry.client` has the clients, and `klamm.registry.errors` has their errors. Each format has a module with its
+`klamm.registry.client` has the clients, and `klamm.registry.errors` has the errors. Each format has a module with its
 serializer and deserializer.
 """
 

@@ -1,5 +1,6 @@
-"""`AvroSerializer` and `AvroDeserializer`. fastavro encodes, decodes, and resolves the writer's schema to the reader's schema.
+"""`AvroSerializer` and `AvroDeserializer` convert values with Avro schemas.
 
+The package fastavro encodes and decodes values, and resolves the writer's schema to the reader's schema.
 Confluent's serializers write a value of the schema `"bytes"` without a length, and klamm does the same.
 """
 
@@ -103,18 +104,19 @@ def _schema(schema: Schema | str | None) -> Schema | None:
 class AvroSerializer(BaseSerializer[T]):
     """Serialize values with an Avro schema. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    A value has the type that fastavro expects: a dict for a record. Dataclasses, pydantic models and enums are
-    converted.
+    A value must have the type that fastavro expects, such as a dict for a record. The serializer also accepts
+    dataclasses, pydantic models and enums.
 
     Args:
         registry: Client of the registry.
         schema: The schema, or its text. The schema can be omitted with `use_latest_version` or `use_schema_id`.
-        auto_register_schemas: Register the schema with the first record. If False, only look up its ID. Default True.
+        auto_register_schemas: Register the schema before the first record. If False, only look up the schema's ID.
+            Default True.
         use_latest_version: Write with the latest version of the subject.
         use_schema_id: Write with the schema that has this ID.
         normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
-        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function. The function gets the topic, "key" or
-            "value", and the record name.
+        subject_name_strategy: How to choose the subject: "TOPIC" (the default), "RECORD", "TOPIC_RECORD", or a
+            function. The function gets the topic, "key" or "value", and the record name.
         framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
         to_dict: Function that converts a value to a dict before encoding.
 
@@ -194,7 +196,7 @@ def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
         fastavro.validation.validate({"value": plain}, parsed.schema, raise_errors=True)
     except fastavro.validation.ValidationError as invalid:
         path = (invalid.errors[-1].field or "") if invalid.errors else ""
-    except Exception:  # noqa: S110 - the path only helps
+    except Exception:  # noqa: S110 - the error is useful even without the path
         pass
     path = path.removeprefix("klamm_Value.value").removeprefix(parsed.name).lstrip(".")
     return SchemaError(f"the value does not fit the Avro schema: {type(error).__name__}: {error}", path=path)
@@ -209,10 +211,11 @@ class AvroDeserializer(BaseDeserializer[T_co]):
     Args:
         registry: Client of the registry.
         to: Type of the results: a dataclass, a pydantic model or a TypedDict. Or a function that converts a dict.
-        reader_schema: Schema to which all values are resolved, or its text. Default: the schema of the writer.
-        use_latest_version: Resolve values to the latest version of the subject.
+        reader_schema: Schema to which the deserializer resolves all values, or the text of this schema. The default is
+            the schema of the writer.
+        use_latest_version: Resolve values to the latest schema version of the subject.
         subject_name_strategy: How to find the subject for `use_latest_version`.
-        id_bytes: Length of schema IDs in bytes: 4, or 8 if Apicurio Registry is configured so.
+        id_bytes: Length of schema IDs in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.
         schemas: Schemas for values in Avro's single-object encoding, which contains a fingerprint instead of an ID.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Checks the bytes of an Avro value against its schema, before fastavro reads them and after fastavro wrote them.
+"""Checks the bytes of an Avro value against its schema, before fastavro decodes and after fastavro encodes the value.
 
-fastavro 1.13 has three faults with damaged or hostile bytes. A value that is nested 100,000 times ends the process.
+fastavro 1.13 has three faults with damaged or hostile bytes. A value that is nested 100,000 times crashes the process.
 Arrays of empty items allocate memory without limit. fastavro accepts values that the specification does not allow:
 negative branches of unions, too large numbers, and decimals with too many digits. The check takes less time than
-fastavro, and its errors contain the path of the field.
+fastavro, and the errors of the check contain the path of the field.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_EMPTY_ITEMS = 65_536
 _MAX_VARINT = 10
 
 
-class Damaged(Exception):  # noqa: N818 - `checked` turns it into a SchemaError
+class Damaged(Exception):  # noqa: N818 - `checked` turns this exception into a SchemaError
     """The bytes do not fit the schema. The check of each enclosing field adds the name of the field to the path."""
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -32,7 +32,7 @@ class Damaged(Exception):  # noqa: N818 - `checked` turns it into a SchemaError
 
 
 def compiled(schema: Any, names: Mapping[str, Any]) -> Check:
-    """Return a function that checks values of a schema. fastavro must have parsed the schema.
+    """Return a function that checks values of a schema. The schema must be the result of fastavro's parser.
 
     Args:
         schema: The schema.
@@ -168,8 +168,8 @@ class _Compiler:
             size = schema["size"]
             self._checks[name] = lambda _, at: at + size
         else:
-            # While a recursive type is compiled, its inner uses of the type find this function.
-            self._checks[name] = lambda data, at: self._checks[name](data, at)  # noqa: PLW0108 - it is replaced below
+            # A recursive type contains itself. While klamm compiles the type, the inner uses find this function.
+            self._checks[name] = lambda data, at: self._checks[name](data, at)  # noqa: PLW0108 - replaced below
             self._checks[name] = self._record(schema)
         return self._checks[name]
 
@@ -212,7 +212,7 @@ class _Compiler:
         return check
 
     def _blocks(self, schema: Any) -> Check:
-        """Return the function that checks an array or a map. Both are encoded as blocks of items."""
+        """Return the function that checks an array or a map. Avro encodes arrays and maps as blocks of items."""
         is_map = schema["type"] == "map"
         inner = schema["values" if is_map else "items"]
         item = self.compile(inner)
@@ -240,7 +240,7 @@ class _Compiler:
         return check
 
     def _least(self, schema: Any, path: tuple[str, ...]) -> int:  # noqa: PLR0911 - one for each kind of schema
-        """Return the minimum number of bytes of a value. If this number is 0, a value can have zero bytes."""
+        """Return the minimum number of bytes that a value of a schema can have."""
         if isinstance(schema, list):
             return 1
         if isinstance(schema, str):

@@ -1,8 +1,8 @@
 """The cache of a registry client.
 
 Schemas never change, so entries stay until the cache is full. Only an entry for the latest version of a subject can
-expire. Threads can share a cache. `klamm.registry.client` fills the cache. Other decoders can use the cache too, because
-an entry does not refer to a connection.
+expire. Threads can share a cache. `klamm.registry.client` fills the cache. An entry does not depend on a connection of
+the client.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Cache:
                 self._entries.popitem(last=False)
 
     def clear(self, subject: str | None = None) -> None:
-        """Remove all entries, or only the entries whose keys contain the name of a subject."""
+        """Remove all entries. With `subject`, remove only the entries whose keys contain the name of this subject."""
         with self._lock:
             for key in [key for key in self._entries if subject is None or subject in key]:
                 del self._entries[key]

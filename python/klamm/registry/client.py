@@ -1,8 +1,8 @@
 """`SchemaRegistry` and `AsyncSchemaRegistry`: clients of a schema registry with Confluent's REST API.
 
 `_Registry` builds the URL paths, caches schemas and checks responses. Its methods are coroutines that both clients share.
-`klamm.registry.http` sends the requests. Serializers and deserializers are in their own modules. They call the methods of
-`_Registry` whose names start with an underscore.
+`klamm.registry.http` sends the requests. Serializers and deserializers are in other modules. Serializers and
+deserializers call the methods of `_Registry` whose names start with an underscore.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_REFERENCES = 1000
 
 
 class _Registry(Requests):
-    """The methods that both clients share."""
+    """The methods that the blocking and the asyncio client share."""
 
     def __init__(self, url: RegistryUrl | None = None, **config: Unpack[RegistryConfig]) -> None:
         super().__init__(Settings.of(url, config))
@@ -51,7 +51,7 @@ class _Registry(Requests):
         )
 
     def clear_cache(self) -> None:
-        """Forget all schemas, so that the next calls ask the registry again."""
+        """Remove all schemas from the cache, so that the next calls request schemas from the registry again."""
         self._cache.clear()
 
     async def _cached(self, key: tuple[Any, ...], fetch: Any, lifetime: float | None = None) -> Any:
@@ -78,7 +78,7 @@ class _Registry(Requests):
                 body=schema.to_json(),
             )
             registered = _registered(fields, schema, subject)
-            if registered.guid is not None:  # without a GUID, a request for the ID returns more fields
+            if registered.guid is not None:  # otherwise, do not cache: a request by ID returns more fields
                 self._cache.put(("id", registered.id, None), registered)
             return registered
 
@@ -116,7 +116,7 @@ class _Registry(Requests):
         async def fetch() -> RegisteredSchema:
             path = f"/schemas/guids/{quote(guid, safe='')}"
             fields = await self._request("GET", path, f"reading schema {guid}")
-            # Of the registries that support GUIDs, only some releases return the ID.
+            # Only some releases of the registry return the ID when a client requests a schema by its GUID.
             return _registered({"id": -1, "guid": guid, **_object(fields)}, None, None)
 
         return await self._cached(("guid", guid), fetch)  # type: ignore[no-any-return]
@@ -133,7 +133,7 @@ class _Registry(Requests):
         return await self._cached(("version", subject, version, deleted), fetch)  # type: ignore[no-any-return]
 
     async def _cached_latest(self, subject: str) -> RegisteredSchema:
-        """Return the latest version of a subject. A cached version can be `cache.latest.ttl.sec` seconds old."""
+        """Return the latest version of a subject. The version can be up to `cache.latest.ttl.sec` seconds old."""
 
         async def fetch() -> RegisteredSchema:
             return await self._get_version(subject, "latest")
@@ -175,7 +175,7 @@ class _Registry(Requests):
                 body=schema.to_json(),
             )
         except SchemaNotFoundError as error:
-            # A new subject accepts every schema. But if the caller named a version that is missing, this is an error.
+            # A new subject accepts every schema. But if the caller named a version and it is missing, raise the error.
             if error.code == 40401 or (error.code == 40402 and version in ("latest", -1)):  # noqa: PLR2004
                 return Compatibility(True)
             raise
@@ -208,7 +208,7 @@ class _Registry(Requests):
         try:
             versions = await self._request("DELETE", _subject(subject), operation)
         except SchemaNotFoundError as error:
-            if not permanent or error.code != 40404:  # noqa: PLR2004 - 40404: it is deleted already, but not permanently
+            if not permanent or error.code != 40404:  # noqa: PLR2004 - 40404: the subject is soft-deleted already
                 raise
         finally:
             self._cache.clear(subject)
@@ -223,18 +223,18 @@ class _Registry(Requests):
         try:
             deleted = await self._request("DELETE", path, operation)
         except SchemaNotFoundError as error:
-            if not permanent or error.code != 40406:  # noqa: PLR2004 - 40406: it is deleted already, but not permanently
+            if not permanent or error.code != 40406:  # noqa: PLR2004 - 40406: the version is soft-deleted already
                 raise
         finally:
             self._cache.clear(subject)
         if permanent:
-            # After the first request, "latest" would mean the previous version.
+            # The first request soft-deleted the version. "latest" in the second request would mean the version before.
             path = f"{_subject(subject)}/versions/{_version(deleted)}"
             deleted = await self._request("DELETE", path, operation, query={"permanent": True})
         return int(deleted)
 
     async def _setting(self, kind: str, subject: str | None, method: str, body: Any = None, **query: Any) -> Any:
-        """Read, change or delete the configuration or the mode, of a subject or of the whole registry."""
+        """Read, change or delete a configuration or a mode. It belongs to a subject or to the whole registry."""
         verb = {"GET": "reading", "PUT": "changing", "DELETE": "deleting"}[method]
         path, whose = f"/{kind}", "of the schema registry"
         if subject is not None:
@@ -264,8 +264,8 @@ class SchemaRegistry(_Registry, BlockingRequests):
     the other addresses. If all addresses fail, the client tries all of them again after a pause.
 
     Args:
-        url: Address of the registry, such as `"http://host:port"`. Several addresses are a list, or separated by commas. A
-            dict of Confluent's dotted keys is accepted too.
+        url: Address of the registry, such as `"http://host:port"`. For several addresses, pass a list, or separate the
+            addresses by commas. Alternatively, pass a dict of Confluent's dotted keys.
         **config: Configuration keys of Confluent's clients in snake_case; see docs/registry.md.
 
     Raises:
@@ -320,11 +320,11 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._lookup(subject, schema, normalize, deleted))
 
     def get_by_id(self, schema_id: int, subject: str | None = None) -> RegisteredSchema:
-        """Return the schema with an ID.
+        """Return the schema that has a given ID.
 
         Args:
             schema_id: ID of the schema.
-            subject: A subject in the context of the schema. Only needed for a registry with more than one context.
+            subject: A subject in the context of the schema. Only a registry with more than one context needs it.
 
         Raises:
             SchemaNotFoundError: The registry has no schema with this ID.
@@ -332,7 +332,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._get_by_id(schema_id, subject))
 
     def get_by_guid(self, guid: str) -> RegisteredSchema:
-        """Return the schema with a GUID. The `id` of the result is -1 if the registry does not return the ID.
+        """Return the schema that has a given GUID. The `id` of the result is -1 if the registry does not return the ID.
 
         Args:
             guid: GUID of the schema.
@@ -343,7 +343,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._get_by_guid(guid))
 
     def get_version(self, subject: str, version: int | str = "latest", deleted: bool = False) -> RegisteredSchema:
-        """Return a version of a subject. The latest version is never taken from the cache.
+        """Return a version of a subject. For "latest", this method always asks the registry and not the cache.
 
         Args:
             subject: Name of the subject.
@@ -428,10 +428,10 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             subject: Name of the subject. Default: the configuration of the whole registry.
-            default_to_global: Return the registry's configuration if the subject has none of its own.
+            default_to_global: Return the registry's configuration if the subject has no configuration of its own.
 
         Raises:
-            SchemaNotFoundError: The subject has no configuration of its own.
+            SchemaNotFoundError: The subject has no configuration of its own, and `default_to_global` is False.
         """
         return run(self._get_config(subject, default_to_global))
 
@@ -465,7 +465,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             subject: Name of the subject. Default: the mode of the whole registry.
-            default_to_global: Return the registry's mode if the subject has none of its own.
+            default_to_global: Return the registry's mode if the subject has no mode of its own.
         """
         mode: Mode = run(self._get_mode(subject, default_to_global))
         return mode
@@ -476,7 +476,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         Args:
             mode: The new mode, such as "READONLY".
             subject: Name of the subject. Default: the whole registry.
-            force: Allow IMPORT even if the registry has schemas.
+            force: Allow the mode IMPORT even if the registry already has schemas.
 
         Raises:
             InvalidSchemaError: The registry does not know or does not allow the mode.
@@ -492,15 +492,16 @@ class SchemaRegistry(_Registry, BlockingRequests):
         run(self._setting("mode", subject, "DELETE"))
 
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
-        """Delete a version of a subject and return its number.
+        """Delete a version of a subject and return the number of the version.
 
-        After a soft delete, the schema can still be read by its ID, so that its records stay readable.
+        After a soft delete, clients can still request the schema by its ID. Records with this schema therefore stay
+        readable.
 
         Args:
             subject: Name of the subject.
             version: Number of the version, or "latest".
-            permanent: Delete the version permanently. Consumers can then no longer decode records with its ID. Default: a
-                soft delete.
+            permanent: Delete the version permanently. Consumers can then no longer decode records with the schema's ID.
+                The default is a soft delete.
 
         Raises:
             SchemaNotFoundError: The registry does not have the version.
@@ -509,12 +510,12 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._delete_version(subject, version, permanent))
 
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject and return their numbers.
+        """Delete all versions of a subject and return the numbers of the versions.
 
         Args:
             subject: Name of the subject.
-            permanent: Delete the versions permanently. Consumers can then no longer decode records with their IDs. Default:
-                a soft delete.
+            permanent: Delete the versions permanently. Consumers can then no longer decode records with the schemas'
+                IDs. The default is a soft delete.
 
         Raises:
             SchemaNotFoundError: The registry does not have the subject.

@@ -1,4 +1,4 @@
-"""The configuration of a registry client, with the names of Confluent's clients.
+"""The configuration of a registry client. The keys have the names that Confluent's clients use.
 
 This file checks the configuration and turns it into `Settings`, which `klamm.registry.http` uses. `repr()` and error
 messages do not contain secrets.
@@ -161,7 +161,7 @@ def _number(key: str, value: Any, least: float) -> float | None:
 
 
 def _urls(given: Any) -> tuple[tuple[str, ...], str | None]:
-    """Return the addresses without credentials, and `user:password` of the first address that contains it, or None."""
+    """Return the addresses without credentials, and the first `user:password` that an address contains, or None."""
     parts = given.split(",") if isinstance(given, str) else given
     if parts is None or not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise ArgumentError(
@@ -229,9 +229,9 @@ def _basic(config: Mapping[str, Any], in_url: str | None) -> str | None:
 
 
 def _bearer_source(config: Mapping[str, Any]) -> str | None:
-    """Return the value of `bearer.auth.credentials.source`, or None without tokens.
+    """Return the value of `bearer.auth.credentials.source`, or None if the client uses no tokens.
 
-    If the key is not set, the other keys show the source.
+    If the key is not set, the function derives the source from the other keys.
     """
     check_function("bearer.auth.token.provider", config.get("bearer.auth.token.provider"))
     source = config.get("bearer.auth.credentials.source")
@@ -275,7 +275,7 @@ def _tls(config: Mapping[str, Any]) -> ssl.SSLContext | bool:
         return True
     tried = "ssl.ca.location", authority
     try:
-        is_directory = authority is not None and os.path.isdir(authority)  # noqa: PTH112 - as OpenSSL tells them apart
+        is_directory = authority is not None and os.path.isdir(authority)  # noqa: PTH112 - OpenSSL uses the same test
         context = ssl.create_default_context(
             cafile=None if is_directory else authority, capath=authority if is_directory else None
         )

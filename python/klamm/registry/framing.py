@@ -4,7 +4,7 @@
 | --- | --- |
 | `id` | 0, four bytes of schema ID |
 | `guid` | 1, 16 bytes of schema GUID |
-| `header_id`, `header_guid` | the same bytes in a record header; the record itself has only the payload |
+| `header_id`, `header_guid` | the bytes of `id` or `guid` in a record header; the key or value is only the payload |
 | `apicurio` | 0, eight bytes of schema ID |
 | `single_object` | C3 01, eight bytes of fingerprint (Avro only) |
 
@@ -53,7 +53,7 @@ def read(data: bytes, header: bytes | None, *, id_bytes: int = 4, has_indexes: b
     Args:
         data: Bytes of the key or value.
         header: Value of the record header that can contain the ID, or None.
-        id_bytes: Length of a schema ID in bytes: 4, or 8 if Apicurio Registry is configured so.
+        id_bytes: Length of a schema ID in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.
         has_indexes: Whether the position of a Protobuf message type follows the ID.
 
     Raises:
@@ -118,7 +118,7 @@ def single_object(fingerprint: bytes) -> bytes:
 
 
 def _write_indexes(indexes: tuple[int, ...]) -> bytes:
-    """Return the encoded position of a message type in its file. The first type has a short form."""
+    """Return the encoded position of a message type in its file. The position of the first type is a single zero."""
     if indexes == (0,):
         return b"\x00"
     return b"".join(map(_varint, (len(indexes), *indexes)))

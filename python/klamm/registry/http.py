@@ -1,4 +1,4 @@
-"""HTTP requests of a registry client: failover, retries, deadlines, shared requests and tokens.
+"""Sends the HTTP requests of a registry client, with failover, retries, deadlines, shared requests and tokens.
 
 `Requests` has the logic in coroutines that both clients share (see `klamm.waiting`). `BlockingRequests` sends and waits in the
 calling thread, and `AsyncRequests` on an event loop. httpx2 opens the connections. `klamm.registry.client` builds the URL paths.
@@ -178,7 +178,7 @@ class BlockingRequests(Requests):
         try:
             with client.stream(method, url, headers=headers, content=body) as response:
                 read = bytearray()
-                # The library's timeout applies to each read. A server that sends byte by byte would never exceed it.
+                # The library's timeout applies to each read. A server that sends byte by byte would never time out.
                 for part in response.iter_bytes():
                     read += part
                     _check(len(read), deadline, self._settings)
@@ -367,7 +367,7 @@ def _refused(what: str, url: str, response: Response) -> SchemaRegistryError:
 
 
 def _explanation(body: bytes) -> tuple[int | None, str]:
-    """Return the error code in a response, or None, and the error message."""
+    """Return the error code of a response, which can be None, and the error message."""
     try:
         fields = json.loads(body)
         code, text = fields.get("error_code"), fields.get("message")

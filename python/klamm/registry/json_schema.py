@@ -88,7 +88,7 @@ def _validate(parsed: Parsed, plain: Any) -> None:
 
 
 def _innermost(error: Any) -> Any:
-    """Return the most specific error. If a value fits no alternative, this is an error of the best-fitting alternative."""
+    """Return the most specific error. If a value fits no alternative, choose the alternative that fits best."""
     alternatives = [branch for branch in getattr(error.kind, "context", ()) if branch]
     if not alternatives:
         return error
@@ -101,18 +101,20 @@ class JsonSerializer(BaseSerializer[T]):
 
     Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    A value has a type that `json.dumps` accepts. Dataclasses, pydantic models and enums are converted.
+    A value must have a type that `json.dumps` accepts. The serializer also accepts dataclasses, pydantic models and
+    enums.
 
     Args:
         registry: Client of the registry.
         schema: The schema, or its text. The schema can be omitted with `use_latest_version` or `use_schema_id`.
         validate: Validate values before they are sent. Default True.
-        auto_register_schemas: Register the schema with the first record. If False, only look up its ID. Default True.
+        auto_register_schemas: Register the schema before the first record. If False, only look up the schema's ID.
+            Default True.
         use_latest_version: Write with the latest version of the subject.
         use_schema_id: Write with the schema that has this ID.
         normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
-        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function. The function gets the topic, "key" or
-            "value", and the title of the schema.
+        subject_name_strategy: How to choose the subject: "TOPIC" (the default), "RECORD", "TOPIC_RECORD", or a
+            function. The function gets the topic, "key" or "value", and the title of the schema.
         framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
         to_dict: Function that converts a value to a dict before encoding.
 
@@ -178,9 +180,9 @@ class JsonDeserializer(BaseDeserializer[T_co]):
         registry: Client of the registry.
         to: Type of the results: a dataclass, a pydantic model or a TypedDict. Or a function that converts a dict.
         validate: Validate values against the schema of the writer. Default True.
-        use_latest_version: Validate values against the latest version of the subject, not the schema of the writer.
+        use_latest_version: Validate values against the latest version of the subject instead of the writer's schema.
         subject_name_strategy: How to find the subject for `use_latest_version`.
-        id_bytes: Length of schema IDs in bytes: 4, or 8 if Apicurio Registry is configured so.
+        id_bytes: Length of schema IDs in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.
 
     Example:
         deserializer = JsonDeserializer(registry, Order)

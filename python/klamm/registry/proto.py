@@ -1,8 +1,8 @@
 """Converts the text of .proto files to descriptors and back, for the syntaxes proto2 and proto3.
 
 The package protobuf has descriptors but no parser for .proto files. This parser reads everything that affects how a message
-is encoded: messages, enums, fields, oneofs, maps and imports. It skips services, extensions and custom options. protobuf
-resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
+is encoded: messages, enums, fields, oneofs, maps and imports. The parser skips services, extensions and custom options.
+The package protobuf checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class _Parser:
             message.oneof_decl.add(name=f"_{field.name}")
 
     def _skipped(self, message: Any) -> bool:
-        """Parse a statement that is neither a type nor a field. Return whether the next statement is of this kind."""
+        """If the next statement is neither a type nor a field, parse it and return True. Otherwise return False."""
         if self._accept("option"):
             self._option(message.options)
             self._expect(";")
@@ -294,7 +294,7 @@ class _Parser:
         label = {"optional": FieldProto.LABEL_OPTIONAL, "required": FieldProto.LABEL_REQUIRED}.get(self._next)
         if self._next == "repeated":
             label = FieldProto.LABEL_REPEATED
-        # A word such as `optional` is always read as a label, never as the name of a type.
+        # The parser always reads a word such as `optional` as a label, never as the name of a type.
         if label is not None:
             self._at += 1
             field = self._one_field(message, label)
@@ -433,8 +433,9 @@ def _write_message(lines: list[str], message: Any, is_proto3: bool, margin: str)
             f"{inner}reserved {span.start};" if last == span.start else f"{inner}reserved {span.start} to {last};"
         )
     lines += [f"{inner}reserved {_quoted(name)};" for name in message.reserved_name]
-    # A map field has its entry type among the nested types. Write the field at this place, so that a parser of the text puts the
-    # entry type at the same place: records store positions of nested types.
+    # Records store positions of nested types, so the text must keep these positions. The entry type of a map field is
+    # one of the nested types. A parser derives the entry type from the map field, so write the field at the entry
+    # type's position.
     for nested in message.nested_type:
         if nested.name in entries:
             fields = [field for field in message.field if _is_map(field) and field.type_name.endswith(nested.name)]

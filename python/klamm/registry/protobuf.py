@@ -64,7 +64,7 @@ class Parsed(NamedTuple):
         return found
 
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
-        """Return the descriptor of a record's message type, which the record stores as a position.
+        """Return the descriptor of the message type whose position a record stores.
 
         Java's serializer does not count the entry types of map fields. The serializers of other languages count them. If
         both interpretations of the position are possible, the name of the expected type decides. A record is never a map
@@ -159,12 +159,13 @@ class ProtobufSerializer(BaseSerializer[T]):
     Args:
         registry: Client of the registry.
         message_type: Generated class of the messages. Default: messages of any class.
-        auto_register_schemas: Register the schemas with the first record. If False, look up their IDs instead. Default True.
+        auto_register_schemas: Register the schemas before the first record. If False, only look up the schemas' IDs.
+            Default True.
         use_latest_version: Write with the ID of the latest version of the subject.
         use_schema_id: Write with this schema ID.
         normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
-        subject_name_strategy: "TOPIC", "RECORD", "TOPIC_RECORD", or a function. The function gets the topic, "key" or
-            "value", and the message name.
+        subject_name_strategy: How to choose the subject: "TOPIC" (the default), "RECORD", "TOPIC_RECORD", or a
+            function. The function gets the topic, "key" or "value", and the message name.
         reference_subject_name: Function that returns the subject of an imported file. Default: the name of the file.
         framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
 
@@ -252,7 +253,7 @@ class ProtobufSerializer(BaseSerializer[T]):
     async def _parsed(self, registered: RegisteredSchema) -> Any:
         if registered.schema.type != self.schema_type:
             raise SchemaError(f"the schema is of type {registered.schema.type}, not PROTOBUF", schema_id=registered.id)
-        return None  # the message encodes itself
+        return None  # a message encodes itself, so the serializer needs no parsed schema
 
     def _prefix(self, registered: RegisteredSchema, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
         return written(self._framing, registered.id, registered.guid, _indexes(self._message(value).DESCRIPTOR))
@@ -280,7 +281,7 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
         to: Type of the results: a dataclass, a pydantic model, a TypedDict or `dict`. Or a function that converts a dict.
         use_latest_version: Decode dynamic messages with the latest version of the subject.
         subject_name_strategy: How to find the subject for `use_latest_version`.
-        id_bytes: Length of schema IDs in bytes: 4, or 8 if Apicurio Registry is configured so.
+        id_bytes: Length of schema IDs in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.
 
     Raises:
         ArgumentError: `message_type` is not a message class.

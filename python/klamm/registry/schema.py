@@ -20,7 +20,7 @@ SchemaType: TypeAlias = "Literal['AVRO', 'JSON', 'PROTOBUF']"
 CompatibilityLevel: TypeAlias = (
     "Literal['NONE', 'BACKWARD', 'BACKWARD_TRANSITIVE', 'FORWARD', 'FORWARD_TRANSITIVE', 'FULL', 'FULL_TRANSITIVE']"
 )
-"""A level says with which earlier versions a new version of a subject must be compatible, and in which direction."""
+"""A compatibility level says which earlier versions a new version must be compatible with, and in which direction."""
 
 Mode: TypeAlias = "Literal['READWRITE', 'READONLY', 'READONLY_OVERRIDE', 'IMPORT']"
 """A mode says whether a subject, or the whole registry, accepts new schemas."""
@@ -28,11 +28,11 @@ Mode: TypeAlias = "Literal['READWRITE', 'READONLY', 'READONLY_OVERRIDE', 'IMPORT
 
 @dataclass(frozen=True)
 class Reference:
-    """A schema that another schema uses.
+    """A reference from one schema to another schema.
 
     Attributes:
-        name: Name of the referenced schema in the text of the other schema: a full name in Avro, a URI in JSON Schema, the
-            name of an imported file in Protobuf.
+        name: Name by which the text of the first schema refers to the other schema. The name is a full name in Avro, a
+            URI in JSON Schema, and the name of an imported file in Protobuf.
         subject: Subject of the referenced schema.
         version: Version of the referenced schema.
     """
@@ -109,7 +109,7 @@ class Compatibility:
 
     Attributes:
         is_compatible: Whether the schema could be registered.
-        messages: The reasons why the schema could not be registered, or nothing.
+        messages: The reasons why the schema could not be registered. Empty if the schema is compatible.
     """
 
     is_compatible: bool

@@ -1,8 +1,11 @@
-"""The base classes of all serializers and deserializers: subjects, registration, framing, caching and errors.
+"""The base classes of all serializers and deserializers.
 
-The module of a format adds the parsing of schemas, and the encoding or decoding of values. Producers and consumers call
-`serialize` and `deserialize` with topic and headers, through `klamm.hooks`. Applications can also call both methods
-directly. Blocking and asyncio registry clients both work. If a lookup would block an event loop, `prepare` runs first.
+The base classes handle subjects, registration, framing, caching and errors.
+
+The module of a format parses schemas, and encodes or decodes values. Producers and consumers call `serialize` and
+`deserialize` with topic and headers, through `klamm.hooks`. Applications can also call `serialize` and `deserialize`
+directly. The registry client can be blocking or asyncio. On an event loop, `prepare` looks up schemas before
+`serialize` or `deserialize`, so that the lookup does not block the loop.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class _Serde:
         return run(coroutine)
 
     async def _await(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup from an event loop. With a blocking client, a thread runs the lookup."""
+        """Run a lookup from an event loop. With a blocking registry client, a thread runs the lookup."""
         if isinstance(self.registry, AsyncSchemaRegistry):
             return await make()
         import asyncio
@@ -90,7 +93,7 @@ class _Serde:
 
 
 class Target:
-    """The schema that a serializer writes with: the parsed schema, and the bytes of the schema ID before each value."""
+    """The parsed schema with which a serializer writes, and the bytes of the schema ID before each value."""
 
     __slots__ = ("parsed", "prefix", "schema_id", "subject", "until")
 
@@ -247,7 +250,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         return subject_of(self._strategy, topic, field, name)
 
     async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
-        """Return the schema that the application passed, and the name of the record type. Both are None without a schema."""
+        """Return the schema that the application passed and the name of its record type, or None for both."""
         if self._schema is None:
             return None, None
         parsed = await self._parsed(RegisteredSchema(self._schema, -1))
@@ -348,7 +351,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 await self._prepared(subject, lambda: self._find_latest(subject))
 
     async def _prepared(self, key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup. Store an error for `deserialize`, which must not block the event loop with another lookup."""
+        """Run a lookup. If it fails, store the error, so that `deserialize` raises the error without another lookup."""
         try:
             found = await self._await(make)
         except KafkaError as error:
@@ -364,7 +367,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
             raise copy.copy(self._failures[key]) from None
 
     def is_prepared(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> bool:
-        """Return whether `deserialize` needs no request to the registry. For damaged bytes, return True."""
+        """Return whether `deserialize` works without a request to the registry. For damaged bytes, return True."""
         try:
             frame = self._frame(data, field, headers)
             writer = self._writers.get(frame.schema)

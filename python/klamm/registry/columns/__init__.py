@@ -1,8 +1,8 @@
-"""Decodes keys and values with schemas of a registry into typed Arrow columns.
+"""Decodes keys and values into typed Arrow columns, with schemas from a registry.
 
 The Rust core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, and compiles a plan for
-each schema. A plan tells the core how to decode values. The package then combines all columns into a batch. `avro`, `protobuf` and
-`json_types` contain the code for each format.
+each schema. A plan tells the core how to decode values. The package then combines all columns into a batch. The modules
+`avro`, `protobuf` and `json_types` contain the code for each format.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class TypedColumns:
         return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
 
     def schemas_of(self, topics: Sequence[str]) -> dict[str, ReaderSchema]:
-        """Look up the current schemas for the typed columns of topics, to use the schemas later or in another process.
+        """Look up the current schemas for the typed columns of topics. Another process can then use the same schemas.
 
         Raises:
             ConfigError: The topics have different schemas.
@@ -343,7 +343,7 @@ class _Column:
             await self._prepare_topic(topic, None)
 
     def forget_failures(self) -> None:
-        """Request schemas that were not found again, because the registry may have these schemas before the next batch."""
+        """Forget failed lookups, so that the next batch requests missing schemas again."""
         for prefix in self._failed:
             if self._decoder is not None:
                 self._decoder.remove(prefix)
@@ -450,7 +450,7 @@ class _Column:
         if self._kind == "protobuf" and isinstance(given, type):
             return self._message_reader(given.DESCRIPTOR)  # type: ignore[attr-defined]
         if self._needs_topics() and self._strategy != "TOPIC" and prefix is None:
-            return None  # only a record shows the record name
+            return None  # the subject contains the record name, which only a record shows
         schema = await self._schema(topic, None if prefix is None else await self._named(prefix))
         if schema.type != FORMATS[self._kind]:
             raise SchemaError(f"the {self.name} schema is of type {schema.type}, not {FORMATS[self._kind]}")
@@ -480,7 +480,7 @@ class _Column:
             schema = await self._schema(topic, None)
             await self.prepare_empty(topic)
             found = schema if found is None else found
-        assert found is not None  # noqa: S101 - the caller has topics
+        assert found is not None  # noqa: S101 - the caller passes at least one topic
         return ReaderSchema(found, self._versions)
 
     async def _reader_of(
@@ -540,7 +540,7 @@ class _Column:
         return title if isinstance(title, str) else None
 
     async def _message(self, prefix: bytes) -> Any:
-        """Look up the descriptor of the message type with the schema ID and position that a framing contains."""
+        """Look up the descriptor of a message type, by the schema ID and the position in a framing."""
         from klamm.registry.protobuf import parse_schema
 
         registered = await self._registered(prefix)
@@ -615,6 +615,6 @@ def _depth(plan: Any) -> int:
 
 
 def _of_topic(records: Records[Any, Any], topic: str) -> Records[Any, Any]:
-    """Return the records of a topic that come from its first partition, or no records."""
+    """Return the records of one partition of a topic, or no records if the batch has none of this topic."""
     parts = [part for tp, part in records.by_partition().items() if tp.topic == topic]
     return parts[0] if parts else records[:0]

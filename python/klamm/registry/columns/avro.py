@@ -200,7 +200,7 @@ def _aliases(schema: Any) -> set[str]:
 
 
 class _Unresolvable(SchemaError):  # noqa: N818
-    """The writer's schema allows a value that the reader's schema does not."""
+    """The writer's schema allows a value that the reader's schema does not allow."""
 
 
 class _Resolver:
@@ -246,9 +246,9 @@ class _Resolver:
         return ["member", at, self._same(writer, chosen, path, (*outer, ""))]
 
     def _matches(self, writer: Any, reader: Any, *, strict: bool) -> bool:
-        """Return whether the outer types match. Parts such as fields and items are not compared.
+        """Return whether the outer types match, without a comparison of their fields, items or values.
 
-        With `strict`, names must match and types are not promoted.
+        With `strict`, names must match, and the method does not promote types.
         """
         mine, theirs = kind_of(reader), kind_of(writer)
         if mine != theirs:
@@ -267,7 +267,7 @@ class _Resolver:
         return name == reader["name"].rpartition(".")[2] or name in _aliases(reader)
 
     def _same(self, writer: Any, reader: Any, path: str, outer: tuple[str, ...]) -> list[Any]:  # noqa: PLR0911
-        """Return the plan for a writer's and a reader's type that match."""
+        """Return the plan for a writer's type that matches the reader's type."""
         kind, theirs = kind_of(reader), kind_of(writer)
         inner = (*outer, "")
         if kind in ("record", "error"):

@@ -128,7 +128,7 @@ def _json(column: pa.DataType) -> dict[str, Any]:  # noqa: C901, PLR0911
     if types.is_date(column):
         return {"type": "string", "format": "date"}
     if types.is_timestamp(column):
-        # RFC 3339 requires a zone.
+        # The format `date-time` follows RFC 3339, which requires a time zone.
         return {"type": "string", "format": "date-time"} if column.tz else {"type": "string"}
     if types.is_binary(column) or types.is_large_binary(column) or types.is_fixed_size_binary(column):
         return {"type": "string", "contentEncoding": "base64"}

@@ -56,7 +56,7 @@ class _Types:
     def _resolved(
         self, schema: Any, document: str, path: str, outer: tuple[int, ...]
     ) -> tuple[Any, str, tuple[int, ...]]:
-        """Follow references. If a schema has alternatives and all but one are null, use that one."""
+        """Follow references. If only one alternative of a schema is not null, use this alternative."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(schema, dict):
                 break

@@ -1,7 +1,8 @@
-"""Finds the fields of a writer's schema that a column does not have, so that a reader can refuse them.
+"""Finds fields that a writer's schema has and a column does not have, so that a reader can refuse the writer's records.
 
-Each function returns the path of the first such field, or None. The functions compare nested fields only where the
-writer and the column have the same type. Where the types differ, decoding a value raises an error later.
+Each function returns the path of the first field that the column does not have, or None. The functions compare nested
+fields only where the writer and the column have the same type. Where the types differ, decoding a value raises an error
+later.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def of_json(writer: pa.DataType, column: pa.DataType, path: str = "") -> str | N
 
 
 def joined(path: str, name: str) -> str:
-    """Return the path of a field with this name inside a value with this path."""
+    """Return the path of the field `name` inside the value at `path`."""
     return f"{path}.{name}" if path else name
 
 

@@ -42,7 +42,7 @@ WRAPPERS = {
 
 
 def columns(message: Any) -> tuple[pa.DataType, list[Any]]:
-    """Return the Arrow type of a message, and the plan that decodes such messages.
+    """Return the Arrow type of a message, and the plan that decodes messages of this type.
 
     Args:
         message: The descriptor of the message.

@@ -1,5 +1,6 @@
-"""Encodes typed Arrow columns as the keys and values of records: finds the schema, the casts and the plan for the Rust core.
+"""Encodes typed Arrow columns as the keys and values of records.
 
+This module finds the schema, casts the columns, and creates a plan. The Rust core encodes the columns by this plan.
 The application passes the schema, or klamm looks up the schema or derives it from the Arrow type (`derive`).
 `src/registry/encode.rs` describes the form of a plan.
 """
@@ -38,8 +39,8 @@ class TypedRows:
 
     Args:
         topic: Topic of all records.
-        data: Arrow data. Without a column `value`, all columns that are not fields of a Kafka record are fields of the
-            value.
+        data: Arrow data. Without a column `value`, the value consists of all columns that are not a part of a Kafka
+            record, such as the timestamp.
         options: How keys and values are encoded.
 
     Raises:
@@ -108,7 +109,7 @@ class TypedRows:
         return pa.schema([pa.field(name, array.type) for name, array in columns.items()])
 
     def _shaped(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Return the columns of a batch by name. The fields of the value are combined into one column `value`."""
+        """Return the columns of a batch by name. Combine the fields of the value into one column `value`."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "value" in columns or not any(e.name == "value" for e in self._encoders):
             return columns
@@ -130,7 +131,7 @@ def _reader(data: Any) -> Any:
 
 
 class _Encoder:
-    """Encodes the keys or the values, which are one column."""
+    """Encodes one column, which contains the keys or the values."""
 
     def __init__(self, name: Field, kind: str, schema: Any, registry: Any, strategy: Any, topic: str) -> None:  # noqa: PLR0917
         self.name: Field = name
@@ -368,7 +369,7 @@ def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
 
 
 def _integer(kind: pa.DataType) -> pa.DataType:
-    """Return the integer type that represents dates, times and durations of a type. Return other types unchanged."""
+    """Return the integer type that represents a date, time or duration type. Return other types unchanged."""
     types = pa.types
     if types.is_date32(kind) or types.is_time32(kind):
         return pa.int32()

@@ -1,6 +1,6 @@
-"""Avro schemas for the dev registry: checks validity, normalizes schemas, and checks the compatibility of two schemas.
+"""Parses and normalizes Avro schemas for the dev registry, and checks whether two schemas are compatible.
 
-Two schemas are compatible according to Avro's rules of schema resolution.
+Two schemas are compatible if Avro's schema resolution can resolve the writer's schema to the reader's schema.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _Check:
 
     def _union(self, reader: list[Any], writer: Any, path: str) -> list[str]:
         for branch in reader:
-            # Types that a failed check has compared must not count as seen: another branch can still compare these types.
+            # A failed check must not mark its types as seen, because another branch still has to compare these types.
             seen = set(self._seen)
             if not self.check(branch, writer, path):
                 return []

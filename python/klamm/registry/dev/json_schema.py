@@ -1,4 +1,4 @@
-"""JSON Schemas for the dev registry: checks validity, normalizes schemas, and checks whether a new schema is compatible.
+"""Parses and normalizes JSON Schemas for the dev registry, and checks whether a new schema is compatible.
 
 A new schema is compatible if it accepts all data of the old schema. The rules are the strict policy, which is the default
 of Confluent's registry. A property may be added if the old schema allowed no additional properties. A property may be
@@ -175,7 +175,7 @@ class _Check:
     def _added(self, new: Any, others_before: Any, path: str, depth: int) -> list[str]:
         """Check a new property.
 
-        Old data may already contain the property, unless the old schema allowed no additional properties.
+        If the old schema allowed additional properties, old data may already contain the property.
         """
         if others_before is False or self._reader.resolved(new) in (True, {}):
             return []

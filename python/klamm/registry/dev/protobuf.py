@@ -1,4 +1,4 @@
-"""Protobuf schemas for the dev registry: checks validity, normalizes schemas, and checks whether a new schema is compatible.
+"""Parses and normalizes Protobuf schemas for the dev registry, and checks whether a new schema is compatible.
 
 A new schema is compatible if it can read the data of the old schema.
 """

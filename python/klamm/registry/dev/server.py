@@ -1,6 +1,7 @@
 """`DevRegistry`: a schema registry with Confluent's REST API inside the application's process, for tests and development.
 
-Python's own HTTP server runs in threads. `klamm.registry.dev.store` stores the schemas. The registry is not for production.
+The registry uses the HTTP server of Python's standard library. `klamm.registry.dev.store` stores the schemas. The
+registry is not for production.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class DevRegistry:
         return f"http{'s' if self._context else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     def start(self) -> Self:
-        """Start the registry, unless it already runs. Return the registry.
+        """Start the registry if it does not run yet. Return the registry.
 
         Raises:
             ConfigError: The port is in use.
@@ -284,8 +285,8 @@ def _mode(store: Store, query: _Query, subject: str) -> dict[str, Any]:
     return {"mode": store.mode(subject) if query.flag("defaultToGlobal") else store.own_mode(subject)}
 
 
-# The function for each method and path. Its arguments are the store, the query, the body, and the parts of the path that
-# match an asterisk.
+# The function for each method and path. The arguments of a function are the store, the query, the body, and the parts
+# of the path that match an asterisk.
 _ROUTES: dict[str, Callable[..., Any]] = {
     "GET ": lambda s, q, b: {},
     "GET contexts": lambda s, q, b: ["."],
@@ -337,7 +338,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        # The method of HTTPServer looks up the name of the host, which can take seconds.
+        # Skip `HTTPServer.server_bind`, because it looks up the name of the host, which can take seconds.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", self.server_address[1]
 
@@ -359,7 +360,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def disconnect(self) -> None:
-        """Close all connections, as at the end of a process."""
+        """Close all connections, as the end of a process would."""
         self.stopped.set()
         with self._open_lock:
             for connection in self._open:
@@ -423,7 +424,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _respond_safely(self, body: bytes) -> None:
         try:
             status, answer = self.server.registry._answer(self.command, self.path, body)  # noqa: SLF001
-        except Exception as error:  # noqa: BLE001 - a registry responds with 500 to its own faults
+        except Exception as error:  # noqa: BLE001 - a registry responds with status 500 if it fails itself
             status, answer = 500, {"error_code": 50001, "message": f"{type(error).__name__}: {error}"}
         self._respond(status, json.dumps(answer).encode())
 

@@ -69,7 +69,7 @@ class Stored:
     references: list[dict[str, Any]]
 
     def key(self) -> str:
-        """Return a text that is equal for equal schemas."""
+        """Return a text by which to compare schemas: equal schemas have equal texts."""
         return json.dumps([self.type, self.text, self.references])
 
     def guid(self) -> str:
@@ -139,7 +139,7 @@ class Store:
                     42201, f"Invalid schema {text[:200]} with refs {references} of type {kind}, details: {error}"
                 ) from None
             known = Stored(kind, parsed.normalized() if normalize else parsed.canonical(), references), parsed
-            if len(self._parsed) > 1000:  # noqa: PLR2004 - a bound for a cache of a tool
+            if len(self._parsed) > 1000:  # noqa: PLR2004 - the limit of the cache
                 self._parsed.clear()
             self._parsed[key] = known
         return known
@@ -253,7 +253,7 @@ class Store:
         return {"subject": subject, "version": version.version, **self.describe(version.id, how)}
 
     def register(self, subject: str, body: Mapping[str, Any], normalize: bool) -> dict[str, Any]:
-        """Add a schema to a subject as a new version, unless the subject already has the schema."""
+        """Add a schema to a subject as a new version. If the subject already has the schema, change nothing."""
         schema, parsed = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
         existing = self._find(subject, schema)
         if existing is not None and not existing.deleted:
@@ -290,8 +290,8 @@ class Store:
     def _as_registered(self, version: Version) -> dict[str, Any]:
         """Return the response to a registration.
 
-        Like the response of Confluent's registry, the response does not contain the schema. Otherwise, if a client
-        registered a Protobuf file as a descriptor, it would cache the text of this file.
+        Like the response of Confluent's registry, the response does not contain the schema. Otherwise a client that
+        registered a Protobuf file as a descriptor would cache the text of this file.
         """
         return {"id": version.id, "version": version.version, "guid": self._schemas[version.id].guid()}
 
