@@ -1,15 +1,16 @@
-"""Transactions for records of any number of topics, and for a consumer's offsets.
+"""Transactions, which contain records of any number of topics and a consumer's offsets.
 
-Either all records and offsets are committed, or all are discarded.
+A transaction either commits all its records and offsets, or discards all of them.
 
     with klamm.Producer("localhost:9092", transactional_id="orders-1") as producer:
         with producer.transaction() as tx:
             tx.send("invoices", b"...")
             tx.commit_offsets(consumer)
 
-The block commits at its end, and aborts on an exception. A consumer with `isolation_level="read_committed"` reads
-committed records only. KIP-98 describes the protocol. Brokers from Kafka 4.0 on add partitions automatically and raise
-the producer epoch with every transaction (KIP-890). The state of a transaction is kept in the core.
+The transaction commits at the end of the block, and aborts if the block raises an exception. A consumer with
+`isolation_level="read_committed"` reads only committed records. KIP-98 describes the protocol of transactions. From
+Kafka 4.0 on, brokers add partitions to a transaction automatically, and raise the producer epoch with every transaction
+(KIP-890). The core keeps the state of a transaction.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """The membership of a consumer in its group, which a transaction needs to commit the consumer's offsets (KIP-447).
+    """The membership of a consumer in its group. A transaction needs it to commit the consumer's offsets (KIP-447).
 
     Args:
         group_id: Name of the group.
@@ -66,20 +67,20 @@ class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
     """Result of the last commit or abort."""
 
     def _start_transactions(self) -> Pending[None]:
-        # A call after a timeout or an interrupt continues to wait for the same start.
+        # After a timeout or an interrupt, the next call continues to wait for the same result.
         if self._last_start is None or self._last_start.done():
             self._last_start = self._init_transactions()
         return self._last_start
 
     async def _drain_queue(self, what: str, timeout: float | None) -> float | None:  # noqa: ARG002
-        """Wait until the send queue is empty, and return how much of the timeout is left."""
+        """Wait until the send queue is empty, and return the rest of the timeout."""
         return timeout
 
     async def _wait_for_earlier(self) -> None:
-        """Wait until queued records are appended, so that a bulk call does not overtake them."""
+        """Wait until queued records are appended to batches, so that a bulk call does not overtake them."""
 
     def _fail_queued(self) -> None:
-        """Fail the records in the send queue, because their transaction is aborted."""
+        """Fail the records in the send queue, because the transaction of these records is aborted."""
 
 
 class _Transaction(Waiting, Generic[K_contra, V_contra]):
@@ -88,13 +89,13 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
     def __init__(self, producer: TransactionalProducer[K_contra, V_contra]) -> None:
         self._producer = producer
         self._is_open = False
-        # The result of a commit or abort in flight, and whether it is a commit.
+        # The pending result of a commit or abort, and True for a commit.
         self._ending: tuple[Pending[None], bool] | None = None
 
     async def _begin(self) -> None:
         earlier = self._producer._last_end
         if earlier is not None and not earlier.done():
-            with suppress(KafkaError):  # the caller of that commit or abort was interrupted
+            with suppress(KafkaError):  # the call that started this commit or abort was interrupted
                 await self._wait(earlier)
         await self._wait(self._producer._start_transactions())
         self._producer._begin_transaction()
@@ -118,7 +119,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
         if self._ending is not None and self._ending[1] == commit:
             return self._ending[0]  # an earlier call timed out, and this call continues to wait
         if not self._is_open and self._ending is None:
-            # The producer may have another open transaction now.
+            # Meanwhile, the program may have opened another transaction of this producer.
             raise ConfigError(
                 "this transaction is not open", hint="use `with producer.transaction()` for each transaction"
             )
@@ -138,17 +139,17 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
         finally:
             if pending.done():
                 self._ending = None
-            # The error of the transaction covers failed records, and an abort discards records on request.
+            # The transaction's error covers failed records, and after an abort, failed records are expected.
             self._producer._failures(True)
 
     async def _exit(self, kind: type[BaseException] | None) -> None:
-        # After a commit that timed out, wait for its result. After any other commit or abort, nothing is left to do.
+        # If a commit timed out, wait for its result. After any other commit or abort, nothing is left to do.
         if not self._is_open and (self._ending is None or not self._ending[1]):
             return
         if kind is None:
             await self._commit(None)
             return
-        with suppress(KafkaError):  # the exception that ends the block matters more
+        with suppress(KafkaError):  # the exception that ends the block takes precedence
             if issubclass(kind, Exception):
                 await self._abort(None)
             else:
@@ -220,28 +221,28 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
 
         Args:
             consumer: A consumer with a group and `enable_auto_commit=False`, or its `group_metadata()`.
-            offsets: For each partition, the offset of the next record to read. The default is the offset after the last
-                record that the consumer returned, for each partition.
+            offsets: Dict from partition to the offset of the next record to read. By default, the transaction commits
+                the offset after the last record that the consumer returned from each partition.
             timeout: Seconds to wait. `None` waits without limit.
 
         Raises:
             BrokerError: The group coordinator rejected the offsets, for example because the consumer is no longer a
-                member of the group. The program can then only abort the transaction. The next transaction is not
-                affected.
+                member of the group. The program can only abort this transaction. The error does not affect the next
+                transaction.
             ConfigError: The consumer commits automatically or has no group, or an offset is negative.
             KafkaTimeoutError: The timeout passed.
         """
         run(self._wait(self._offsets(consumer, offsets), timeout))
 
     def commit(self, timeout: float | None = None) -> None:
-        """Wait until all records of the transaction are acknowledged, and commit it.
+        """Wait until brokers have acknowledged all records of the transaction, and commit the transaction.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit.
 
         Raises:
-            TransactionAbortedError: A record was not acknowledged. Nothing is committed.
-            FencedError: Another producer with the same `transactional_id` has started. Nothing is committed.
+            TransactionAbortedError: A record of the transaction failed. The transaction commits nothing.
+            FencedError: Another producer with the same `transactional_id` has started. The transaction commits nothing.
             KafkaTimeoutError: The result is not known yet. Call `commit` again to continue waiting.
             ConfigError: The transaction is not open.
         """
@@ -250,7 +251,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
     def abort(self, timeout: float | None = None) -> None:
         """Discard the records and offsets of the transaction.
 
-        Deliveries of records that are not sent yet raise TransactionAbortedError.
+        The Delivery of a record that was not sent yet raises TransactionAbortedError.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit.
@@ -269,7 +270,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
 @hints_for_other_clients(TRANSACTION)
 @documented_by(Transaction)
 class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
-    """A transaction of an `AsyncProducer`. `AsyncTransaction` has the methods of `Transaction`, as coroutines.
+    """A transaction of an `AsyncProducer`. The methods of `AsyncTransaction` are those of `Transaction`, as coroutines.
 
     Example:
         async with producer.transaction() as tx:
@@ -304,7 +305,7 @@ class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
 
 
 def group_metadata(consumer: _Consumer[Any, Any]) -> GroupMetadata:
-    """Return the GroupMetadata of a consumer. Raise ConfigError if the consumer has no group."""
+    """Return the GroupMetadata of a consumer. Without a group, raise ConfigError."""
     metadata = consumer._group_metadata()
     if metadata is None:
         raise ConfigError("this consumer has no group", hint="pass a group_id to the consumer")
