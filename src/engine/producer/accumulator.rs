@@ -17,26 +17,26 @@ use crate::wire::Uuid;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// First capacity of a batch, in bytes; it grows up to `batch.size`.
+/// The initial capacity of a batch, in bytes. The capacity grows up to `batch.size`.
 const FIRST_CAPACITY: usize = 16 << 10;
 
-/// Index of a topic, so that a caller looks it up once for many records. It is valid until the next call that is not an
-/// append.
+/// The index of a topic. A caller looks up a topic once for many records. The index is valid until the next call that
+/// is not an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicIndex(pub(super) usize);
 
 /// A record to send.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
-    /// The partition; `None` lets the partitioner choose.
+    /// The partition. With `None`, the partitioner chooses it.
     pub partition: Option<i32>,
-    /// Milliseconds since 1970.
+    /// The timestamp, in milliseconds since 1970.
     pub timestamp: i64,
-    /// Whether the application set the timestamp; then a broker that cannot store it is an error.
+    /// Whether the application set the timestamp. If so, the record fails if the broker cannot store timestamps.
     pub has_explicit_timestamp: bool,
-    /// The key; `None` is null.
+    /// The key, where `None` is null.
     pub key: Option<&'a [u8]>,
-    /// The value; `None` is null, a tombstone.
+    /// The value, where `None` is null (a tombstone).
     pub value: Option<&'a [u8]>,
     /// The headers, in order.
     pub headers: &'a [(&'a [u8], Option<&'a [u8]>)],
@@ -46,7 +46,7 @@ pub struct NewRecord<'a> {
 pub(super) struct PartitionedRecord<'a, D> {
     pub record: &'a NewRecord<'a>,
     pub partition: usize,
-    /// The largest size it may have in the batch.
+    /// The largest size that the record may have in the batch.
     pub bound: usize,
     pub completion: Option<D>,
 }
@@ -65,7 +65,7 @@ struct Waiting<D> {
     flush_epoch: u64,
 }
 
-/// A topic and its records.
+/// A topic, and the records for it.
 pub struct Topic<D> {
     pub name: Arc<str>,
     pub state: TopicState,
@@ -73,11 +73,12 @@ pub struct Topic<D> {
     pub last_used: Time,
     pub id: Uuid,
     pub partitions: Vec<Partition<D>>,
-    /// The number of partitions to choose from. `partitions` may be longer if the topic was recreated with fewer.
+    /// The number of partitions to choose from. `partitions` may be longer if the topic was recreated with fewer
+    /// partitions.
     pub count: usize,
-    /// Number of metadata updates in a row that said that the topic does not exist.
+    /// The number of metadata updates in a row in which the topic did not exist.
     pub unknown_topic_count: u32,
-    /// The log lines about records that failed.
+    /// Limits the log lines about failed records.
     pub failure_log: Reminder,
     pub metrics: TopicMetrics,
     pub sending: Sending,
@@ -90,7 +91,7 @@ pub struct Topic<D> {
 pub enum TopicState {
     /// The producer does not need the metadata.
     Forgotten,
-    /// The producer has requested the metadata; records wait for it.
+    /// The producer has requested the metadata, and records wait for it.
     Requested,
     /// The producer has the metadata and keeps it up to date.
     Known,
@@ -123,13 +124,13 @@ impl<D> Topic<D> {
         !self.waiting.is_empty() || self.partitions.iter().any(|p| !p.is_idle() || p.in_flight() > 0)
     }
 
-    /// Returns since when the oldest record has waited for metadata.
+    /// Returns when the oldest record began to wait for metadata.
     pub fn waiting_since(&self) -> Option<Time> {
         self.waiting.front().map(|w| w.since)
     }
 }
 
-/// Checks Kafka's rules for topic names. A broker would only report an unknown topic.
+/// Checks a topic name against Kafka's rules. For an invalid name, a broker would only report an unknown topic.
 fn check_name(topic: &str) -> Result<(), Error> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if (1..=249).contains(&topic.len()) && topic.chars().all(legal) && topic != "." && topic != ".." {
@@ -146,7 +147,7 @@ fn unknown_partition_error(topic: &Arc<str>, count: usize, partition: i32) -> Er
 }
 
 impl<D> Producer<D> {
-    /// Returns the index of a topic. The first call for a topic asks for its metadata.
+    /// Returns the index of a topic. The first call for a topic requests its metadata.
     pub fn topic(&mut self, name: &str) -> Result<TopicIndex, Error> {
         self.check_open()?;
         // Mostly it is the last record's topic: comparing the names takes a tenth of the time of a hash.
@@ -178,9 +179,10 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Forgets topics that were not found, and topics without new records for `metadata.max.idle.ms` (KIP-526). Topics
-    /// with waiting records or batches in flight stay. The sequence numbers of known partitions also stay, because
-    /// later batches continue them. A topic that never existed has none, so its index is reused.
+    /// Forgets topics that were not found, and topics without new records for `metadata.max.idle.ms` (KIP-526). Keeps
+    /// topics with waiting records or batches in flight. Also keeps the sequence numbers of known partitions, because
+    /// later batches continue them. A topic that never existed has no sequence numbers, so the producer reuses its
+    /// index.
     pub(super) fn forget_topics(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
             let is_absent = self.cluster.topics.get(&t.name).is_some_and(|metadata| metadata.error.is_error());
@@ -212,8 +214,9 @@ impl<D> Producer<D> {
         self.transactions.as_ref().map_or(Ok(()), |t| t.accepts())
     }
 
-    /// Appends a record; an [`Event`] with the completion reports its result. Fails at once, without an event, if the
-    /// buffer is full or the record can never be sent. Returns whether the I/O thread must be woken.
+    /// Appends a record. An [`Event`] with the completion later reports the result. The call fails at once, without an
+    /// event, if the buffer is full or the record can never be sent. Returns whether the caller must wake the I/O
+    /// thread.
     #[inline]
     pub fn append(
         &mut self,
@@ -241,8 +244,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Makes an open transaction abortable only, because a record of it was rejected. A full buffer does not: the
-    /// application can append the record later.
+    /// Fails an open transaction, so that the application can only abort it, because a record was rejected. Do not call
+    /// this if the buffer is full, because the application can append the record later.
     #[cold]
     pub fn fail_transaction(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions
@@ -281,7 +284,8 @@ impl<D> Producer<D> {
         Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
     }
 
-    /// Keeps a record until the topic's metadata arrives; returns whether it is the first one.
+    /// Keeps a record until the topic's metadata arrives. Returns whether it is the first record that waits for this
+    /// metadata.
     #[cold]
     fn queue_until_metadata(
         &mut self,
@@ -320,8 +324,8 @@ impl<D> Producer<D> {
         is_first
     }
 
-    /// Appends a record of a known topic. `flush_epoch` is the epoch in which the application sent the record, `bound`
-    /// the largest size it may have.
+    /// Appends a record of a known topic. `flush_epoch` is the epoch in which the application sent the record. `bound`
+    /// is the largest size that the record may have.
     #[inline]
     fn append_to(
         &mut self,
@@ -363,7 +367,7 @@ impl<D> Producer<D> {
         Ok(wake)
     }
 
-    /// Appends records of one topic. Returns their bytes, and whether the I/O thread must be woken.
+    /// Appends records of one topic. Returns the bytes of the records, and whether the caller must wake the I/O thread.
     #[inline]
     pub(super) fn append_all<'a>(
         &mut self,

@@ -3,10 +3,10 @@
 //! More buffered bytes would not make sending faster. They would need new memory, and the first access to each page of
 //! new memory costs a page fault. They would also delay the records of other threads.
 
-/// Buffered bytes at which a bulk append pauses.
+/// The number of buffered bytes at which a bulk append pauses.
 const STEP: usize = 16 << 20;
 
-/// Bytes that must be sent before it resumes.
+/// The number of bytes that must be sent before a paused bulk append resumes.
 const SLACK: usize = STEP / 8;
 
 /// The current limit, and whether bulk appends are paused.
@@ -23,7 +23,7 @@ impl Default for Backpressure {
 }
 
 impl Backpressure {
-    /// Pauses at more buffered bytes than the limit; returns whether a bulk append must pause.
+    /// Pauses bulk appends if more bytes are buffered than the limit. Returns whether a bulk append must pause.
     pub fn is_ahead(&mut self, memory: usize) -> bool {
         self.is_paused |= memory > self.limit;
         self.is_paused
@@ -44,7 +44,7 @@ impl Backpressure {
         }
     }
 
-    /// Raises the limit because the network is slow: the buffer may absorb a burst.
+    /// Raises the limit although the network is slow, so that the buffer can absorb a burst.
     pub fn run_ahead(&mut self, memory: usize) {
         *self = Self { limit: memory + STEP, is_paused: false };
     }

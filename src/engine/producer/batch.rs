@@ -9,17 +9,17 @@ use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Memory of a delivery report, which counts against `buffer.memory` like the record's bytes.
+/// The memory of a delivery report, in bytes. It counts against `buffer.memory`, like the bytes of the record.
 pub(super) const DELIVERY_BYTES: usize = 128;
 
 /// A record for which the application wants a delivery report.
 #[derive(Debug)]
 pub struct Delivery<D> {
-    /// Its index in the batch.
+    /// The index of the record in the batch.
     pub index: i32,
-    /// Its timestamp, milliseconds since 1970.
+    /// The timestamp of the record, in milliseconds since 1970.
     pub timestamp: i64,
-    /// The completion to call with the result.
+    /// The completion for the result of the record.
     pub completion: D,
 }
 
@@ -37,27 +37,27 @@ pub struct Batch<D> {
     pub count: i32,
     /// The records that want a delivery report.
     pub deliveries: Vec<Delivery<D>>,
-    /// Bytes of `buffer.memory` that the batch takes.
+    /// The bytes of `buffer.memory` that the batch uses.
     pub bytes: usize,
     /// When the first record was appended.
     pub created: Time,
     /// The flush epoch of the first record.
     pub flush_epoch: u64,
-    /// Whether a record has headers, which formats before magic 2 cannot hold.
+    /// Whether any record has headers. Formats before magic 2 have no headers.
     pub has_headers: bool,
-    /// Whether the application chose the timestamp of a record, which magic 0 cannot hold.
+    /// Whether the application set the timestamp of any record. Magic 0 has no timestamps.
     pub has_timestamps: bool,
     /// The producer ID, epoch and sequence number of the last attempt.
     pub producer: Option<Producer>,
     /// The number of failed attempts.
     pub attempts: u32,
-    /// How often in a row a broker closed the connection while it received this large batch.
+    /// How many times in a row a broker closed the connection while it received this batch.
     pub disconnects: u32,
-    /// Whether a broker may have written the batch: an attempt ended without a definite refusal.
+    /// Whether a broker may have written the batch, because an attempt ended without a definite rejection.
     pub may_be_written: bool,
     /// Why the last attempt failed.
     pub error: Option<Error>,
-    /// The size before compression, once the batch is sealed.
+    /// The size before compression. It is set when the batch is sealed.
     pub uncompressed_size: usize,
 }
 
@@ -82,12 +82,13 @@ impl<D> Batch<D> {
         }
     }
 
-    /// Returns whether the records need headers, and whether they need timestamps. Older brokers lack these features.
+    /// Returns whether the batch needs a format with headers, and whether it needs a format with timestamps. Older
+    /// brokers lack these features.
     pub fn required_features(&self) -> (bool, bool) {
         (self.has_headers, self.has_timestamps)
     }
 
-    /// Returns the builder, while the batch was never sent.
+    /// Returns the builder, if the batch was never sent.
     pub fn builder(&mut self) -> Option<&mut BatchBuilder> {
         match &mut self.data {
             Some(Data::Open(builder)) => Some(builder),
@@ -95,7 +96,7 @@ impl<D> Batch<D> {
         }
     }
 
-    /// Returns the size on the wire before compression.
+    /// Returns the size of the encoded batch, before compression if the batch is still open.
     pub fn size(&self) -> usize {
         match &self.data {
             Some(Data::Open(builder)) => builder.size(),
@@ -104,8 +105,8 @@ impl<D> Batch<D> {
         }
     }
 
-    /// Returns the bytes to send. Compresses and computes the checksum the first time; rewrites the header and the
-    /// checksum if the producer ID, the epoch or the sequence number changed.
+    /// Returns the bytes to send. The first call compresses the records and computes the checksum. Later calls rewrite
+    /// the header and the checksum if the producer ID, the epoch or the sequence number changed.
     pub fn seal(&mut self, compression: Codec, producer: Producer) -> Result<Bytes, Error> {
         if let Some(Data::Open(builder)) = &self.data {
             self.uncompressed_size = builder.size();
@@ -126,7 +127,7 @@ impl<D> Batch<D> {
         Ok(data)
     }
 
-    /// Notes that no broker has the batch, so that it may get a new sequence number.
+    /// Notes that no broker has the batch, so that the batch may get a new sequence number.
     fn forget_sequence(&mut self) {
         self.producer = None;
         self.may_be_written = false;
@@ -147,8 +148,9 @@ impl<D> Batch<D> {
         self.divide(|index| index < half)
     }
 
-    /// Divides the records into those for which `is_first` holds and the rest, each in order. The sequence numbers of
-    /// the second batch follow those of the first. Returns the batch unchanged as the error if that is impossible.
+    /// Divides the records into two batches: the records for which `is_first` is true, and the remaining records. Both
+    /// batches keep the order of the records. The sequence numbers of the second batch follow those of the first.
+    /// Returns the batch unchanged as the error if that is impossible.
     pub fn divide(mut self, is_first: impl Fn(i32) -> bool) -> Result<(Self, Self), Box<Self>> {
         let Some((first, second)) = self.divided(&is_first) else {
             return Err(Box::new(self));
@@ -207,9 +209,9 @@ impl<D> Batch<D> {
 /// The batches of one partition.
 #[derive(Debug)]
 pub struct Partition<D> {
-    /// The batch being filled.
+    /// The batch to which the producer appends records.
     pub open: Option<Batch<D>>,
-    /// Batches to send, in order.
+    /// The batches to send, in order.
     pub queue: VecDeque<Batch<D>>,
     /// The numbers of the batches in flight, in the order in which they were sent.
     in_flight: BTreeSet<u64>,
@@ -217,20 +219,22 @@ pub struct Partition<D> {
     sent_count: u64,
     /// The sequence number of the next batch that was never sent.
     pub next_sequence: i32,
-    /// After a failure, no batch is sent before this time.
+    /// After a failure, the producer sends no batch of this partition before this time.
     pub retry_at: Time,
-    /// At the start and after a failure, batches are sent one at a time until one that was sent later succeeds. The
-    /// value is the number of batches sent before. This has two reasons:
+    /// At the start and after a failure, the producer sends one batch at a time until a later batch succeeds. The value
+    /// is the number of batches that were sent before that. There are two reasons to send one batch at a time:
     ///
-    /// * Order: a broker accepts any first sequence number of a producer ID that it does not know. It may reject a
-    ///   first batch because it does not know a new topic yet, and accept the second one.
-    /// * Duplicates: a broker recognizes only the last five batches. A batch that is retried often must not fall behind
-    ///   them.
+    /// * Order: a broker accepts any first sequence number of a producer ID that it does not know. The broker may
+    ///   reject the first batch because it does not know a new topic yet, and then accept the second batch.
+    /// * Duplicates: a broker recognizes only the last five batches. A batch that the producer retries often must not
+    ///   become older than these five.
     recovering: Option<u64>,
-    /// Whether the producer has a new epoch while queued batches of the old one may be in the log. Those are retried
-    /// unchanged, so that the broker recognizes duplicates, before the partition starts the new epoch.
+    /// Whether the producer has a new epoch while queued batches of the old epoch may be in the log. The producer first
+    /// retries these batches unchanged, so that the broker recognizes duplicates. Then the partition starts the new
+    /// epoch.
     pub is_behind_epoch: bool,
-    /// The sequence number of a batch that was refused because of some records. No batch from there on is in the log.
+    /// The sequence number of a batch that a broker rejected because of some records. The log contains neither this
+    /// batch nor a later batch.
     refused_at: Option<i32>,
 }
 
@@ -262,7 +266,7 @@ impl<D> Partition<D> {
         self.queue.extend(self.open.take());
     }
 
-    /// Notes that a batch is sent; returns its number for [`Partition::remove_in_flight`].
+    /// Notes that a batch is sent. Returns its number for [`Partition::remove_in_flight`].
     pub fn mark_sent(&mut self) -> u64 {
         self.sent_count += 1;
         self.in_flight.insert(self.sent_count);
@@ -274,7 +278,7 @@ impl<D> Partition<D> {
         self.in_flight.remove(&number);
     }
 
-    /// Notes that the broker wrote the batch of this number.
+    /// Notes that the broker wrote the batch with this number.
     pub fn succeeded(&mut self, number: u64) {
         self.recovering = self.recovering.filter(|before| number <= *before);
     }
@@ -284,8 +288,9 @@ impl<D> Partition<D> {
         self.in_flight.len()
     }
 
-    /// Returns whether no batch may be sent now. The window counts from the oldest unanswered batch, even if all later
-    /// ones were answered: a broker recognizes duplicates only among its last five batches.
+    /// Returns whether the producer may not send a batch now. The limit counts all batches since the oldest batch in
+    /// flight, even if later batches are complete, because a broker recognizes duplicates only among its last five
+    /// batches.
     pub fn is_blocked(&self, now: Time, max_in_flight: usize) -> bool {
         let window = if self.recovering.is_some() { 1 } else { max_in_flight as u64 };
         let is_retry = self.queue.front().is_some_and(|b| b.producer.is_some());
@@ -295,15 +300,15 @@ impl<D> Partition<D> {
             || self.in_flight.first().is_some_and(|oldest| self.sent_count - oldest + 1 >= window)
     }
 
-    /// Returns whether a batch that the broker rejected as out of order follows one that is in flight or waits for a
-    /// retry.
+    /// Returns whether another batch is in flight, or an earlier batch waits for a retry. In that case, the broker may
+    /// have rejected `batch` as out of order only because it has not written the other batch yet.
     pub fn follows_another(&self, batch: &Batch<D>) -> bool {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
         let follows_queued = first.zip(batch.producer).is_some_and(|(first, p)| is_before(first, p.base_sequence));
         follows_queued || !self.in_flight.is_empty()
     }
 
-    /// Starts a new epoch at sequence number 0, unless batches of the old epoch must be completed first.
+    /// Starts a new epoch at sequence number 0, unless the producer must complete batches of the old epoch first.
     pub fn enter_epoch(&mut self) {
         self.recovering = Some(self.sent_count);
         if let Some(first) = self.refused_at.take() {
@@ -316,13 +321,13 @@ impl<D> Partition<D> {
         }
     }
 
-    /// Requeues the good records of a batch that was refused because of its other records.
+    /// Requeues the valid records of a batch that a broker rejected because of other records.
     pub fn requeue_good_records(&mut self, rest: Batch<D>) {
         self.refused_at = rest.producer.map(|p| p.base_sequence);
         self.requeue(rest);
     }
 
-    /// Notes that no queued batch is in the log.
+    /// Notes that no queued batch is in the log, so that the batches may get new sequence numbers.
     pub fn forget_sequences(&mut self) {
         self.queue.iter_mut().for_each(Batch::forget_sequence);
     }
@@ -340,8 +345,8 @@ impl<D> Partition<D> {
     }
 }
 
-/// Returns whether sequence number `a` comes before `b`. The numbers wrap around to 0, and those of queued batches are
-/// far closer together than half of the range.
+/// Returns whether sequence number `a` comes before `b`. Sequence numbers wrap around to 0. The numbers of queued
+/// batches differ by far less than half of the range.
 fn is_before(a: i32, b: i32) -> bool {
     a.wrapping_sub(b) & i32::MAX > i32::MAX / 2
 }

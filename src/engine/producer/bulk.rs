@@ -10,8 +10,8 @@ use crate::engine::{Error, Time};
 use crate::record::{HEADER_SIZE, max_record_size};
 
 impl<D> Producer<D> {
-    /// Appends records like [`Producer::append`]. Returns the number of records appended, and whether the I/O thread
-    /// must be woken or why the next record was rejected.
+    /// Appends records like [`Producer::append`]. Returns the number of appended records. Also returns whether the
+    /// caller must wake the I/O thread, or the error of the first rejected record.
     pub fn append_many(
         &mut self,
         now: Time,
@@ -34,9 +34,9 @@ impl<D> Producer<D> {
         appended
     }
 
-    /// Computes the partition and the largest possible size of each record. Returns false in three cases: a partition
-    /// depends on earlier records, a record is invalid, or the buffer might be too small if each record needs a batch
-    /// of its own.
+    /// Computes the partition and the largest possible size of each record. Returns false if the producer has to append
+    /// the records one by one: a partition depends on earlier records, a record may be invalid, or the buffer may be
+    /// too small.
     fn choose_all(
         &self,
         TopicIndex(topic): TopicIndex,
@@ -131,7 +131,7 @@ mod tests {
         producer
     }
 
-    /// Seals the batches of each partition: the closed ones, then the open one.
+    /// Seals the batches of each partition: first the closed batches, then the open batch.
     fn batches(producer: &mut Producer<u32>) -> Vec<Vec<Vec<u8>>> {
         let seal = |mut batch: Batch<u32>| {
             let at = (batch.count, batch.bytes as i32);

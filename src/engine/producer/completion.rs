@@ -14,15 +14,16 @@ use crate::engine::ops::{MIN_UNKNOWN_TOPIC_RESPONSES, UNKNOWN_TOPIC_GRACE};
 use crate::engine::{Error, ErrorKind, LARGE_REQUEST, Reply, Time, wait_after};
 use std::time::Duration;
 
-/// How often in a row a broker may close the connection while it receives a large batch, before the batch fails.
+/// How many times in a row a broker may close the connection while it receives a large batch. After that, the batch
+/// fails.
 const MAX_DISCONNECTS: u32 = 3;
 
-/// The hint for a missing permission for idempotence.
+/// The hint if the client lacks the permission for idempotence.
 const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEMPOTENT_WRITE on the cluster, or WRITE on any topic from \
                                 Kafka 2.8 on; or set enable.idempotence=false";
 
 impl<D> Producer<D> {
-    /// Fails a batch for good. If it had a sequence number, that leaves a gap and the producer needs a new epoch.
+    /// Fails a batch for good. If the batch had a sequence number, it leaves a gap, and the producer needs a new epoch.
     fn fail(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
         self.note_failure(now, topic, partition, &batch, &error);
         self.complete(topic, partition, batch, Err(error));
@@ -42,8 +43,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Fails the records that the broker blamed (KIP-467), and retries the rest of the batch without them. The whole
-    /// batch fails if an earlier attempt may have written it.
+    /// Fails the records that the broker named as invalid (KIP-467), and retries the remaining records of the batch. If
+    /// an earlier attempt may have written the batch, the whole batch fails.
     fn fail_records(
         &mut self,
         now: Time,
@@ -143,7 +144,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Handles the response for a batch that failed earlier because its delivery timeout was over.
+    /// Handles the response for a batch that failed earlier because its delivery timeout had passed.
     fn complete_expired(&mut self, sent: InFlightBatch<D>, is_written: bool) {
         if is_written {
             if let Some(p) = self.partition(sent.topic, sent.partition) {
@@ -155,8 +156,8 @@ impl<D> Producer<D> {
         self.free_batch(sent.batch);
     }
 
-    /// Retries a batch after an error, or fails it. `needs_fewer_features` means that another batch of the request
-    /// needed a feature that this batch does not need.
+    /// Retries a batch after an error, or fails it. `needs_fewer_features` means that another batch in the request
+    /// needed a broker feature that this batch does not need.
     fn retry(
         &mut self,
         now: Time,
@@ -267,7 +268,7 @@ impl<D> Producer<D> {
         self.unsent_expiry = self.unsent_expiry.min(created + self.config.delivery_timeout);
     }
 
-    /// Splits a batch that is too large for the broker; its records may not be.
+    /// Splits a batch that is too large for the broker, because its single records may not be too large.
     fn split(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
         match batch.split() {
             Ok((first, second)) => {
@@ -329,7 +330,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Fails batches whose delivery timeout is over.
+    /// Fails batches whose delivery timeout has passed.
     pub(super) fn expire(&mut self, now: Time) {
         let limit = self.config.delivery_timeout;
         while let Some(first) = self.unreported.first_entry().filter(|e| e.key().0 <= now) {
@@ -356,7 +357,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Fails unsent batches whose delivery timeout is over, and computes the next such time.
+    /// Fails unsent batches whose delivery timeout has passed, and computes when the next unsent batch expires.
     fn expire_unsent(&mut self, now: Time) {
         let limit = self.config.delivery_timeout;
         self.unsent_expiry = Time::NEVER;
@@ -387,7 +388,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Fails everything unsent, because a broker refused the client and the next attempt would fail in the same way.
+    /// Fails all unsent records, because a broker rejected the client and the next attempt would fail in the same way.
     pub(super) fn handle_refusal(&mut self, now: Time, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
             transactions.handle_refusal(error);
@@ -456,7 +457,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    /// An idempotent producer that knows its topic, which a broker of node 1 leads.
+    /// Creates an idempotent producer with the metadata of its topic, whose leader is node 1.
     fn producer() -> Producer<u32> {
         let mut producer = Producer::new(ProducerConfig {
             acks: -1,
@@ -497,7 +498,7 @@ mod tests {
         producer.append(now, topic, &record, Some(completion)).unwrap();
     }
 
-    /// Returns the token and the deadline of the next produce request; answers InitProducerId.
+    /// Returns the token and the deadline of the next produce request. Answers InitProducerId requests.
     fn next(producer: &mut Producer<u32>, now: Time) -> Option<(ProducerToken<u32>, Time)> {
         producer.handle_timeout(now);
         loop {

@@ -6,7 +6,7 @@ use crate::engine::Time;
 use crate::engine::metrics::Family;
 use std::time::Duration;
 
-/// The group of the counters that Java's client lacks.
+/// The metrics group of the counters that the Java client does not have.
 const COUNTERS: &str = "klamm-producer-counters";
 
 impl<D> Producer<D> {
@@ -29,7 +29,7 @@ impl<D> Producer<D> {
         self.measured.request_latency.note(now, now.since(sent_at));
     }
 
-    /// Counts a batch that is retried.
+    /// Counts the retry of a batch.
     pub(super) fn note_retry(&mut self, now: Time, topic: usize, records: i32) {
         self.measured.all.retries.record(now, f64::from(records));
         if let Some(t) = self.topics.get_mut(topic) {
@@ -57,7 +57,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Returns what librdkafka's statistics say of windows of time.
+    /// Returns the metrics that librdkafka's statistics show as windows of time.
     pub fn windows(&self, now: Time) -> Vec<Family> {
         let window = |name| Family::new("klamm-windows").tag("window", name);
         let mut queued = window("int_latency");
@@ -74,7 +74,7 @@ impl<D> Producer<D> {
         [queued, throttled].into_iter().chain(topics).collect()
     }
 
-    /// Returns the counters that Java's client lacks, with times in seconds.
+    /// Returns the counters that the Java client does not have, with times in seconds.
     fn counters(&self) -> impl Iterator<Item = Family> {
         let Metrics { topics, brokers, buffered_bytes, outstanding } = self.metrics();
         let mut all = Family::new(COUNTERS);

@@ -7,18 +7,18 @@ use std::time::Duration;
 /// The measurements of a topic, or of all topics.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
-    /// Records by batch.
+    /// The number of records in each batch.
     pub records: Stat,
-    /// Compressed bytes by batch.
+    /// The compressed size of each batch.
     pub bytes: Stat,
-    /// Compressed size by uncompressed size.
+    /// The compressed size divided by the uncompressed size.
     pub compression: Stat,
     pub retries: Stat,
     pub errors: Stat,
 }
 
 impl Sending {
-    /// Measures a batch of so many records, and its sizes after and before compression.
+    /// Measures a batch: its number of records, and its size after and before compression.
     pub fn note_batch(&mut self, now: Time, records: i32, size: usize, uncompressed_size: usize) {
         self.records.record(now, f64::from(records));
         self.bytes.record(now, size as f64);
@@ -40,16 +40,16 @@ impl Sending {
 pub(super) struct Measured {
     pub all: Sending,
     pub batch_size: Sizes,
-    /// Uncompressed size of records, by batch.
+    /// The uncompressed size of records, recorded for each batch.
     pub record_size: Stat,
     pub records_per_request: Stat,
     pub queue_time: Timing,
     pub request_latency: Timing,
     pub throttle: Stat,
     pub splits: Stat,
-    /// Since when a record waits for room in the buffer.
+    /// When a record began to wait for room in the buffer.
     pub full_since: Option<Time>,
-    /// How long records waited for room.
+    /// How long records have waited for room in the buffer in total.
     pub full: Duration,
     /// When the state machine was last called.
     pub now: Time,

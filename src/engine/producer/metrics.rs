@@ -10,36 +10,36 @@ use std::time::Duration;
 /// Metrics of one topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicMetrics {
-    /// Records acknowledged.
+    /// The number of acknowledged records.
     pub records: u64,
-    /// Bytes of acknowledged records before compression.
+    /// The bytes of acknowledged records before compression.
     pub bytes: u64,
-    /// Batches acknowledged.
+    /// The number of acknowledged batches.
     pub batches: u64,
-    /// Records that failed.
+    /// The number of records that failed.
     pub errors: u64,
-    /// Retries of batches.
+    /// The number of retries of batches.
     pub retries: u64,
-    /// Total time that batches waited before they were first sent.
+    /// The total time that batches waited before they were first sent.
     pub queue_time: Duration,
 }
 
 /// Metrics of one broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerMetrics {
-    /// Produce requests sent.
+    /// The number of produce requests that were sent.
     pub requests: u64,
-    /// Compressed bytes of batches in completed requests.
+    /// The compressed bytes of the batches in completed requests.
     pub bytes: u64,
-    /// Requests that failed, or whose response could not be decoded.
+    /// The number of requests that failed, or whose response could not be decoded.
     pub errors: u64,
-    /// Requests in flight.
+    /// The number of requests in flight.
     pub in_flight: u64,
-    /// Total time from request to response.
+    /// The total time from request to response.
     pub latency: Duration,
-    /// Longest time from request to response.
+    /// The longest time from request to response.
     pub max_latency: Duration,
-    /// Total throttle time that the broker asked for.
+    /// The total throttle time that the broker requested.
     pub throttled: Duration,
 }
 
@@ -50,9 +50,9 @@ pub struct Metrics {
     pub topics: BTreeMap<Arc<str>, TopicMetrics>,
     /// Metrics by broker ID.
     pub brokers: BTreeMap<i32, BrokerMetrics>,
-    /// Bytes of buffered records, including those in flight.
+    /// The bytes of buffered records, including records in flight.
     pub buffered_bytes: usize,
-    /// Records that were neither acknowledged nor failed yet.
+    /// The number of records that have neither been acknowledged nor failed yet.
     pub outstanding: u64,
 }
 

@@ -56,27 +56,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use transaction::{Settings, Step, Transactions};
 
-/// Buffers of completed batches that are kept for reuse.
+/// How many buffers of completed batches the producer keeps for reuse.
 const MAX_SPARE: usize = 16;
 
 /// Configuration of a producer.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
-    /// 0: the broker does not respond; 1: the leader wrote the batch; -1: all in-sync replicas wrote it.
+    /// When the broker responds: never (0), after the leader has written the batch (1), or after all in-sync replicas
+    /// have written it (-1).
     pub acks: i16,
     /// How long a batch waits for more records.
     pub linger: Duration,
-    /// A batch of this size is closed, bytes.
+    /// The size at which the producer closes a batch, in bytes.
     pub batch_size: usize,
-    /// Limit of buffered records, including those in flight, bytes.
+    /// The limit for buffered records, including records in flight, in bytes.
     pub buffer_memory: usize,
-    /// The largest request and the largest record, bytes.
+    /// The largest size of a request and of a record, in bytes.
     pub max_request_size: usize,
     /// The codec of batches.
     pub compression: Codec,
     /// The longest time from `append` to the result.
     pub delivery_timeout: Duration,
-    /// How long the broker waits for replicas, and the client for the broker's response.
+    /// How long the broker waits for replicas, and how long the client waits for the broker's response.
     pub request_timeout: Duration,
     /// How long a record waits for the metadata of its topic.
     pub max_block: Duration,
@@ -86,17 +87,18 @@ pub struct ProducerConfig {
     pub retries: u32,
     /// Whether batches have sequence numbers, so that brokers drop duplicates (KIP-98).
     pub idempotent: bool,
-    /// Whether a broker without idempotence is an error; otherwise the producer works without it.
+    /// Whether a broker without idempotence is an error. If not, the producer works without idempotence on such a
+    /// broker.
     pub idempotence_required: bool,
     /// The transactional ID, and how long a transaction may stay open.
     pub transactions: Option<(Arc<str>, Duration)>,
-    /// How partitions are chosen.
+    /// How the producer chooses partitions.
     pub partitioner: Partitioner,
     /// Whether records without a key avoid slow partitions (KIP-794).
     pub adaptive: bool,
     /// The largest number of requests in flight to one broker.
     pub max_in_flight: usize,
-    /// How long the metadata of a topic is kept after its last record.
+    /// How long the producer keeps the metadata of a topic after the last record for this topic.
     pub metadata_max_idle: Duration,
     /// The seed of the jitter and of the first sticky partition.
     pub seed: u64,
@@ -107,13 +109,14 @@ pub struct ProducerConfig {
 pub struct Event<D> {
     /// The topic.
     pub topic: Arc<str>,
-    /// The partition; -1 if none was chosen yet.
+    /// The partition, or -1 if the producer had not chosen it yet.
     pub partition: i32,
-    /// The records that want a delivery report.
+    /// The records for which the application wants a delivery report.
     pub deliveries: Vec<Delivery<D>>,
     /// The number of records without a delivery report.
     pub untracked: u64,
-    /// The first record's offset (-1 if unknown) and the log-append time (-1 for create time), or the error.
+    /// The offset of the first record (-1 if unknown) and the log-append time (-1 if the topic uses the create time),
+    /// or the error.
     pub result: Result<(i64, i64), Error>,
 }
 
@@ -121,13 +124,14 @@ pub struct Event<D> {
 pub struct InFlightBatch<D> {
     topic: usize,
     partition: usize,
-    /// Numbers the batches sent to the partition.
+    /// The number of this batch among the batches that were sent to the partition.
     number: u64,
     batch: Batch<D>,
     producer: ProducedAs,
 }
 
-/// Batches in flight that have no result yet, by the end of their delivery timeout, topic, partition and number.
+/// Batches in flight that have no result yet. The key is the end of the delivery timeout, the topic, the partition and
+/// the number of the batch.
 type Unreported<D> = BTreeMap<(Time, usize, usize, u64), Reports<D>>;
 
 /// The delivery reports of a batch in flight.
@@ -135,7 +139,7 @@ struct Reports<D> {
     deliveries: Vec<Delivery<D>>,
     count: i32,
     flush_epoch: u64,
-    /// Why the previous attempt failed.
+    /// The error of the previous attempt.
     error: Option<Error>,
 }
 
@@ -143,15 +147,15 @@ struct Reports<D> {
 pub struct InFlightRequest<D> {
     batches: Vec<InFlightBatch<D>>,
     sent_at: Time,
-    /// Compressed bytes of the batches.
+    /// The compressed size of all batches in the request.
     compressed_bytes: u64,
 }
 
-/// Identifies the request of a response.
+/// Identifies the request to which a response belongs.
 pub enum ProducerToken<D> {
     /// A produce request.
     Produce(InFlightRequest<D>),
-    /// InitProducerId of a producer without transactions.
+    /// The InitProducerId request of a producer without transactions.
     InitProducerId,
     /// A step of a transaction.
     Transaction(Step),
@@ -159,7 +163,7 @@ pub enum ProducerToken<D> {
     Op(OpToken),
 }
 
-/// The timers of a producer.
+/// The names of a producer's timers.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// The delivery timeout of a batch in flight.
@@ -193,25 +197,25 @@ impl Timer {
     ];
 }
 
-/// State machine of a producer. `D` is the completion of a record's delivery report.
+/// State machine of a producer. `D` is the completion for the delivery report of a record.
 pub struct Producer<D> {
     config: ProducerConfig,
     topics: Vec<Topic<D>>,
     /// Reusable indexes of topics that never existed.
     vacant: Vec<usize>,
     by_name: HashMap<Arc<str>, usize>,
-    /// Topics with records that wait for metadata.
+    /// The topics with records that wait for metadata.
     waiting_topics: BTreeSet<usize>,
-    /// Partitions with batches to send.
+    /// The partitions with batches to send.
     active: BTreeSet<(usize, usize)>,
     /// The ends of lingers and of retry backoffs, with the topic and the partition.
     send_timers: BTreeSet<(Time, usize, usize)>,
     /// No unsent batch reaches its delivery timeout before this time.
     unsent_expiry: Time,
-    /// Requests in flight, by broker.
+    /// The number of requests in flight to each broker.
     in_flight: HashMap<i32, usize>,
     unreported: Unreported<D>,
-    /// Until when brokers throttle the client (KIP-219).
+    /// For each broker, when it stops throttling the client (KIP-219).
     throttled: HashMap<i32, Time>,
     producer_id: ProducerId,
     transactions: Option<Transactions>,
@@ -219,19 +223,19 @@ pub struct Producer<D> {
     measured: Measured,
     /// The topic of the last lookup.
     latest: usize,
-    /// Bytes of buffered records.
+    /// The bytes of buffered records.
     memory: usize,
-    /// Reused memory of bulk appends: the partition and the largest possible size of each record.
+    /// The partition and the largest possible size of each record of a bulk append. The producer reuses this memory.
     choices: Vec<(u32, u32)>,
-    /// Buffers of completed batches for reuse: fresh memory costs a page fault for each page.
+    /// Buffers of completed batches. The producer reuses them because new memory costs a page fault for each page.
     spare: Vec<Vec<u8>>,
-    /// Whether the buffer was full, and more than half of it is still used.
+    /// Whether the buffer has been full, and has been more than half full since then.
     buffer_is_full: bool,
     backpressure: Backpressure,
     /// Counts flushes.
     flush_epoch: u64,
     pending: PendingRecords,
-    /// Batches of earlier flush epochs do not linger.
+    /// The producer sends batches of flush epochs below this number without waiting for `linger`.
     flush_below: u64,
     cluster: Arc<Cluster>,
     demand: MetadataDemand,
@@ -287,7 +291,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Stops the lingering of all batches; returns the flush epoch for [`Producer::is_flushed`].
+    /// Sends all batches without waiting for `linger`. Returns the flush epoch for [`Producer::is_flushed`].
     pub fn flush(&mut self) -> u64 {
         let flush = self.flush_epoch;
         self.flush_epoch += 1;
@@ -295,7 +299,7 @@ impl<D> Producer<D> {
         flush
     }
 
-    /// Returns whether all records appended before a flush are acknowledged or failed.
+    /// Returns whether all records that were appended before a flush are acknowledged or failed.
     pub fn is_flushed(&self, flush: u64) -> bool {
         self.pending.oldest().is_none_or(|oldest| oldest > flush)
     }
@@ -310,12 +314,12 @@ impl<D> Producer<D> {
         self.config.linger.is_zero() && self.pending.count() == 1
     }
 
-    /// Returns false from the time the buffer was full until half of it is free.
+    /// Returns false after the buffer was full, until half of it is free again.
     pub fn has_room(&self) -> bool {
         !self.buffer_is_full
     }
 
-    /// Returns the last error of a batch that waits for a retry.
+    /// Returns the last error of a batch that is waiting for a retry.
     pub fn last_refusal(&self) -> Option<&Error> {
         let partitions = self.active.iter().filter_map(|(t, p)| self.topics.get(*t)?.partitions.get(*p));
         partitions.flat_map(|p| &p.queue).find_map(|batch| batch.error.as_ref())
@@ -341,12 +345,12 @@ impl<D> Producer<D> {
         self.events.pop_front()
     }
 
-    /// Starts an operation with a timeout; returns its number for [`Producer::why`].
+    /// Starts an operation with a timeout. Returns the operation's number for [`Producer::why`].
     pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: Completion) -> u64 {
         self.ops.start(now, op, timeout, completion)
     }
 
-    /// Returns why an operation has no result yet, as far as the client knows.
+    /// Returns why an operation has no result yet, if the client knows the reason.
     pub fn why(&self, now: Time, op: u64) -> Option<Error> {
         self.ops.why(now, op)
     }
@@ -356,7 +360,7 @@ impl<D> Producer<D> {
         self.ops.poll_done()
     }
 
-    /// Initializes transactions; [`Producer::poll_call`] reports the end of the call.
+    /// Initializes transactions. [`Producer::poll_call`] reports the result of this call.
     pub fn init_transactions(&mut self, now: Time) -> Result<u64, Error> {
         self.transact(|t| t.init(now))
     }
@@ -406,7 +410,7 @@ impl<D> Producer<D> {
         result
     }
 
-    /// Applies what the transaction asks of the producer.
+    /// Applies the `Effects` of a transaction to the producer.
     fn apply_transaction_effects(&mut self) {
         let Some(effects) = self.transactions.as_mut().map(Transactions::take_effects) else {
             return;
@@ -429,7 +433,7 @@ impl<D> Producer<D> {
         self.ops.fail_all(error);
     }
 
-    /// Fails the batches in flight, because their responses will not be read.
+    /// Fails the batches in flight, because the client will not read their responses.
     pub fn abandon_all(&mut self, error: &Error) {
         for ((_, topic, partition, _), reports) in std::mem::take(&mut self.unreported) {
             // Only records with a delivery report: the others may have been written.
@@ -456,7 +460,7 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Returns the next deadline of a timer after now.
+    /// Returns the next deadline of a timer that is later than `now`.
     fn deadline(&self, timer: Timer, now: Time) -> Option<Time> {
         let is_later = |at: &Time| *at > now;
         match timer {
@@ -477,8 +481,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Returns the next end of a linger or of a retry backoff after now. Entries of batches that were sent earlier, or
-    /// that failed, do not count.
+    /// Returns when the next linger or retry backoff after `now` ends. Ignores entries of batches that were sent
+    /// earlier, or that failed.
     fn next_send_timer(&self, now: Time) -> Option<Time> {
         let is_current = |(at, topic, partition): &&(Time, usize, usize)| {
             let p = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition));
@@ -503,7 +507,8 @@ impl<D> Producer<D> {
         self.remove_batch(batch);
     }
 
-    /// Queues the event with the result of `count` records, of which `deliveries` want a delivery report.
+    /// Queues the event with the result of `count` records. `deliveries` contains the records that need a delivery
+    /// report.
     fn report(
         &mut self,
         topic: usize,

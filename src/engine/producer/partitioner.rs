@@ -6,7 +6,7 @@
 
 use crate::record::crc32;
 
-/// Returns Kafka's variant of MurmurHash2 of a key.
+/// Returns the hash of a key by Kafka's variant of MurmurHash2.
 pub fn murmur2(data: &[u8]) -> i32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
@@ -25,51 +25,52 @@ pub fn murmur2(data: &[u8]) -> i32 {
     (h ^ h >> 15) as i32
 }
 
-/// Returns the hash modulo the count. The division has 32 bits: one of 64 bits takes longer than the hash of a short
-/// key.
+/// Returns the hash modulo the count. The division has 32 bits, because a 64-bit division takes longer than the hash of
+/// a short key.
 #[inline]
 fn reduce(count: usize, hash: u32) -> usize {
     u32::try_from(count.max(1)).map_or(hash, |count| hash % count) as usize
 }
 
-/// Returns a key's partition by murmur2; `count` is the topic's number of partitions, at least 1.
+/// Returns the partition of a key by murmur2. `count` is the topic's number of partitions, at least 1.
 pub fn partition_of(key: &[u8], count: usize) -> usize {
     reduce(count, (murmur2(key) & i32::MAX) as u32)
 }
 
-/// Returns a key's partition by CRC-32, as librdkafka's `consistent` does.
+/// Returns the partition of a key by CRC-32, like librdkafka's partitioner `consistent`.
 pub fn crc32_partition_of(key: &[u8], count: usize) -> usize {
     reduce(count, crc32(key))
 }
 
-/// Returns a key's partition by its 32-bit FNV-1a hash, made positive as Sarama and librdkafka do.
+/// Returns the partition of a key by its 32-bit FNV-1a hash, which is made positive as in Sarama and librdkafka.
 pub fn fnv1a_partition_of(key: &[u8], count: usize) -> usize {
     let hash = key.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
     reduce(count, (hash as i32).unsigned_abs())
 }
 
-/// How to choose the partition of a record for which the application named none.
+/// How to choose the partition of a record if the application named no partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partitioner {
-    /// Murmur2 of the key, as in the Java client; sticky without a key.
+    /// The murmur2 hash of the key, as in the Java client. Records without a key go to the sticky partition.
     #[default]
     Murmur2,
-    /// CRC-32 of the key, librdkafka's default; sticky without a key or with an empty one.
+    /// The CRC-32 of the key, as by default in librdkafka. Records with an empty key or without a key go to the sticky
+    /// partition.
     Crc32,
-    /// FNV-1a of the key, as in Sarama; sticky without a key.
+    /// The FNV-1a hash of the key, as in Sarama. Records without a key go to the sticky partition.
     Fnv1a,
-    /// Every partition in turn; keys are ignored.
+    /// Every partition in turn. The key has no effect.
     RoundRobin,
-    /// Sticky; keys are ignored.
+    /// The sticky partition. The key has no effect.
     Uniform,
 }
 
-/// The choice for one record.
+/// The partitioner's choice for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
     /// This partition.
     Partition(usize),
-    /// The partition after the last one used.
+    /// The partition after the last used partition.
     Next,
     /// The current sticky partition.
     Sticky,
@@ -79,7 +80,7 @@ impl Partitioner {
     /// The values of the `partitioner` setting.
     pub const NAMES: &[&str] = &["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"];
 
-    /// Returns the partitioner of a configuration value.
+    /// Returns the partitioner that a configuration value names.
     pub fn from_name(name: &str) -> Self {
         match name {
             "consistent_random" => Self::Crc32,
@@ -90,7 +91,7 @@ impl Partitioner {
         }
     }
 
-    /// Chooses among `count` partitions.
+    /// Chooses one of `count` partitions.
     #[inline]
     pub(super) fn choose(self, key: Option<&[u8]>, count: usize) -> Chosen {
         match (self, key) {
@@ -112,7 +113,7 @@ pub struct Sticky {
 }
 
 impl Sticky {
-    /// Starts at a partition that depends on the seed, so that producers do not all start at the same one.
+    /// Starts at a partition that depends on the seed, so that producers start at different partitions.
     pub fn new(seed: u64) -> Self {
         let mut this = Self { current: 0, bytes: 0, seed: seed | 1 };
         this.current = this.random();
@@ -126,7 +127,7 @@ impl Sticky {
         (self.seed >> 16) as usize
     }
 
-    /// Switches to another partition. The fewer batches wait for a partition, the likelier it is chosen (KIP-794). A
+    /// Switches to another partition. A partition with fewer waiting batches is more likely to be chosen (KIP-794). A
     /// load of `None` means that the partition has no leader now.
     pub fn switch(&mut self, loads: &[Option<usize>]) {
         self.bytes = 0;
@@ -159,8 +160,8 @@ impl Sticky {
         self.current % count.max(1)
     }
 
-    /// Counts bytes that went to the current partition. Returns true once they reach `batch_size`: then it is time to
-    /// switch.
+    /// Counts bytes that went to the current partition. Returns true if the partition has received `batch_size` bytes,
+    /// and the producer should switch to another partition.
     pub fn count_bytes(&mut self, bytes: usize, batch_size: usize) -> bool {
         self.bytes += bytes;
         self.bytes >= batch_size

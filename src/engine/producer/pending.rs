@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-/// Pairs of flush epoch and count, ordered by epoch. A flush starts a new epoch, so there are few at a time.
+/// Pairs of a flush epoch and its number of records, ordered by epoch. Only a flush starts a new epoch, so there are
+/// few pairs.
 #[derive(Debug, Default)]
 pub(super) struct PendingRecords(VecDeque<(u64, u64)>);
 
@@ -17,7 +18,7 @@ impl PendingRecords {
         }
     }
 
-    /// Counts a record of a new epoch, or of an earlier one whose batch is not full yet.
+    /// Counts a record of a new epoch, or of an earlier epoch whose batch is not full yet.
     #[cold]
     fn add_to_another(&mut self, flush_epoch: u64) {
         match self.0.binary_search_by_key(&flush_epoch, |(g, _)| *g) {

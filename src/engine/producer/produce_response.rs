@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The errors of the records for which a broker rejected a batch (KIP-467), by index in the batch.
+/// The errors of the records that caused a broker to reject a batch (KIP-467), by index in the batch.
 pub(super) type RecordErrors = BTreeMap<i32, Error>;
 
-/// The partitions of a response, by topic name or topic ID, and partition.
+/// The partitions of a response, by topic name, topic ID and partition number.
 pub(super) type ByPartition<'a> = HashMap<(&'a str, Uuid, i32), &'a produce::PartitionResponse>;
 
 /// Indexes the partitions of a response.
@@ -29,7 +29,7 @@ pub(super) fn by_partition(response: &produce::Response) -> ByPartition<'_> {
 }
 
 impl<D> Producer<D> {
-    /// Applies what a response says besides results: new leaders (KIP-951), and the throttle time.
+    /// Applies the contents of a response other than results: new leaders (KIP-951), and the throttle time.
     pub(super) fn note_response(&mut self, now: Time, node: i32, response: &produce::Response) {
         if response.throttle_time_ms > 0 {
             let wait = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());

@@ -17,12 +17,12 @@ use crate::record::Producer;
 enum ProducerIdState {
     /// The producer is not idempotent.
     NotNeeded,
-    /// To be requested at this time.
+    /// The producer ID is not known, and the producer requests it at this time.
     Unknown(Time),
     Requested,
-    /// Producer ID and epoch.
+    /// The producer ID and the epoch are known.
     Known(i64, i16),
-    /// The epoch has a sequence gap; it ends when nothing is in flight.
+    /// The epoch has a gap in the sequence numbers. It ends when nothing is in flight.
     Draining(i64, i16),
 }
 
@@ -35,7 +35,7 @@ pub struct ProducerId {
 }
 
 impl ProducerId {
-    /// Creates the machine; only an idempotent or transactional producer needs an ID.
+    /// Creates the state machine. Only an idempotent or transactional producer needs an ID.
     pub fn new(idempotent: bool, transactional: bool, backoff: Backoff) -> Self {
         let state = match (idempotent, transactional) {
             (_, true) => ProducerIdState::Unknown(Time::NEVER),
@@ -50,7 +50,8 @@ impl ProducerId {
         self.state != ProducerIdState::NotNeeded
     }
 
-    /// Returns the ID, epoch and sequence number of a new batch; `None` while no batch may be sent.
+    /// Returns the producer ID, epoch and sequence number of a new batch, or `None` while the producer may not send
+    /// batches.
     pub fn producer(&self, sequence: i32) -> Option<Producer> {
         match self.state {
             ProducerIdState::NotNeeded => Some(Producer::NONE),
@@ -84,30 +85,31 @@ impl ProducerId {
         self.state = ProducerIdState::Known(id, epoch);
     }
 
-    /// Returns whether the producer may work without an ID.
+    /// Returns whether the producer may work without a producer ID.
     pub fn is_optional(&self, is_required: bool) -> bool {
         !is_required && !self.transactional
     }
 
-    /// Continues without idempotence: the broker is older than Kafka 0.11, or a log has an older message format.
+    /// Continues without idempotence, because the broker is older than Kafka 0.11, or a log has an older message
+    /// format.
     pub fn disable_idempotence(&mut self) {
         self.state = ProducerIdState::NotNeeded;
     }
 
-    /// Notes that InitProducerId failed; it is retried after a backoff.
+    /// Notes that InitProducerId failed, and schedules the retry.
     pub fn schedule_retry(&mut self, now: Time) {
         self.state = ProducerIdState::Unknown(now + self.backoff.next_wait());
     }
 
-    /// Notes a gap in the sequence numbers: the epoch must end.
+    /// Notes a gap in the sequence numbers, after which the epoch must end.
     pub fn request_epoch_bump(&mut self) {
         if let (ProducerIdState::Known(id, epoch), false) = (self.state, self.transactional) {
             self.state = ProducerIdState::Draining(id, epoch);
         }
     }
 
-    /// Starts the next epoch if the old one is draining and nothing is in flight. After the last epoch, requests a new
-    /// ID. Returns whether the sequence numbers must restart.
+    /// Starts the next epoch if the old epoch is draining and nothing is in flight. After the last epoch, requests a
+    /// new ID. Returns whether the sequence numbers must restart.
     pub fn bump_epoch_if_drained(&mut self, in_flight: usize) -> bool {
         let ProducerIdState::Draining(id, epoch) = self.state else {
             return false;

@@ -21,7 +21,7 @@ const MIN_VERSION_MAGIC_2: i16 = 3;
 const MIN_VERSION_ZSTD: i16 = 7;
 /// The first Produce version that names topics only by ID.
 const MIN_VERSION_TOPIC_IDS: i16 = 13;
-/// With `linger` 0, open batches are sent at once while fewer requests than this are in flight to the broker.
+/// With `linger` 0, the producer sends open batches at once while fewer requests than this are in flight to the broker.
 const EAGER_IN_FLIGHT: usize = 2;
 
 /// A request before compression and checksums.
@@ -32,11 +32,11 @@ pub enum ProducerRequest<D> {
     Ready(Outgoing<ProducerToken<D>>),
 }
 
-/// Batches for one broker.
+/// The batches for one broker.
 pub struct BrokerBatches<D> {
     node: i32,
     batches: Vec<InFlightBatch<D>>,
-    /// Name and ID of each topic.
+    /// The name and the ID of each topic, by index.
     topic_ids: HashMap<usize, (Arc<str>, Uuid)>,
     compression: Codec,
     transactional_id: Option<Arc<str>>,
@@ -48,7 +48,7 @@ pub struct BrokerBatches<D> {
     max_version: i16,
 }
 
-/// A feature that older brokers lack.
+/// A feature that older brokers do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feature {
     Nothing,
@@ -183,7 +183,7 @@ impl<D> Producer<D> {
             || (if self.config.linger.is_zero() { is_eager } else { now >= batch.created + self.config.linger })
     }
 
-    /// Returns the leader of a partition if a batch may be sent there now.
+    /// Returns the leader of a partition if the producer may send it a batch now.
     fn ready_leader(&self, topic: usize, partition: usize, now: Time) -> Option<i32> {
         let t = self.topics.get(topic)?;
         let p = t.partitions.get(partition)?;
@@ -337,7 +337,7 @@ mod tests {
     use crate::api;
     use crate::record::{BatchBuilder, batches};
 
-    /// Encodes three records in a Produce version; returns the magic of each batch, and all values.
+    /// Encodes three records in a Produce version. Returns the magic of each batch, and all values.
     fn written(version: i16, codec: Compression) -> (Vec<i8>, Vec<Vec<u8>>) {
         let mut builder = BatchBuilder::with_capacity(0);
         for value in ["a", "b", "c"] {

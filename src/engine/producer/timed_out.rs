@@ -7,7 +7,8 @@ use crate::logging::Component;
 use std::time::Duration;
 
 impl<D> Producer<D> {
-    /// Logs and returns the error of a record that timed out: in its partition, or while its topic had no metadata.
+    /// Logs and returns the error of a record that timed out, either in its partition or while the topic's metadata was
+    /// missing.
     pub(super) fn timed_out(
         &mut self,
         now: Time,

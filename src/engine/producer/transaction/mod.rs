@@ -25,19 +25,20 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Indexes of a topic and a partition in the producer.
+/// The producer's indexes of a topic and a partition.
 type Slot = (usize, usize);
 
 /// From this version of the feature `transaction.version` on, partition leaders add partitions to transactions
 /// (KIP-890).
 const VERSION_2: i16 = 2;
-/// The longest backoff while the markers of the previous transaction are being written, which takes milliseconds.
+/// The longest backoff while brokers write the markers of the previous transaction, which usually takes milliseconds.
 pub const MARKERS_WAIT: Duration = Duration::from_millis(20);
 /// The newest request versions that belong to version 1 of the protocol.
 const MAX_PRODUCE_1: i16 = 11;
 const MAX_END_1: i16 = 4;
 const MAX_COMMIT_1: i16 = 4;
-/// Newer versions of AddPartitionsToTxn are for brokers; newer versions of TxnOffsetCommit name topics by ID.
+/// The newest version of AddPartitionsToTxn for clients, because newer versions are only for brokers. `MAX_COMMIT` is
+/// the newest version of TxnOffsetCommit that identifies topics by name.
 const MAX_ADD_PARTITIONS: i16 = 3;
 const MAX_COMMIT: i16 = 5;
 
@@ -49,7 +50,7 @@ enum State {
     Open,
     Committing,
     Failed(Error),
-    /// With the error that turned a commit into an abort.
+    /// Aborting the transaction. The value is the error that turned a commit into an abort.
     Aborting(Option<Error>),
     Fatal(Error),
 }
@@ -74,7 +75,7 @@ struct Commit {
     coordinator: Option<i32>,
 }
 
-/// An action of the producer after a change of the transaction.
+/// The actions that the producer has to take after a change of the transaction.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Use this producer ID and epoch, and restart the sequence numbers at 0.
@@ -106,24 +107,24 @@ pub struct Transactions {
     in_flight: bool,
     retry_at: Time,
     backoff: Backoff,
-    /// Partitions that were added to the transaction, and those to add.
+    /// The partitions that were added to the transaction. `to_add` contains the partitions to add.
     added: BTreeSet<Slot>,
     to_add: BTreeSet<Slot>,
-    /// Groups whose offsets were added to the transaction.
+    /// The groups whose offsets were added to the transaction.
     groups: BTreeSet<String>,
     commits: VecDeque<Commit>,
-    /// Whether the coordinator may know the transaction, and whether it confirmed that.
+    /// Whether the coordinator may know the transaction. `confirmed` tells whether it has confirmed this.
     begun: bool,
     confirmed: bool,
     version2: bool,
     /// Whether the sequence numbers have a gap, so that the next transaction needs a new epoch.
     has_gap: bool,
     producer: Option<(i64, i16)>,
-    /// The pending call that waits for a state change, and its deadline.
+    /// The call that waits for a change of the state, and its deadline.
     call: Option<(u64, Time)>,
     next_call: u64,
     done: VecDeque<(u64, Result<(), Error>)>,
-    /// Why the last request failed.
+    /// The error of the last request.
     error: Option<Error>,
     effects: Effects,
 }
@@ -132,9 +133,9 @@ pub struct Transactions {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum InFlight {
     Nothing,
-    /// Only batches whose delivery timeout is over.
+    /// Only batches whose delivery timeout has passed.
     Expired,
-    /// Batches without a result.
+    /// Batches that have no result yet.
     Unreported,
 }
 
@@ -160,7 +161,7 @@ fn aborted(why: &str) -> Error {
 }
 
 impl Transactions {
-    /// Creates the machine; nothing is initialized yet.
+    /// Creates the state machine. Transactions are not initialized yet.
     pub fn new(settings: Settings, backoff: Backoff) -> Self {
         Self {
             settings,
@@ -209,7 +210,7 @@ impl Transactions {
     }
 
     /// Starts the initialization. The coordinator fences earlier producers with the same transactional ID, and
-    /// completes or aborts the transaction that they left open.
+    /// completes or aborts their open transaction.
     pub fn init(&mut self, now: Time) -> Result<u64, Error> {
         let call = self.new_call();
         match self.state {
@@ -229,7 +230,7 @@ impl Transactions {
         Ok(call)
     }
 
-    /// Opens a transaction; `version` is the cluster's feature `transaction.version`.
+    /// Opens a transaction. `version` is the cluster's feature `transaction.version`.
     pub fn begin(&mut self, version: i16) -> Result<(), Error> {
         if !matches!(self.state, State::Ready) {
             return Err(
@@ -241,7 +242,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Commits or aborts. Committing a failed transaction aborts it, and the call ends with an error.
+    /// Commits or aborts the transaction. To commit a failed transaction aborts it, and the call returns an error.
     pub fn end(&mut self, now: Time, commit: bool) -> Result<u64, Error> {
         let why = match &self.state {
             State::Open => None,
@@ -281,12 +282,12 @@ impl Transactions {
         self.done.pop_front()
     }
 
-    /// Takes what the producer must do now.
+    /// Takes the actions that the producer must perform now.
     pub fn take_effects(&mut self) -> Effects {
         std::mem::take(&mut self.effects)
     }
 
-    /// Returns an error unless records may be appended.
+    /// Returns an error if the producer may not append records now.
     pub fn accepts(&self) -> Result<(), Error> {
         match &self.state {
             State::Open => Ok(()),
@@ -302,7 +303,7 @@ impl Transactions {
         }
     }
 
-    /// Returns whether a transaction is open, failed ones included.
+    /// Returns whether a transaction is open, even if it has failed.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open | State::Failed(_))
     }
@@ -342,8 +343,8 @@ impl Transactions {
         }
     }
 
-    /// Fails the transaction, so that it can only be aborted. Does not count as a sequence gap: the record had no
-    /// number.
+    /// Fails the transaction, so that it can only be aborted. This causes no gap in the sequence numbers, because the
+    /// record had none.
     pub fn fail(&mut self, error: &Error) {
         match self.state {
             State::Open => {
@@ -368,7 +369,7 @@ impl Transactions {
         self.effects.fail_unsent = Some(error.clone());
     }
 
-    /// Fails the producer for good: pending and later calls end with the error.
+    /// Fails the producer for good: pending and later calls return the error.
     pub fn fail_fatally(&mut self, error: &Error) {
         let error = error.clone();
         error.log_fatal(Component::Producer);
@@ -379,7 +380,8 @@ impl Transactions {
         self.state = State::Fatal(error);
     }
 
-    /// Returns the next request. `is_flushed` means that no record is outstanding; `name` returns the name of a topic.
+    /// Returns the next request. `is_flushed` means that no record is outstanding, and `name` returns the name of a
+    /// topic.
     pub fn poll_send(
         &mut self,
         now: Time,
@@ -467,7 +469,7 @@ impl Transactions {
         }
     }
 
-    /// Returns whether the coordinator asks for an abort that is in progress already, or that has nothing to abort.
+    /// Returns whether the coordinator requires an abort that is already in progress, or that has nothing to abort.
     fn is_redundant_abort(&self, code: ErrorCode) -> bool {
         code == ErrorCode::TRANSACTION_ABORTABLE && matches!(self.state, State::Initializing | State::Aborting(_))
     }
@@ -477,7 +479,7 @@ impl Transactions {
         self.effects.producer_id = Some((id, epoch));
     }
 
-    /// Finishes the transaction. After a sequence gap, a new epoch is requested.
+    /// Finishes the transaction. After a gap in the sequence numbers, requests a new epoch.
     fn finish(&mut self) {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
@@ -513,14 +515,14 @@ impl Transactions {
         }
     }
 
-    /// Returns the next deadline after now.
+    /// Returns the next deadline after `now`.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         let retry = (!self.in_flight).then_some(self.retry_at);
         let deadlines = self.commits.iter().map(|c| c.deadline).chain(self.call.map(|(_, deadline)| deadline));
         deadlines.chain(retry).filter(|t| *t > now).min()
     }
 
-    /// Fails calls and commits whose deadline is over.
+    /// Fails calls and offset commits whose deadline has passed.
     pub fn handle_timeout(&mut self, now: Time, unreachable: Option<&Error>) {
         let why = self.error.as_ref().or(unreachable).cloned();
         let timed_out = |message: &str| match &why {
@@ -559,7 +561,7 @@ mod tests {
     use super::*;
     use crate::api::{self, init_producer_id};
 
-    /// Creates a transaction that sent a batch, failed and is being aborted, under a version of the protocol.
+    /// Creates a transaction, under a version of the protocol, that has sent a batch, has failed and is being aborted.
     fn aborting(version: i16) -> Transactions {
         let second = Duration::from_secs(1);
         let settings = Settings {

@@ -12,7 +12,7 @@ use crate::wire::{Wire, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// InitProducerId. Before version 3 it cannot name the current epoch.
+/// The InitProducerId request. Before version 3, the request cannot contain the current epoch.
 struct Init(init_producer_id::Request);
 
 impl Call for Init {
@@ -33,7 +33,7 @@ impl Transactions {
         self.producer.unwrap_or((-1, -1))
     }
 
-    /// Builds InitProducerId, for the first epoch or the next one.
+    /// Builds InitProducerId, for the first or the next epoch.
     pub(super) fn init_producer(&self, now: Time, target: Target) -> Outgoing<Step> {
         let (producer_id, producer_epoch) = self.producer();
         let request = init_producer_id::Request {
@@ -83,7 +83,8 @@ impl Transactions {
         self.outgoing(now, target, Box::new(request), Step::Partitions(slots), MAX_ADD_PARTITIONS)
     }
 
-    /// Builds the next of up to three requests that add the first offset commit to the transaction.
+    /// Builds the next request for the first offset commit: AddOffsetsToTxn if needed, FindCoordinator if needed, then
+    /// TxnOffsetCommit.
     pub(super) fn send_offsets(&mut self, now: Time, target: Target) -> Option<Outgoing<Step>> {
         let transactional_id = self.settings.id.to_string();
         let (producer_id, producer_epoch) = self.producer();
@@ -145,7 +146,7 @@ impl Transactions {
         Outgoing { target, call, token, deadline: Deadline::ToAnswer(now + self.settings.request_timeout), max_version }
     }
 
-    /// Reads the response to a request, and applies it. The error says what was refused.
+    /// Reads the response to a request, and applies it. The error tells what the broker rejected.
     pub(super) fn read(&mut self, step: &Step, reply: Reply) -> Result<(), Error> {
         let id = self.settings.id.clone();
         let refused = move |code: ErrorCode, tried: &str| -> Result<(), Error> {
@@ -219,8 +220,8 @@ impl Transactions {
     }
 }
 
-/// Returns the most severe code: first those that end the producer, then those that end the transaction, then retriable
-/// ones. OPERATION_NOT_ATTEMPTED comes last, because it only means that another partition was refused.
+/// Returns the most severe code: first codes that end the producer, then codes that end the transaction, then retriable
+/// codes. OPERATION_NOT_ATTEMPTED comes last, because it only means that the broker rejected another partition.
 fn worst(codes: impl Iterator<Item = ErrorCode>) -> ErrorCode {
     let rank =
         |code: &ErrorCode| (*code == ErrorCode::OPERATION_NOT_ATTEMPTED, code.is_retriable(), is_abortable(*code));
