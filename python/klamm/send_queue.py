@@ -1,11 +1,11 @@
-"""The send queue of an `AsyncProducer`: records that could not be appended to a batch at once.
+"""The send queue of an `AsyncProducer`, for records that the producer cannot append to a batch at once.
 
-A record is queued while the buffer is full, or while the number of partitions of its topic is unknown. One task appends
-the queued records in the order of their calls, and waits for room on behalf of all records. No record waits longer than
-`max_block_ms` after its call.
+The producer queues a record while the buffer is full, or while it does not know the number of partitions of the topic.
+One task waits for room and appends the queued records to batches, in the order of the calls of `send`. No record stays
+in the queue longer than `max_block_ms`.
 
-The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait
-for the queue first. `klamm.producer` decides what is queued.
+The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore
+first wait until the queue is empty. `klamm.producer` decides which records to queue.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from klamm._klamm import Pending, ProducerCore, RecordMetadata
 
 Appended: TypeAlias = "asyncio.Future[Pending[RecordMetadata]]"
-"""Future of a queued record. Its result is the Delivery of the record, once the record is appended."""
+"""Future of a queued record. When the record is appended to a batch, the future's result is the record's Delivery."""
 
 Unpartitioned: TypeAlias = "tuple[Appended, float, Callable[[float], Awaitable[Sequence[Any]]]]"
-"""A record without a partition: its future, its deadline, and a function that returns the record with a partition."""
+"""A record without a partition, as a tuple.
+
+The tuple has a future, a deadline, and a function that returns the record with a partition.
+"""
 
 APPENDS_PER_TURN = 256
 """Maximum number of records to append before other tasks run, so that a long queue does not block the event loop."""
@@ -41,7 +44,8 @@ class SendQueue:
         self._waiting: set[Appended] = set()
         self._queue: deque[tuple[Appended, float, Sequence[Any]]] = deque()
         self._appending: asyncio.Task[None] | None = None
-        # For each topic: its records in send order, and the task that finds their partitions one after the other.
+        # For each topic, the records in send order, and the task that finds the records' partitions one after the
+        # other.
         self._unpartitioned: dict[str, tuple[deque[Unpartitioned], asyncio.Task[None]]] = {}
 
     def is_of_running_loop(self) -> bool:
@@ -49,11 +53,11 @@ class SendQueue:
         return self._loop is asyncio.get_running_loop()
 
     def has_records(self) -> bool:
-        """Return whether records are queued, so that a new record has to be queued, too."""
+        """Return whether the queue has records. A new record then has to be queued, too."""
         return bool(self._queue) and self.is_of_running_loop()
 
     def send(self, producer: ProducerCore[Any, Any], record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
-        """Queue a record, and return a task that ends with its acknowledgement."""
+        """Queue a record, and return a task that ends with the record's acknowledgement."""
         appended, deadline = self._add(producer)
         self._enqueue(producer, appended, deadline, record)
         return self._acknowledgement(appended)
@@ -68,7 +72,7 @@ class SendQueue:
     def send_unpartitioned(
         self, producer: ProducerCore[Any, Any], topic: str, find: Callable[[float], Awaitable[Sequence[Any]]]
     ) -> asyncio.Task[RecordMetadata]:
-        """Queue the record that `find(timeout)` returns, and return a task that ends with its acknowledgement."""
+        """Queue the record that `find(timeout)` returns. Return a task that ends with the record's acknowledgement."""
         appended, deadline = self._add(producer)
         if topic not in self._unpartitioned:
             records: deque[Unpartitioned] = deque()
@@ -78,7 +82,7 @@ class SendQueue:
         return self._acknowledgement(appended)
 
     def waiting(self) -> list[Appended]:
-        """Return the futures of the records that are not appended yet."""
+        """Return the futures of the records that are not appended to a batch yet."""
         return [each for each in self._waiting if not each.done()] if self.is_of_running_loop() else []
 
     def _add(self, producer: ProducerCore[Any, Any]) -> tuple[Appended, float]:
@@ -99,7 +103,8 @@ class SendQueue:
             return await (await appended)
 
         task = _Acknowledgement(acknowledged(), loop=self._loop)
-        # The coroutine cannot do this: a task that is cancelled before its first step never runs its coroutine.
+        # The coroutine cannot cancel the future, because a task that is cancelled before its first step never runs its
+        # coroutine.
         task.add_done_callback(lambda _: appended.cancel())
         return task
 
@@ -122,10 +127,10 @@ class SendQueue:
                 appended.cancel()
 
     def _stop_unneeded_search(self, topic: str) -> None:
-        """Stop finding partitions of a topic if no record waits for them any more."""
+        """Stop finding partitions of a topic if no record waits for a partition any more."""
         records, finding = self._unpartitioned.get(topic, ((), None))
         if finding is not None and all(appended.done() for appended, _, _ in records):
-            del self._unpartitioned[topic]  # now, so that the next record starts a new search
+            del self._unpartitioned[topic]  # at once, so that the next record starts a new search
             finding.cancel()
 
     async def _append(self, producer: ProducerCore[Any, Any]) -> None:
@@ -157,7 +162,7 @@ class _Acknowledgement(asyncio.Task["RecordMetadata"]):
         raise error
 
     def close(self) -> None:
-        """Do nothing: the record is already queued."""
+        """Do nothing, because the record is already queued."""
 
 
 async def room_within(producer: ProducerCore[Any, Any], timeout: float, done: int = 0) -> bool:
@@ -178,7 +183,7 @@ async def _append_one(
                 appended.set_result(producer._try_send(*record))
             except BufferFullError:
                 has_room = await room_within(producer, max(deadline - time.monotonic(), 0))
-                # A record that was cancelled meanwhile must not fail the transaction that is open now.
+                # A record that was cancelled meanwhile must not fail the current transaction.
                 if not has_room and not appended.done():
                     raise producer._room_timeout_error() from None
     except Exception as error:  # noqa: BLE001 - the program that awaits the record gets the error
@@ -186,7 +191,7 @@ async def _append_one(
 
 
 def _fail(producer: ProducerCore[Any, Any], appended: Appended, error: Exception) -> None:
-    """Fail a record and its transaction, whose commit may already be running."""
+    """Fail a record and the record's transaction. A commit of this transaction may already be running."""
     if not appended.done():
         producer._fail_transaction(str(error))
         appended.set_exception(error)

@@ -1,10 +1,10 @@
 """Share consumers (KIP-932).
 
-Members of a share group read the same partitions, and each record goes to one member at a time.
+The members of a share group read the same partitions, and the broker gives each record to one member at a time.
 
-A record is locked for a consumer until the consumer acknowledges it, or until the acquisition lock times out. If a
-record was not accepted, the broker delivers it again, up to the group's limit (`share.delivery.count.limit`). The Rust
-core keeps the locks and acknowledgements.
+The broker locks a record for a consumer until the consumer acknowledges the record, or until the acquisition lock times
+out. If no consumer accepts a record, the broker delivers the record again, up to the group's limit
+(`share.delivery.count.limit`). The Rust core keeps track of locks and acknowledgements.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["AsyncShareConsumer", "ShareConsumer"]
 
 AcknowledgeType: TypeAlias = Literal["accept", "release", "reject", "renew"]
 AckResults: TypeAlias = "dict[TopicPartition, KafkaError | None]"
-"""The result of acknowledgements for each partition: None if the broker accepted them, or the error."""
+"""Dict from partition to the result of its acknowledgements: None if the broker accepted them, or the error."""
 
 
 class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
@@ -79,12 +79,12 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         """Read these topics, and stop reading all other topics.
 
         Raises:
-            ArgumentError: `topics` is not a list of names.
+            ArgumentError: `topics` is not a name or a list of names.
         """
         self._subscribe(topics)
 
     def unsubscribe(self) -> None:
-        """Stop reading, and leave the group. Records that were already returned can still be acknowledged."""
+        """Stop reading, and leave the group. The program can still acknowledge records that it already has."""
         self._unsubscribe()
 
     def subscription(self) -> set[str]:
@@ -96,14 +96,14 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
     ) -> None:
         """Set the result of processing a record, or of all records of a poll.
 
-        The acknowledgement is sent with the next poll or commit.
+        The consumer sends the acknowledgement with the next poll or commit.
 
         Args:
             records: A record, or the records that `poll` returned.
-            acknowledge_type: `"accept"` if the record was processed. `"release"` delivers the record again, to any
-                member, up to the group's limit. `"reject"` means that no member gets the record again. `"renew"`
-                restarts the acquisition lock of the record (Kafka 4.2). The consumer sends a renewal at once, and the
-                record must be acknowledged again later.
+            acknowledge_type: `"accept"` means that the program has processed the record. With `"release"`, the broker
+                delivers the record again to any member, up to the group's limit. With `"reject"`, no member gets the
+                record again. `"renew"` restarts the acquisition lock of the record (Kafka 4.2). The consumer sends a
+                renewal at once, and the program must acknowledge the record again later.
 
         Raises:
             InvalidRecordStateError: This consumer does not hold the lock of a record.
@@ -122,39 +122,40 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 
     @property
     def member_id(self) -> str:
-        """ID of this consumer in its group."""
+        """Member ID of this consumer in its group."""
         return self._member()[1]
 
     @property
     def acquisition_lock_timeout(self) -> float | None:
-        """Seconds for which a record is locked for this consumer. None before the first fetch."""
+        """Seconds for which the broker locks a record for this consumer, or None before the first fetch."""
         return self._lock()
 
 
 @hints_for_other_clients(CONSUMER)
 class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
-    """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
+    """Read records of a share group. Only one thread at a time can use a consumer.
 
-    When the loop asks for the next record, the consumer accepts the previous record. If the program has already
-    acknowledged the previous record, the consumer does not change this acknowledgement. With
-    `share_acknowledgement_mode="explicit"`, the consumer accepts no record automatically, and the program must
-    acknowledge all records before it gets more records. The group's configuration says where a new group starts
-    (`share.auto.offset.reset`). The default is the end of each partition.
+    Share groups need Kafka 4.1. When a loop over the consumer asks for the next record, the consumer accepts the
+    previous record. If the program has already acknowledged the previous record, the consumer keeps the program's
+    acknowledgement. With `share_acknowledgement_mode="explicit"`, the program itself must acknowledge all records
+    before it gets more records. The group's configuration `share.auto.offset.reset` says where a new group starts to
+    read. By default, a new group starts at the end of each partition.
 
     Args:
-        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
+            also works.
         group_id: Name of the share group.
-        topics: Topics to subscribe to, as by `subscribe`.
-        key_deserializer: As for `klamm.Consumer`.
-        value_deserializer: As for `klamm.Consumer`.
-        on_acknowledged: Function that is called with the results of acknowledgements, by partition, if no `commit`
+        topics: Topics to subscribe to, as with the method `subscribe`.
+        key_deserializer: Function that turns the bytes of a key into an object, as for `klamm.Consumer`.
+        value_deserializer: Function that turns the bytes of a value into an object, as for `klamm.Consumer`.
+        on_acknowledged: Function that gets the results of acknowledgements, as a dict by partition, if no `commit`
             waits for these results. The thread that polls, iterates or closes calls the function.
-        interceptors: Objects with one or both of these methods: `on_consume(records)`, which can filter the records,
-            and `on_acknowledge(results)`. See `klamm.interceptors`.
-        on_error: Function that is called with an error while the client keeps retrying. For example, no broker is
-            reachable, a topic is missing, or the group cannot be joined. A separate thread calls the function at once,
-            and then at growing intervals while the problem lasts.
-        stats_cb: As for `klamm.Producer`.
+        interceptors: Objects with the method `on_consume(records)`, `on_acknowledge(results)` or both. `on_consume` can
+            filter records. See `klamm.interceptors`.
+        on_error: Function that gets the errors of operations that the client keeps retrying. For example, the client
+            cannot reach any broker, cannot find a topic, or cannot join its group. A separate thread calls the function
+            at once, and then at growing intervals while the problem lasts.
+        stats_cb: Function that gets statistics, as described for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ShareConsumerConfig`.
 
     Raises:
@@ -172,9 +173,9 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         return self._records()
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        """Return the next records as soon as there are any.
+        """Return the next records as soon as at least one record has arrived.
 
-        With implicit acknowledgement, the call accepts the records of the previous poll.
+        With implicit acknowledgement, `poll` accepts the records of the previous poll.
 
         Args:
             timeout: Seconds to wait for the first record. `None` waits without limit.
@@ -184,21 +185,22 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
             The records. The result is empty if the timeout passed.
 
         Raises:
-            KafkaError: The group failed, the user is not authorized, or the data of a partition is damaged. The next
-                call continues.
+            KafkaError: The membership in the group failed, the user is not authorized, or the data of a partition is
+                damaged. The next `poll` continues reading.
         """
         return self._poll(timeout, max_records)
 
     def commit(self, timeout: float | None = None) -> AckResults:
         """Send the acknowledgements, and wait for their results.
 
-        With implicit acknowledgement, the call accepts all records that the consumer has returned.
+        With implicit acknowledgement, `commit` accepts all records that the consumer has returned.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit.
 
         Returns:
-            For each partition, None or the error. The dict includes earlier results that `on_acknowledged` did not get.
+            A dict from partition to None or the error. The dict includes earlier results that `on_acknowledged` did not
+            get.
 
         Raises:
             KafkaTimeoutError: A broker did not answer in time.
@@ -206,15 +208,15 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         return self._commit().result(timeout)
 
     def close(self, timeout: float | None = None, *, commit: bool = True) -> None:
-        """Send the acknowledgements, release all other records, leave the group and close the client.
+        """Send the acknowledgements, release all other locked records, leave the group and close the client.
 
-        With implicit acknowledgement, `close` releases the records that the program may not have finished. These are
-        the last record if the program iterates, or all records of the last `poll`.
+        With implicit acknowledgement, `close` also releases the records that the program may not have processed
+        completely. In a loop, this is the last record. After `poll`, these are all records of the last call.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. The consumer waits for at least 0.1 seconds to leave
-                the group, even if `timeout` is shorter.
-            commit: If False, the call accepts no record implicitly.
+            timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up
+                to 0.1 seconds to leave the group.
+            commit: If False, `close` accepts no record implicitly.
         """
         self._close(timeout, False if boolean("commit", commit) else None)
 
@@ -227,7 +229,7 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
 class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
     """Read records of a share group on an asyncio event loop.
 
-    `AsyncShareConsumer` has the methods of `ShareConsumer`, and the same arguments.
+    `AsyncShareConsumer` has the same methods and arguments as `ShareConsumer`.
 
     Only one task at a time can use a consumer.
 
@@ -241,8 +243,8 @@ class AsyncShareConsumer(AsyncTelemetry, Asyncio, _ShareConsumer[K_co, V_co]):
         return self
 
     async def __anext__(self) -> Record[K_co, V_co]:
-        # The coroutine takes a record when it runs for the first time. If it is cancelled before that or never awaited,
-        # it takes no record.
+        # The coroutine takes a record only when it starts to run. If the program cancels it earlier or never awaits it,
+        # the coroutine takes no record.
         while (record := self._try_next()) is None:
             await self._ready(None)
         return record
