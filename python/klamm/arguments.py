@@ -1,8 +1,8 @@
 """Checks arguments that consist of several objects, such as partitions and offsets.
 
 Each function returns its argument in the form that the core takes. The functions raise `ArgumentError` for a wrong type
-and `ConfigError` for a wrong value. The message names the argument, its value and the allowed values. The core checks
-plain numbers and strings itself, with the same messages (`src/py/arguments.rs`).
+and `ConfigError` for a wrong value. The error message names the argument, its value and the allowed values. The core
+itself checks plain numbers and strings, with the same error messages (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def checked_partitions(partitions: Iterable[TopicPartition]) -> list[tuple[str, 
 
 
 def list_of(name: str, items: Iterable[V]) -> list[V]:
-    """Convert an iterable to a list. Raise ArgumentError for a string, for bytes or for a single partition."""
+    """Convert an iterable to a list. Raise ArgumentError for a string, a bytes object or a single partition."""
     if not isinstance(items, (str, bytes, bytearray, memoryview)):
         try:
             return list(items)
@@ -88,7 +88,10 @@ def integer(name: str, value: int, least: int, most: int = INT64) -> int:
 
 
 def optional_integer(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
-    """Return the value as an int, or None. Raise an error for any value except None and `least` to `most`."""
+    """Return the value as an int, or None.
+
+    Raise an error if the value is neither None nor an integer from `least` to `most`.
+    """
     return None if value is None else integer(name, value, least, most)
 
 

@@ -1,11 +1,11 @@
-"""Tokens for Amazon MSK with IAM. This needs botocore: `pip install 'klamm[aws]'`.
+"""Creates tokens for Amazon MSK with IAM. The module needs botocore: `pip install 'klamm[aws]'`.
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
-A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. The
-credentials for the signature come from botocore, which uses the environment, a profile, a web identity, the container
-or the instance. `token_provider` accepts a session with other credentials. `klamm.oauth` decides when a new token is
-needed.
+A token is a request to `kafka-cluster:Connect` with an AWS Signature Version 4. klamm signs this request but never
+sends it. The credentials for the signature come from botocore, which uses the environment, a profile, a web identity,
+the container or the instance. `token_provider` accepts a session with other credentials. `klamm.oauth` decides when a
+client needs a new token.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["token_provider"]
 
 SIGNED_FOR_S = 900
-"""Lifetime of a signature, in seconds. MSK does not accept a longer lifetime."""
+"""Lifetime of a token's signature, in seconds. MSK does not accept a longer lifetime."""
 GOOD_FOR_S = 600
 """Assumed lifetime of a token, in seconds.
 
-botocore can return credentials that expire in ten minutes. A token expires together with its credentials.
+The assumed lifetime is short, because botocore can return credentials that expire in ten minutes. A token expires
+together with its credentials.
 """
 
 
@@ -39,7 +40,7 @@ def token_provider(region: str | None = None, session: Any = None) -> Callable[[
 
     Args:
         region: Region of the cluster. The default is `AWS_REGION`, `AWS_DEFAULT_REGION` or the region of the profile.
-        session: A `botocore.session.Session` that finds the credentials. The default is a new session.
+        session: `botocore.session.Session` that finds the credentials. The default is a new session.
 
     Raises:
         ConfigError: botocore is not installed, or no region is set.
@@ -81,7 +82,7 @@ def _token(region: str, session: Any) -> Token:
     request = AWSRequest("GET", f"https://kafka.{region}.amazonaws.com/", params={"Action": "kafka-cluster:Connect"})
     now = time.time()
     SigV4QueryAuth(frozen, "kafka-cluster", region, expires=SIGNED_FOR_S).add_auth(request)
-    # AWS logs the user agent. The signature does not cover it.
+    # AWS logs the user agent. The signature does not cover the user agent.
     url = f"{request.url}&User-Agent={quote(f'klamm/{__version__}', safe='')}"
     return Token(base64.urlsafe_b64encode(url.encode()).decode().rstrip("="), now + GOOD_FOR_S)
 

@@ -1,7 +1,7 @@
-"""Waits for results: in the calling thread, or on the event loop.
+"""Waits for results, either in the calling thread or on the event loop.
 
-Logic that a blocking class and its asyncio counterpart share is written once, as a coroutine that waits with
-`self._wait`. The asyncio class awaits the coroutine. The blocking class passes the coroutine to `run`: there, `_wait`
+A coroutine that waits with `self._wait` contains the logic that a blocking class and its asyncio counterpart share. The
+asyncio class awaits the coroutine. The blocking class passes the coroutine to `run`. In a blocking class, `_wait`
 blocks the thread and never suspends, so the coroutine finishes in one step. Methods for single records do not use
 `run`, because each call would create a coroutine.
 """
@@ -42,9 +42,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def error_in_flight() -> BaseException | None:
-    """Return the exception that is being handled.
+    """Return the exception that the program is handling.
 
-    In a function of `atexit`, return the exception that ended the program.
+    In a function that `atexit` calls, return the exception that ended the program.
     """
     error = sys.exc_info()[1]
     if error is None and not threading.main_thread().is_alive():
@@ -68,7 +68,7 @@ def call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:
 def documented_by(blocking: type) -> Callable[[C], C]:
     """Return a class decorator that copies missing docstrings of methods from the blocking class.
 
-    This way, `help()` is complete for both classes, and each docstring is written once.
+    The decorator makes `help()` complete for both classes, although each docstring exists once.
     """
 
     def document(cls: C) -> C:
@@ -84,22 +84,22 @@ class Waiting(metaclass=ClientType):
     """The base class of `Blocking` and `Asyncio`."""
 
     _close_timeout: float
-    """Time limit of the close after an exception, in seconds."""
+    """Longest time that closing the client may take after an exception, in seconds."""
 
     if TYPE_CHECKING:
 
         @property
         def _log_target(self) -> LogTarget:
-            """The object to which the client writes its log lines and its flight recorder."""
+            """The object to which the client writes its log lines and flight recorder entries."""
 
     def dump_flight(self, path: str | PathLike[str]) -> None:
-        """Write the last requests, responses and changes of state of this client to a file.
+        """Write this client's last requests, responses and state changes to a file.
 
-        The file has sizes, checksums and error codes, but no credentials. With `flight_recorder_values`, it also has
-        keys and values. `klamm decode --flight FILE` prints the file, and `DevBroker.replay` replays it in a test.
+        The file has sizes, checksums and error codes, but no credentials. With `flight_recorder_values`, the file also
+        has keys and values. `klamm decode --flight FILE` prints the file, and `DevBroker.replay` replays it in a test.
 
         Args:
-            path: File to write.
+            path: Path of the file to write.
 
         Raises:
             ConfigError: `flight_recorder_bytes` is 0, or the client has not been used yet.
@@ -113,7 +113,10 @@ class Waiting(metaclass=ClientType):
         Path(path).write_text(dump, encoding="utf-8")
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
-        """Wait for the result of a call of the core, and return it. `timeout` is in seconds. None means no limit."""
+        """Wait for the result of a call to the core, and return the result.
+
+        `timeout` is in seconds. None means no limit.
+        """
         raise NotImplementedError
 
     async def _sleep(self, seconds: float) -> None:
@@ -123,16 +126,16 @@ class Waiting(metaclass=ClientType):
     async def _end(self, timeout: float | None, processed: bool | None) -> None:
         """Close the client.
 
-        `processed` says whether the application has finished with the last record that it received.
+        `processed` says whether the application has processed the last record that it received.
         """
         raise NotImplementedError
 
     async def _exit(self, kind: type[BaseException] | None) -> None:
-        # If the block ended normally, the last record was processed, too. An exception may be about any record.
+        # If the block ended normally, the program has processed the last record. An exception may be about any record.
         if kind is None:
             await self._end(None, True)
         else:
-            with suppress(KafkaError):  # the exception that ends the block matters more
+            with suppress(KafkaError):  # the exception that ends the block takes precedence
                 await self._end(self._close_timeout, False)
 
 
@@ -160,7 +163,7 @@ class Asyncio(Waiting):
     if TYPE_CHECKING:
 
         def _hurry(self, seconds: float) -> None:
-            """Let a close that is running in another thread continue for at most this many seconds."""
+            """Limit how many more seconds a close in another thread can continue."""
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)
@@ -179,10 +182,10 @@ class Asyncio(Waiting):
         await self._exit(kind)
 
     async def _close_in_thread(self, close: Callable[..., None], timeout: float | None, *more: object) -> None:
-        """Call a method that closes the client in a separate thread, because the method waits for brokers.
+        """Run a method that closes the client in a separate thread, because the method waits for brokers.
 
-        If this coroutine is cancelled while `timeout` is at most `close_timeout`, the close ends at once. With a longer
-        timeout, the close continues in its thread for at most `close_timeout`.
+        If the program cancels this coroutine, the close ends at once if `timeout` is at most `close_timeout`. With a
+        longer timeout, the close continues in its thread for at most `close_timeout`.
         """
         import asyncio
 
@@ -193,5 +196,5 @@ class Asyncio(Waiting):
             raise
 
     def _time_after_cancel(self, timeout: float | None) -> float:
-        """Return how many seconds a close with this timeout may continue after it was cancelled."""
+        """Return how many seconds a close with this timeout may continue after a cancellation."""
         return 0 if timeout is not None and timeout <= self._close_timeout else self._close_timeout
