@@ -3,10 +3,10 @@
 A producer can have serializers, a partitioner function, interceptors and delivery callbacks. A consumer can have
 deserializers.
 
-A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the
-methods below. Such a producer needs one more Python call for each record. `send_arrow` has no Python objects, so it
-bypasses the hooks. A consumer without deserializers uses the core's methods directly, too. Arrow columns do not use
-deserializers, and always hold bytes.
+A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass from this
+file, and needs one more Python call for each record. `send_arrow` has no Python objects for records, so it bypasses the
+hooks. A consumer without deserializers uses the core's methods directly. Deserializers do not run for Arrow columns,
+which contain bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
 Deserializer: TypeAlias = "Callable[[bytes], Any]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
-"""Function that returns a partition. Its arguments: topic, serialized key, serialized value, number of partitions."""
+"""Function from topic, serialized key, serialized value and number of partitions to the number of a partition."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     K_contra = TypeVar("K_contra", contravariant=True, default=Buffer)
     V_contra = TypeVar("V_contra", contravariant=True, default=Buffer)
 else:
-    from typing import TypeVar  # which accepts no default before Python 3.13
+    from typing import TypeVar  # `typing.TypeVar` accepts no default before Python 3.13
 
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
     K_contra, V_contra = TypeVar("K_contra", contravariant=True), TypeVar("V_contra", contravariant=True)
@@ -62,11 +62,11 @@ __all__ = [
 ]
 
 COUNT_HOLDS_S = 60.0
-"""How long the number of partitions of a topic is cached, in seconds. Partitions are rarely added."""
+"""Seconds for which a producer caches a topic's number of partitions. Topics rarely get new partitions."""
 
 
 class NewRecord(NamedTuple):
-    """A record to send, as interceptors see it. `record._replace(...)` returns a changed copy.
+    """A record to send, as interceptors get it. `record._replace(...)` returns a changed copy.
 
     The fields are the arguments of `Producer.send`.
     """
@@ -80,20 +80,20 @@ class NewRecord(NamedTuple):
 
 
 class SendInterceptor(Protocol):
-    """An interceptor that sees every record before it is serialized."""
+    """An interceptor that gets every record before the producer serializes the record."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
         """Return the record to send. If this method raises an exception, `send` raises the same exception."""
 
 
 class DeliveryInterceptor(Protocol):
-    """An interceptor that sees every completed delivery."""
+    """An interceptor that gets every completed delivery."""
 
     def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
-        """Handle a completed delivery. `delivery.result()` does not wait here.
+        """Handle a completed delivery. In this method, `delivery.result()` does not block.
 
         klamm's I/O thread, or a thread that waits for a delivery, calls the interceptor. The interceptor must be short
-        and must not wait.
+        and must not block.
         """
 
 
@@ -119,7 +119,7 @@ class Hooks(NamedTuple):
         on_delivery: Callable[[Pending[RecordMetadata]], object] | None,
         interceptors: Sequence[object],
     ) -> Hooks | None:
-        """Create the hooks of a producer. Return None if all arguments are empty."""
+        """Create the hooks of a producer. If all arguments are empty, return None."""
         for name, given in (
             ("key_serializer", key_serializer),
             ("value_serializer", value_serializer),
@@ -182,20 +182,20 @@ class Hooks(NamedTuple):
 
 
 class RecordSerializer(Protocol):
-    """A serializer that is called with the topic and can add headers, such as the serializers of `klamm.registry`."""
+    """A serializer that also takes the topic and can add headers, such as the serializers of `klamm.registry`."""
 
     def serialize(self, value: Any, topic: str, field: Any, headers: list[tuple[str, bytes | None]]) -> Buffer:
         """Return the bytes of a key or value."""
 
     def is_prepared(self, value: Any, topic: str, field: Any) -> bool:
-        """Return whether `serialize` does not block."""
+        """Return whether `serialize` can run without blocking."""
 
     async def prepare(self, value: Any, topic: str, field: Any) -> None:
         """Do the blocking part of the work, so that `serialize` does not block."""
 
 
 def is_record_serializer(serializer: Any) -> TypeGuard[RecordSerializer]:
-    """Return whether a serializer is a RecordSerializer. An `isinstance` check takes longer than many serializers."""
+    """Return whether a serializer is a RecordSerializer. `isinstance` would take longer than many serializers."""
     return hasattr(serializer, "is_prepared")
 
 
@@ -267,7 +267,7 @@ class _HookedProducer(_Hooked):
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
         """Send a record without a Delivery; see `Producer.send_nowait`.
 
-        If `on_delivery` is set, only `on_delivery` gets the errors of the record.
+        If the producer has `on_delivery`, only `on_delivery` gets the error of the record.
         """
         record = self._prepared(_new_record("send_nowait", topic, fields, named))
         if self._hooks.on_delivery:
@@ -278,7 +278,7 @@ class _HookedProducer(_Hooked):
     def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, and call the hooks for each of them; see `Producer.send_many`."""
+        """Send many records, and call the hooks for each record; see `Producer.send_many`."""
         for done, (value, key) in enumerate(_pairs(values, keys)):
             try:
                 self.send_nowait(topic, value, key, partition)
@@ -346,7 +346,7 @@ class _HookedAsyncProducer(_Hooked):
     def _count(self, topic: str) -> int | None:
         """Return the cached number of partitions, or None.
 
-        If the number has expired, return the expired number, and request the current number.
+        If the cached number has expired, return the expired number, and request the current number.
         """
         count, until = self._counts.get(topic, (None, 0.0))
         if count is not None and time.monotonic() >= until:
@@ -388,9 +388,9 @@ class _HookedAsyncProducer(_Hooked):
     async def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, and call the hooks for each of them; see `AsyncProducer.send_many`.
+        """Send many records, and call the hooks for each record; see `AsyncProducer.send_many`.
 
-        Only `on_delivery` gets the errors of these records.
+        Only `on_delivery` gets the errors of the records.
         """
         if self._hooks.partitioner is not None and self._count(topic) is None:
             self._cache_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
@@ -412,7 +412,7 @@ class _HookedAsyncProducer(_Hooked):
 
 
 def _add_index(error: Exception, index: int) -> None:
-    """Add a note to an exception of a hook. The note has the index of the record in the call.
+    """Add a note with the record's index in the call to an exception of a hook.
 
     Before Python 3.11, exceptions cannot have notes.
     """
@@ -468,7 +468,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
     _unprepared: Sequence[Any] | None = None
-    """Records of a call that was cancelled during the lookup of their schemas. The next call returns these records."""
+    """Records whose schemas a cancelled call was looking up. The next call returns these records."""
 
     async def __anext__(self) -> Record[Any, Any]:
         if not isinstance(self._deserializers, RecordDeserializers):

@@ -1,10 +1,10 @@
-"""Kerberos for logins with GSSAPI, through the system's own library (MIT's libgssapi_krb5).
+"""Computes Kerberos tokens for SASL GSSAPI, with the system's own library (MIT's libgssapi_krb5).
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="GSSAPI", sasl_kerberos_keytab="/etc/klamm.keytab")
 
-klamm calls the library through ctypes. The package `gssapi` has no wheels for Linux. It would need a compiler and
-headers for the five functions that a login uses. The functions run in a separate thread, because they can block while
-they fetch a Kerberos ticket. The Rust core sends the tokens and negotiates the security layer.
+klamm calls the library through ctypes, because the package `gssapi` has no wheels for Linux and would need a compiler
+and headers. The library's functions run in a separate thread, because they can block while they fetch a Kerberos
+ticket. The Rust core sends the tokens and negotiates the security layer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 IDLE_S = 60.0
-"""Longest wait for the next step of a login, in seconds. After that, the thread checks whether the client is closed."""
+"""Longest wait for the next step of a login, in seconds.
+
+After the wait, the thread checks whether the client is closed.
+"""
 ABANDONED_S = 300.0
 """Seconds after which klamm deletes the security context of an incomplete login."""
 
@@ -39,7 +42,7 @@ _MUTUAL, _SEQUENCE, _INTEGRITY = 2, 8, 32
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
 _ERRORS = 0xFFFF0000
-"""Mask for the errors in a status code: its upper half. The lower half has only information."""
+"""Mask for the upper half of a status code, which has the errors. The lower half has only additional information."""
 
 
 class _Oid(ctypes.Structure):
@@ -49,7 +52,7 @@ class _Oid(ctypes.Structure):
 class _Buffer(ctypes.Structure):
     _fields_ = (("length", c_size_t), ("value", c_void_p))
     data: bytes
-    """The bytes that `value` points to. This reference keeps the bytes alive as long as the buffer."""
+    """The bytes to which `value` points. This reference keeps the bytes alive as long as the buffer exists."""
 
 
 class _Pair(ctypes.Structure):
@@ -118,7 +121,7 @@ def _answer(
 
 
 class _Context:
-    """A security context during its negotiation with a broker."""
+    """A security context that the client is negotiating with a broker."""
 
     def __init__(self, service: str, settings: Mapping[str, str]) -> None:
         self.is_established = False
@@ -135,7 +138,7 @@ class _Context:
         return time.monotonic() - self._began < ABANDONED_S
 
     def step(self, token: bytes) -> bytes:
-        """Return the next token to send. `token` is the last token of the broker."""
+        """Return the next token to send. `token` is the last token that the broker sent."""
         output, flags = _Buffer(), c_uint32()
         token_buffer = _buffer(token)
         status = self._call(
@@ -177,7 +180,7 @@ class _Context:
         name = self._named(principal, _USER_NAME) if principal else c_void_p()
         pairs = (_Pair * 2)(
             _Pair(b"client_keytab", f"FILE:{keytab}".encode()),
-            # Tickets from the keytab stay in this process.
+            # Tickets from the keytab stay in the memory of this process.
             _Pair(b"ccache", f"MEMORY:klamm-{keytab}-{principal}".encode()),
         )
         store = _Store(2, pairs) if keytab else _Store(0, None)
