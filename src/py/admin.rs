@@ -38,7 +38,7 @@ impl AdminCore {
         Ok(PyClassInitializer::from(base).add_subclass(Self { client }))
     }
 
-    /// Seconds that a call without a timeout takes at most.
+    /// Longest time in seconds of a call without a timeout.
     #[getter(_api_timeout)]
     fn api_timeout(&self) -> f64 {
         self.client.api_timeout().as_secs_f64()
@@ -50,15 +50,15 @@ impl AdminCore {
         self.client.endpoints() == Endpoints::Controllers
     }
 
-    /// Raises an error if the client talks to controllers, and these do not serve the API.
+    /// Raises an error if the client talks to controllers that do not serve the API.
     #[pyo3(name = "_check_served")]
     fn check_served(&self, api: &str) -> PyResult<()> {
         Ok(self.client.check_served(api)?)
     }
 
     /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker
-    /// ID, a pair of FindCoordinator's type and a key, or `"controller"`. `versions` are the oldest and the newest to
-    /// send.
+    /// ID, `"controller"`, or a pair of a FindCoordinator key type and a key. `versions` are the oldest and the newest
+    /// version that the client may send.
     #[pyo3(name = "_call", signature = (api, fields, route, timeout, versions=(0, i16::MAX)))]
     fn call(
         &self,
@@ -81,7 +81,8 @@ impl AdminCore {
         Ok(Pending::explained(what, self.any(), pending, convert, why))
     }
 
-    /// Returns a list of offsets for each `(topic, partition, time)`: of segments from before then, newest first.
+    /// Returns a list of offsets for each `(topic, partition, time)`: the start offsets of segments from before the
+    /// time, newest first.
     #[pyo3(name = "_offsets_before", signature = (wanted, limit, timeout))]
     fn offsets_before(
         &self,
@@ -114,7 +115,7 @@ impl AdminCore {
         }))
     }
 
-    /// Returns the sorted names of all topics, with or without the internal ones.
+    /// Returns the sorted names of all topics, with or without internal topics.
     #[pyo3(name = "_list_topics", signature = (internal, timeout))]
     fn list_topics(
         &self,

@@ -24,7 +24,7 @@ macro_rules! text_arguments {
 
 text_arguments!(topic kind name acknowledge_type compression);
 
-/// Converts the type of a request of Kafka 0.7.
+/// Converts the request type of a Kafka 0.7 request.
 pub(super) fn kind_of_request<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     text("type", value)
 }
@@ -49,7 +49,7 @@ pub(super) fn text<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<&'a 
     }
 }
 
-/// Converts a timeout in seconds. None waits without limit.
+/// Converts a timeout in seconds. None means no limit.
 #[inline]
 pub(super) fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if value.is_none() {
@@ -62,7 +62,7 @@ pub(super) fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     }
 }
 
-/// Converts the timeout of a request. None means the client's setting.
+/// Converts the timeout of a request. None selects the client's setting.
 pub(super) fn time_limit(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     timeout(value).map(|seconds| seconds.map(|seconds| bounded(Some(seconds))))
 }
@@ -84,8 +84,8 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
 
 /// Converts the timestamp of a record to send, or None.
 ///
-/// Times before 1970 are accepted, as in librdkafka, except the numbers that stand for no time: Kafka's and the
-/// client's.
+/// Like librdkafka, the function accepts times before 1970. It rejects the two numbers that Kafka and the client use
+/// for "no time".
 #[inline]
 pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() {
@@ -126,8 +126,8 @@ fn no_time(value: &Bound<'_, PyAny>) -> PyErr {
 /// Converts a datetime to a record's timestamp. A datetime without a time zone is local time, as in Python's own
 /// methods.
 ///
-/// Returns None for other objects, and for a datetime without a timestamp: the last hours of the year 9999 can lack
-/// one.
+/// Returns None for other objects, and for a datetime without a timestamp. Datetimes in the last hours of the year 9999
+/// can have no timestamp.
 #[cold]
 fn of_datetime(value: &Bound<'_, PyAny>) -> Option<i64> {
     let seconds: f64 = value.call_method0("timestamp").ok()?.extract().ok()?;
@@ -203,7 +203,7 @@ pub(super) fn of_type(name: &str, value: &Bound<'_, PyAny>, allowed: &str, hint:
     argument(value.py(), &format!("{name} has to be {allowed}, not {kind}"), hint)
 }
 
-/// Returns the error for an argument that is not a whole number, or out of range.
+/// Returns the error for an argument that is not a whole number or is out of range.
 #[cold]
 pub(super) fn not_whole(name: &str, value: &Bound<'_, PyAny>, types: &str, numbers: &str) -> PyErr {
     match value.call_method0("__index__") {

@@ -27,10 +27,11 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// The frame that called `send_arrow`, for warnings: `ArrowRows` is created in `_send_all_rows`, which `run` runs.
+/// The stack level of the caller of `send_arrow`, for warnings. `run` calls `_send_all_rows`, which creates
+/// `ArrowRows`.
 const SEND_ARROW_CALLER: i32 = 4;
 
-/// The columns of a record batch: which ones, in which order.
+/// The selected columns of a record batch, in order.
 #[pyclass(frozen, name = "ArrowColumns", module = "klamm._klamm")]
 pub(super) struct ArrowColumns(pub(super) Columns);
 
@@ -70,7 +71,7 @@ impl ArrowColumns {
 pub(super) struct ArrowBatch(RecordBatch);
 
 impl ArrowBatch {
-    /// Builds the columns with the interpreter released, because this is most of the work of reading.
+    /// Builds the columns with the interpreter released, because building is most of the work of reading.
     pub(super) fn build(py: Python<'_>, columns: &Columns, ranges: &[RecordRange]) -> PyResult<Self> {
         let rows: Vec<Rows<'_>> = ranges.iter().map(|p| rows_of(&p.slice, p.records())).collect();
         let batch = py.detach(|| to_batch(columns, &rows));
@@ -109,13 +110,13 @@ impl ArrowBatch {
     }
 }
 
-/// Rows of Arrow data that a producer sends: the stream and the position in it.
+/// Rows of Arrow data that a producer sends: the stream, and the position in the stream.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct ArrowRows(pub(super) Mutex<RowCursor>);
 
 pub(super) struct RowCursor {
     source: Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>,
-    /// The current batch, and the index of its first row that is not sent.
+    /// The current batch, and the index of the batch's first unsent row.
     pub(super) current: Option<(Input, usize)>,
     pub(super) sent: usize,
 }
@@ -166,11 +167,11 @@ impl ArrowRows {
     }
 }
 
-/// Returns the indices of all columns but those of a pandas index, after a warning, or `None` if there is no such
-/// column.
+/// Warns about pandas index columns, and returns the indices of all other columns. Returns `None` if the schema has no
+/// pandas index columns.
 ///
-/// Whether pandas exports the index as a column depends on the rows, so it must not decide whether the rows can be
-/// sent. An index with the name of a field of a record is sent.
+/// The rows determine whether pandas exports the index as a column. An index column must therefore not cause an error.
+/// klamm sends an index whose name is a field of a record.
 fn without_index(py: Python<'_>, schema: &Schema) -> PyResult<Option<Vec<usize>>> {
     let mut index: Vec<String> = Vec::new();
     if let Some(text) = schema.metadata().get("pandas") {
@@ -272,7 +273,7 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
     Ok(capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?.cast())
 }
 
-/// Returns the error for an export that Arrow refuses. This cannot happen with the columns built here.
+/// Returns the error for an export that Arrow rejects. Arrow does not reject the columns that this file builds.
 #[cold]
 fn broken(py: Python<'_>, why: &str) -> PyErr {
     exception(py, "KafkaError", why, None)

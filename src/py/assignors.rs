@@ -28,9 +28,9 @@ pub(super) struct PythonMember<'py> {
     user_data: Option<Bound<'py, PyAny>>,
 }
 
-/// Computes an assignment: the partitions of each member, by member id.
+/// Computes an assignment: the partitions of each member, by member ID.
 ///
-/// `topics` has a list for each partition: the racks of its replicas.
+/// For each partition, `topics` has a list with the racks of the replicas.
 #[pyfunction]
 pub(super) fn assign(
     py: Python<'_>,
@@ -82,9 +82,10 @@ pub(super) fn user_data<'py>(
     Ok(default_user_data(find(py, name)?, &owned, generation).map(|data| PyBytes::new(py, &data)))
 }
 
-/// Removes assignor objects from the setting that names assignors, and leaves their names there as a keyword.
+/// Replaces the assignor objects in the setting `partition_assignment_strategy` by their names.
 ///
-/// The setting is a keyword, or a key of the dict that is a client's first argument.
+/// The setting is a keyword argument, or a key of the dict that is a client's first argument. The result is always a
+/// keyword argument.
 pub(super) fn take_assignors(
     first: Option<&Bound<'_, PyAny>>,
     keywords: &Bound<'_, PyDict>,
@@ -117,8 +118,8 @@ pub(super) fn take_assignors(
 /// The setting that names assignors.
 const STRATEGY: &str = "partition_assignment_strategy";
 
-/// Returns the user data of a member that owned these partitions. Without a generation, owned partitions are from
-/// before there were generations.
+/// Returns the user data of a member that owned these partitions. If `generation` is `None`, the member owned the
+/// partitions before user data contained generations.
 fn default_user_data(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {
     let owned: Vec<_> =
         owned.iter().map(|(topic, partition)| TopicPartition::new(topic.as_str(), *partition)).collect();
@@ -137,7 +138,8 @@ fn find(py: Python<'_>, name: &str) -> PyResult<&'static dyn Assignor> {
     })
 }
 
-/// An assignor written in Python: a `klamm.assignors.Assignor`. The client's thread calls it with no lock held.
+/// An assignor written in Python: a `klamm.assignors.Assignor`. The client's thread holds no lock when it calls the
+/// assignor.
 pub(super) struct PythonAssignor {
     name: String,
     is_cooperative: bool,

@@ -19,8 +19,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The batches as dicts, without a truncated one at the end. If a batch is damaged, also its intact records and the
-/// error.
+/// The batches as dicts, without a truncated batch at the end. If a batch is damaged, the tuple also has the batch's
+/// intact records and the error.
 type Decoded<'py> = (Vec<Bound<'py, PyDict>>, Option<PackedRecords>, Option<PyErr>);
 
 /// Decodes the record batches in `data`.
@@ -55,14 +55,14 @@ pub(super) fn decode_records<'py>(
     Ok((decoded, None, None))
 }
 
-/// The records of a batch, maybe compressed.
+/// The records of a batch, which may be compressed.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct PackedRecords {
     batch: Batch,
     number: usize,
     check_crcs: bool,
     count: usize,
-    /// The batch of the call that was decompressed last.
+    /// The last decompressed batch, among all batches of the same call.
     last: Arc<Mutex<Option<(usize, Arc<Open>)>>>,
 }
 
@@ -124,7 +124,7 @@ struct Open {
     marks: Vec<RecordSet>,
     count: usize,
     first_offset: Option<i64>,
-    /// The error of the record after the last intact one.
+    /// The error of the record after the last intact record.
     damage: Option<wire::Error>,
 }
 
@@ -181,7 +181,8 @@ fn batch_fields(py: Python<'_>, records: PackedRecords, first_offset: Option<i64
     Ok(fields)
 }
 
-/// Creates a `klamm.protocol.BatchRecord`. The arguments go by position, because there is one call for each record.
+/// Creates a `klamm.protocol.BatchRecord`. The function passes the arguments by position, because it runs once for each
+/// record.
 fn batch_record<'py>(py: Python<'py>, header: &Header, view: &View<'_>) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let pair = |(k, v): (&[u8], Option<&[u8]>)| Ok((header_name(py, k)?, v.map(|v| PyBytes::new(py, v))));
@@ -213,7 +214,7 @@ struct Plain<'py> {
 }
 
 impl<'py> Plain<'py> {
-    /// Converts the fields of the record at that index.
+    /// Converts the fields of the record at `index`.
     fn of(index: usize, [offset, timestamp, key, value, headers]: [Bound<'py, PyAny>; 5]) -> PyResult<Self> {
         let name = |field: &str| format!("records[{index}].{field}");
         let number = |field: &str, value: &Bound<'py, PyAny>| {

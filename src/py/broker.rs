@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A Kafka cluster in this process, in a thread of its own.
+/// A Kafka cluster that runs in a thread of this process.
 #[pyclass(subclass, frozen, name = "DevBroker", module = "klamm.testing")]
 pub(super) struct DevBrokerCore {
     options: Options,
@@ -25,7 +25,7 @@ pub(super) struct DevBrokerCore {
     zookeeper: Option<String>,
 }
 
-/// Mechanisms, each with its users and their passwords.
+/// SASL mechanisms, each with its users and their passwords.
 type Users = BTreeMap<String, Option<BTreeMap<String, String>>>;
 
 impl DevBrokerCore {
@@ -33,7 +33,7 @@ impl DevBrokerCore {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a command to the running cluster and waits until it is done.
+    /// Sends a command to the running cluster, and waits until the command has run.
     fn command<T: Send>(
         &self,
         py: Python<'_>,
@@ -47,7 +47,7 @@ impl DevBrokerCore {
     }
 }
 
-/// Returns a `ConfigError` for an error of the caller, and an `OSError` for an error of the system.
+/// Returns a `ConfigError` for a mistake of the caller, and an `OSError` for an error of the operating system.
 fn control_error(py: Python<'_>, error: io::Error) -> PyErr {
     match error.kind() {
         ErrorKind::InvalidInput => exception(py, "ConfigError", &error.to_string(), None),
@@ -144,7 +144,7 @@ impl DevBrokerCore {
         Ok(Self { options, running: Mutex::default(), zookeeper })
     }
 
-    /// Starts the cluster, unless it is running.
+    /// Starts the cluster if it is not running.
     #[pyo3(name = "_start")]
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         if self.running().is_some() {
@@ -228,8 +228,8 @@ impl DevBrokerCore {
         list(py, requests)
     }
 
-    /// Returns what clients pushed: `(client instance ID, terminating, compression, labels, metrics)`. A metric is
-    /// `(name, type, attributes, value)`, where the type is `gauge`, `sum` or `delta`.
+    /// Returns the metrics that clients pushed: `(client instance ID, terminating, compression, labels, metrics)`. A
+    /// metric is `(name, type, attributes, value)`, where the type is `gauge`, `sum` or `delta`.
     #[pyo3(name = "_telemetry")]
     fn telemetry(&self, py: Python<'_>) -> PyResult<Vec<Pushed>> {
         Ok(self.command(py, Control::telemetry)?.into_iter().map(pushed).collect())
@@ -276,7 +276,7 @@ impl DevBrokerCore {
         self.command(py, |control| control.fault(fault))
     }
 
-    /// Repeats what a client recorded of its brokers: topics, records, versions of APIs, and the fault of each request.
+    /// Replays a client's recording of its brokers: topics, records, API versions, and the fault of each request.
     #[pyo3(name = "_repeat")]
     fn repeat(
         &self,
@@ -315,7 +315,7 @@ type RecordedResult = (String, Option<f64>, Option<String>);
 type Labels = BTreeMap<String, String>;
 /// A metric's name, type, attributes and value.
 type PushedMetric = (String, &'static str, Labels, f64);
-/// A push: the client's ID, whether it is the last, its compression, the client's labels, and the metrics.
+/// A push: the client's ID, whether this is the last push, the compression, the client's labels, and the metrics.
 type Pushed = (String, bool, &'static str, Labels, Vec<PushedMetric>);
 
 fn labels(pairs: Vec<KeyValue>) -> Labels {

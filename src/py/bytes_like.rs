@@ -17,7 +17,7 @@ pub(super) enum BytesLike<'a, 'py> {
 }
 
 impl<'a, 'py> BytesLike<'a, 'py> {
-    /// Converts an argument. None is null. `what` names the argument in errors.
+    /// Converts an argument. None becomes null. Errors use `what` as the name of the argument.
     #[inline]
     pub(super) fn optional(what: &str, value: Option<&'a Bound<'py, PyAny>>) -> PyResult<Option<Self>> {
         match value {
@@ -105,7 +105,8 @@ fn copied<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyB
 
 /// Copies the bytes of an object with a buffer.
 ///
-/// Rejects buffers with pointers to objects and buffers with a single number: their bytes depend on the machine.
+/// Rejects buffers with pointers to objects, and buffers with a single number, because their bytes depend on the
+/// machine.
 #[cold]
 pub(super) fn from_buffer<'py>(what: &str, value: &Bound<'py, PyAny>, allowed: &str) -> PyResult<Bound<'py, PyBytes>> {
     let Ok(view) = PyMemoryView::from(value) else {
@@ -125,7 +126,7 @@ pub(super) fn from_buffer<'py>(what: &str, value: &Bound<'py, PyAny>, allowed: &
     Ok(view.call_method0("tobytes")?.cast_into()?)
 }
 
-/// Returns the bytes of an argument that must not be None. `bytes` and `bytearray` are not copied here.
+/// Returns the bytes of an argument that must not be None. The function does not copy `bytes` and `bytearray`.
 pub(super) fn backed_bytes(what: &str, value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
         return Ok(value.extract()?);
@@ -139,7 +140,7 @@ pub(super) type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 /// The name of a header.
 enum Name<'py> {
     Text(Bound<'py, PyString>),
-    /// The bytes of a name that is not UTF-8. Python's text has them as lone surrogates (PEP 383).
+    /// The bytes of a name that is not UTF-8. In a Python string, the invalid bytes are lone surrogates (PEP 383).
     Bytes(Bound<'py, PyBytes>),
 }
 
@@ -163,7 +164,7 @@ impl<'py> Name<'py> {
     }
 }
 
-/// Returns the name of a header as text, with bytes that are not UTF-8 as lone surrogates (PEP 383).
+/// Returns the name of a header as text. Bytes that are not UTF-8 become lone surrogates (PEP 383).
 #[inline]
 pub(super) fn header_name<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match std::str::from_utf8(name) {
@@ -250,7 +251,7 @@ impl<'py> Headers<'py> {
         self.pairs.is_empty()
     }
 
-    /// Returns the headers, borrowed.
+    /// Returns the headers as borrowed bytes.
     #[inline]
     pub(super) fn parts(&self) -> Vec<Header<'_>> {
         self.pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_ref().map(|v| v.as_bytes()))).collect()

@@ -4,7 +4,7 @@ use super::error::exception;
 use crate::broker::Authority;
 use pyo3::prelude::*;
 
-/// A certificate authority for tests: it signs certificates for a dev broker and its clients.
+/// A certificate authority for tests, which signs certificates for a dev broker and its clients.
 ///
 /// Example:
 ///     authority = klamm.testing.CertificateAuthority()
@@ -31,15 +31,15 @@ impl CertificateAuthority {
     /// Creates a certificate.
     ///
     /// Args:
-    ///     name (str): The common name: of the broker, or of a client.
-    ///     hosts (list[str]): Host names and IP addresses of a broker. Defaults to none, for a client.
+    ///     name (str): The common name of the broker or client.
+    ///     hosts (list[str]): Host names and IP addresses of a broker. Defaults to an empty list, for a client.
     ///     expired (bool): Whether the certificate has expired. Defaults to False.
     ///
     /// Returns:
     ///     The certificate and its private key, both in PEM.
     ///
     /// Raises:
-    ///     ConfigError: A name cannot be in a certificate.
+    ///     ConfigError: A name is not valid in a certificate.
     #[pyo3(signature = (name, hosts=Vec::new(), *, expired=false))]
     fn issue(&self, py: Python<'_>, name: &str, hosts: Vec<String>, expired: bool) -> PyResult<(String, String)> {
         let made = py.detach(|| self.authority.issue(name, &hosts, expired));

@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 
-/// What all clients have.
+/// The base class of all clients.
 #[pyclass(subclass, frozen, name = "Client", module = "klamm")]
 pub(super) struct ClientCore {
     client: Arc<dyn AnyClient>,
-    /// The kind of client with its article, for error messages.
+    /// The type of the client with an article, for error messages.
     what: &'static str,
     servers: String,
     #[pyo3(get, name = "_log_target")]
@@ -34,7 +34,8 @@ impl ClientCore {
 
 #[pymethods]
 impl ClientCore {
-    /// Returns the metrics as `(group, tags, values)`, and with `detail` the state of connections and partitions.
+    /// Returns the metrics as `(group, tags, values)`. With `detail`, also returns the state of connections and
+    /// partitions.
     #[pyo3(name = "_families", signature = (detail=false))]
     fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
         // The I/O thread may hold the lock of the network for a moment.
@@ -42,14 +43,14 @@ impl ClientCore {
         metrics::to_python(py, families?)
     }
 
-    /// Returns the ID that a broker gives the client (KIP-714), as text.
+    /// Returns the client instance ID that a broker assigns (KIP-714), as text.
     #[pyo3(name = "_instance_id")]
     fn instance_id(&self) -> PyResult<Pending> {
         let convert = |py: Python<'_>, id: Uuid| Ok(PyString::new(py, &id.to_string()).into_any().unbind());
         Ok(Pending::new("client instance ID", self.client.clone(), self.client.instance_id()?, convert))
     }
 
-    /// Replaces the metrics of the application: `(name, whether it is a total, attributes, value)`.
+    /// Replaces the metrics of the application. A metric is `(name, whether it is a total, attributes, value)`.
     #[pyo3(name = "_set_application_metrics")]
     fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>) {
         self.client.set_application_metrics(metrics);

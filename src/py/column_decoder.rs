@@ -63,7 +63,7 @@ impl ColumnDecoder {
         Ok(DecodedColumn { column, failures: failures.collect() })
     }
 
-    /// Returns the framings of records that have no plan, each once.
+    /// Returns each framing without a plan once.
     fn unknown(&self, py: Python<'_>, records: &Bound<'_, Records>) -> Vec<Py<PyBytes>> {
         let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
         let prefixes = py.detach(|| {
@@ -74,7 +74,7 @@ impl ColumnDecoder {
     }
 }
 
-/// Returns the framings of records, each once, before their schemas and so the type of the column are known.
+/// Returns each framing of the records once. The caller does not need a column type, which depends on the schemas.
 #[pyfunction]
 pub(super) fn framings(
     py: Python<'_>,
@@ -89,7 +89,8 @@ pub(super) fn framings(
     prefixes.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
 }
 
-/// Encodes a typed column as values of records, with a framing before each. The failure is that of the first bad row.
+/// Encodes a typed column as values of records, with a framing before each value. A failure is the failure of the first
+/// invalid row.
 #[pyfunction]
 pub(super) fn encode_column(column: &Bound<'_, PyAny>, plan: &str, prefix: &[u8]) -> PyResult<DecodedColumn> {
     let py = column.py();
@@ -112,7 +113,7 @@ pub(super) struct DecodedColumn {
 
 #[pymethods]
 impl DecodedColumn {
-    /// Failed records: position, framing, path of the field, and what is wrong.
+    /// The failed records: position, framing, path of the field, and reason.
     #[getter]
     fn failures<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyBytes>, &str, &str)> {
         let shown = self.failures.iter();

@@ -71,7 +71,7 @@ struct BackgroundCommit {
 /// The commits that run in the background, until their callbacks have run.
 #[derive(Default)]
 pub(super) struct Commits {
-    /// Whether the queue has an entry. The consumer checks it for every record.
+    /// Whether the queue has an entry. The consumer checks this flag for every record.
     any: AtomicBool,
     queue: Mutex<VecDeque<BackgroundCommit>>,
 }
@@ -91,20 +91,21 @@ impl Commits {
         self.any.store(true, Relaxed);
     }
 
-    /// Returns whether a commit has completed whose callback has not run.
+    /// Returns whether a commit has completed but its callback has not run.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.any.load(Relaxed) && self.queue().front().is_some_and(|first| first.pending.is_done())
     }
 
-    /// Waits until all commits have completed. Returns false at a timeout. The cutoff ends the wait, too.
+    /// Waits until all commits have completed. Returns false after the timeout. The cutoff also ends the wait.
     pub(super) fn wait(&self, py: Python<'_>, end: Deadline, cutoff: &Cutoff) -> PyResult<bool> {
         // Commits complete in order.
         let last = self.queue().back().map(|last| last.pending.clone());
         last.map_or(Ok(true), |last| wait_for(py, end, |slice| last.wait(slice) || cutoff.is_over()))
     }
 
-    /// Runs the callbacks of commits that have completed. An exception ends the run, and the next call runs the rest.
+    /// Runs the callbacks of commits that have completed. If a callback raises an exception, the next call runs the
+    /// remaining callbacks.
     pub(super) fn run_callbacks(&self, py: Python<'_>) -> PyResult<()> {
         while let Some(done) = self.take() {
             let (Some(on_commit), Some(result)) = (done.on_commit, done.pending.get()) else {

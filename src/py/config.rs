@@ -17,18 +17,18 @@ use std::sync::Arc;
 /// The function that a client calls for tokens.
 pub(super) struct TokenProvider {
     pub callable: Py<PyAny>,
-    /// Whether the setting has the name from confluent-kafka.
+    /// Whether the setting's name is the name in confluent-kafka.
     pub is_confluent_style: bool,
 }
 
-/// What `klamm.oauth` or `klamm.kerberos` needs for a client that logs in with tokens.
+/// The login settings that `klamm.oauth` or `klamm.kerberos` needs.
 pub(super) struct Login {
     pub provider: Option<TokenProvider>,
     /// The settings for fetching tokens without a provider.
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// The configuration of a client, its bootstrap servers as text, its login, and where its log lines go.
+/// The configuration of a client, its bootstrap servers as text, its login, and the target of its log lines.
 pub(super) type Parsed = (Config, String, Login, Py<LogTarget>);
 
 /// Reads the configuration of a client.
@@ -214,7 +214,7 @@ pub(super) fn rejected_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
     list(py, options)
 }
 
-/// Returns `(key, value, klamm's value)` of the values of other clients that klamm accepts.
+/// Returns `(key, value, klamm's value)` for each value of other clients that klamm accepts.
 #[pyfunction]
 pub(super) fn alias_values() -> Vec<(&'static str, &'static str, &'static str)> {
     VALUE_ALIASES.to_vec()

@@ -63,13 +63,15 @@ impl ConsumerCore {
         Ok(self.client.check()?)
     }
 
-    /// Locks the delivery buffer. A holder keeps the lock for a moment and never releases the interpreter meanwhile.
+    /// Locks the delivery buffer. A thread keeps this lock only briefly, and does not release the interpreter while it
+    /// has the lock.
     #[inline]
     pub(super) fn buffer(&self) -> MutexGuard<'_, DeliveryBuffer> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rewinds partitions that stay assigned to the first record that the program has not consumed.
+    /// Rewinds each partition that stays assigned. The new position is the first record that the program has not
+    /// consumed.
     ///
     /// The caller then drops the delivery buffer.
     fn rewind<'a>(&self, partitions: impl Iterator<Item = (&'a str, i32)>) {
@@ -95,10 +97,10 @@ impl ConsumerCore {
         self.delivered_offsets()
     }
 
-    /// Returns the offsets after the delivered records, with the leader epochs that are known.
+    /// Returns the offsets after the delivered records, with the known leader epochs.
     ///
-    /// The client's position is after the records in the delivery buffer, so the buffer decides for its partitions.
-    /// Only a seek to an earlier offset takes precedence.
+    /// The client's position is after the records in the delivery buffer. For partitions in the buffer, the position of
+    /// the buffer therefore applies. Only a seek to an earlier offset takes precedence.
     fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
         let buffer = self.buffer();
         let positions = buffer.positions();
@@ -157,7 +159,7 @@ impl ConsumerCore {
         RecordIterator { consumer: slf.clone().unbind() }
     }
 
-    /// Returns the next record if there is one, or None if the caller has to wait.
+    /// Returns the next record, or None if the caller has to wait.
     #[pyo3(name = "_try_next")]
     fn try_next(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.client.note_progress();
@@ -174,7 +176,7 @@ impl ConsumerCore {
         Ok(next)
     }
 
-    /// Returns up to that many records and roughly that many bytes, or None at the end of a bounded assignment.
+    /// Returns up to `max_records` records and roughly `max_bytes` bytes, or None at the end of a bounded assignment.
     ///
     /// Waits up to `timeout` seconds for the first record.
     #[pyo3(name = "_poll", signature = (timeout, max_records, max_bytes=None))]
@@ -232,7 +234,7 @@ impl ConsumerCore {
 
     /// Assigns partitions: `(topic, partition, offset or None, end offset or None)`.
     ///
-    /// Gives up the old assignment first, as when closing. With `waits` it also waits for the commit.
+    /// First gives up the old assignment, like `_close`. With `waits`, also waits for the commit.
     #[pyo3(name = "_assign", signature = (partitions, waits))]
     fn assign(
         &self,
@@ -257,7 +259,8 @@ impl ConsumerCore {
 
     /// Subscribes to topics, or to a pattern. With `defers`, Python handles the changes of the assignment.
     ///
-    /// An empty list ends the subscription. With `waits` it also waits until the consumer has left its group.
+    /// An empty list ends the subscription. With `waits`, the call then also waits until the consumer has left its
+    /// group.
     #[pyo3(name = "_subscribe", signature = (topics, pattern, listener, defers, waits))]
     fn subscribe(
         &self,
@@ -300,9 +303,9 @@ impl ConsumerCore {
         Ok(subscribed?)
     }
 
-    /// Ends the subscription or assignment. A member of a group gives up its partitions, as when closing.
+    /// Ends the subscription or assignment. A member of a group first gives up its partitions, like `_close`.
     ///
-    /// `handled` is as for `_close`.
+    /// `handled` has the same meaning as in `_close`.
     #[pyo3(name = "_unsubscribe", signature = (handled))]
     fn unsubscribe(&self, py: Python<'_>, handled: Option<bool>) -> PyResult<()> {
         self.check()?;
@@ -316,7 +319,8 @@ impl ConsumerCore {
         given_up
     }
 
-    /// Returns the next change of the assignment: the listener's method and the partitions. `_handled` must follow.
+    /// Returns the next change of the assignment: the listener's method and the partitions. The caller must then call
+    /// `_handled`.
     #[pyo3(name = "_next_change")]
     fn python_next_change(&self) -> PyResult<Option<(&'static str, Vec<PartitionTuple>)>> {
         self.check()?;
@@ -355,7 +359,7 @@ impl ConsumerCore {
         Ok(())
     }
 
-    /// Seeks to a timestamp. -1 is the end, -2 the beginning.
+    /// Seeks to a timestamp. The timestamp -1 is the end of the log, and -2 is its beginning.
     #[pyo3(name = "_seek_to", signature = (partitions, timestamp))]
     fn seek_to(&self, partitions: Vec<PartitionTuple>, timestamp: i64) -> PyResult<()> {
         self.check()?;
@@ -411,7 +415,7 @@ impl ConsumerCore {
         Ok(self.client.paused()?.into_iter().map(owned).collect())
     }
 
-    /// Commits these offsets, or the offsets after the delivered records.
+    /// Commits `offsets`, or the offsets after the delivered records.
     #[pyo3(name = "_commit", signature = (offsets))]
     fn commit(&self, offsets: Option<Vec<OffsetToCommit>>) -> PyResult<Pending> {
         self.check()?;
@@ -430,13 +434,14 @@ impl ConsumerCore {
         Ok(self.pending_commit(pending))
     }
 
-    /// Calls `on_commit` of the background commits that have completed.
+    /// Calls the `on_commit` callbacks of the background commits that have completed.
     #[pyo3(name = "_run_commit_callbacks")]
     fn run_commit_callbacks(&self, py: Python<'_>) -> PyResult<()> {
         self.commits.run_callbacks(py)
     }
 
-    /// Returns the offsets after the delivered records, for a transaction to commit: a list of `OffsetToCommit`.
+    /// Returns the offsets after the delivered records as a list of `OffsetToCommit`. A transaction can commit these
+    /// offsets.
     #[pyo3(name = "_offsets_to_commit")]
     fn python_offsets_to_commit(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.check()?;
@@ -461,7 +466,7 @@ impl ConsumerCore {
         self.client.is_member()
     }
 
-    /// Whether auto-commit is on.
+    /// Whether auto-commit is enabled.
     #[getter(_auto_commits)]
     fn auto_commits(&self) -> bool {
         self.client.auto_commits()
@@ -482,8 +487,8 @@ impl ConsumerCore {
         }))
     }
 
-    /// Returns `(offset, timestamp)` of the first record at or after a timestamp, or None. -1 is the end, -2 the
-    /// beginning.
+    /// Returns `(offset, timestamp)` of the first record at or after a timestamp, or None. The timestamp -1 is the end
+    /// of the log, and -2 is its beginning.
     ///
     /// With `of_led`, the result is also None for a partition without a leader.
     #[pyo3(name = "_list_offsets", signature = (asked, timeout, of_led=false))]
@@ -513,7 +518,7 @@ impl ConsumerCore {
         Ok(lag.into_iter().map(own).collect())
     }
 
-    /// Returns the metrics like `ClientCore`, with the lag behind what the program has taken.
+    /// Returns the same metrics as `ClientCore`. The lag counts from the records that the program has consumed.
     #[pyo3(name = "_families", signature = (detail=false))]
     fn families(&self, py: Python<'_>, detail: bool) -> PyResult<Py<PyAny>> {
         let mut families = py.detach(|| self.client.families(detail))?;
@@ -543,7 +548,8 @@ impl ConsumerCore {
         Ok(Pending::new("answer about the topic", self.any(), pending, int_list))
     }
 
-    /// Closes the client. `handled` says whether the last record was processed too, or is None if unknown.
+    /// Closes the client. `handled` says whether the program has processed the last record, or is None if this is
+    /// unknown.
     #[pyo3(name = "_close", signature = (timeout, handled, commit))]
     fn close(
         &self,
@@ -555,13 +561,13 @@ impl ConsumerCore {
         self.leave_and_end(py, Deadline::after(timeout), commit.then_some(handled.into()))
     }
 
-    /// Makes a close that is running in another thread end after that many seconds.
+    /// Makes a close that is running in another thread end after `seconds`.
     #[pyo3(name = "_hurry", signature = (seconds))]
     fn hurry(&self, seconds: f64) {
         self.cutoff.after(seconds);
     }
 
-    /// Seconds that a close takes after an exception.
+    /// Timeout in seconds of a close after an exception.
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// Longest wait between two checks for signals.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a close waits even with a timeout of zero: long enough for healthy brokers to take a commit, and to remove
-/// the member from its group.
+/// How long a close waits even with a timeout of zero. In this time, healthy brokers store a commit and remove the
+/// member from its group.
 pub(super) const LEAST_CLOSE: Duration = Duration::from_millis(100);
 
-/// First and longest pause of a greenlet between two looks for a result.
+/// First and longest pause of a greenlet between two checks for a result.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(250);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 pub(super) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Returns the deadline that many seconds from now. `None` never times out.
+    /// Returns the deadline that is `seconds` from now. `None` never times out.
     pub(super) fn after(seconds: Option<f64>) -> Self {
         Self(seconds.and_then(duration).and_then(|d| Instant::now().checked_add(d)))
     }
@@ -34,7 +34,7 @@ impl Deadline {
         self.0.is_none()
     }
 
-    /// Returns this deadline, or the one that much time from now if that is later.
+    /// Returns the later of this deadline and the deadline that is `time` from now.
     pub(super) fn at_least(self, time: Duration) -> Self {
         Self(self.0.map(|end| end.max(Instant::now() + time)))
     }
@@ -49,7 +49,7 @@ impl Deadline {
 pub(super) struct Cutoff(Mutex<Option<Instant>>);
 
 impl Cutoff {
-    /// Ends the waits that many seconds from now.
+    /// Ends the waits `seconds` from now.
     pub(super) fn after(&self, seconds: f64) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Deadline::after(Some(seconds)).0;
     }
@@ -81,10 +81,11 @@ pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) ->
     }
 }
 
-/// Returns gevent's `sleep` if the caller is a greenlet of gevent: a native wait would stop all greenlets of this
-/// thread.
+/// Returns gevent's `sleep` if the caller is a greenlet of gevent, because a native wait would block all greenlets of
+/// this thread.
 ///
-/// A thread without a hub has no other greenlets, and the hub itself cannot switch to them.
+/// Returns `None` in a thread without a hub, which has no other greenlets, and in the hub itself, which cannot switch
+/// to greenlets.
 fn greenlet_sleep(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     // Every call that blocks comes here. Importing `sys` each time was 13 % of the instructions of a blocking send.
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
@@ -114,12 +115,13 @@ fn wait_in_greenlet(sleep: &Bound<'_, PyAny>, end: Deadline, wait: impl Fn(Durat
     }
 }
 
-/// Converts a Python timeout. Negative numbers and NaN become zero, and `None` is a time too long to represent.
+/// Converts a Python timeout. Negative numbers and NaN become zero. The result is `None` if the time is too long for a
+/// `Duration`.
 pub(super) fn duration(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.max(0.0)).ok()
 }
 
-/// Converts a timeout for a call that takes no endless wait: at most `u32::MAX` seconds.
+/// Converts a timeout for a call that cannot wait without limit. The result is at most `u32::MAX` seconds.
 pub(super) fn bounded(seconds: Option<f64>) -> Duration {
     seconds.and_then(duration).unwrap_or(Duration::MAX).min(Duration::from_secs(u32::MAX.into()))
 }

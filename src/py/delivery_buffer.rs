@@ -12,17 +12,17 @@ use crate::client::{self, Slice};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Records that were taken from the client.
+/// The records that the consumer has taken from the client.
 #[derive(Default)]
 pub(super) struct DeliveryBuffer {
-    /// In order. Only the first chunk may be partly consumed.
+    /// The chunks in the order of delivery. Only the first chunk may be partly consumed.
     pub chunks: VecDeque<Chunk>,
     /// Chunks of partitions that were paused later.
     paused: Vec<Chunk>,
-    /// Slices whose first records (the number) are consumed and may still be processed: whole slices, and the consumed
-    /// part of slices that were paused later.
+    /// Slices with the number of consumed records at their start, which the program may still be processing. Slices
+    /// that were paused later are only partly consumed.
     consumed: Vec<(Arc<Slice>, usize)>,
-    /// Whether an iteration delivered the last record, rather than a poll.
+    /// Whether an iteration, and not a poll, delivered the last record.
     is_iterated: bool,
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Chunk {
 /// The records that count as processed, so that their offsets may be committed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Processed {
-    /// All consumed records: the program asks for more, or its `with` block ended without an exception.
+    /// All consumed records, because the program asks for more, or because its `with` block ended without an exception.
     All,
     /// Polled batches, but not the last record of an iteration. A loop over polls has usually processed its batch when
     /// it closes the consumer. A loop over records was usually left while it processed a record.
     Batches,
-    /// Only the records before the last request for records: processing the later ones failed.
+    /// Only the records before the last request for records, because processing of the later records failed.
     Earlier,
 }
 
 impl From<Option<bool>> for Processed {
-    /// Converts what Python knows about the last record: whether it was processed, or None if that is unknown.
+    /// Converts Python's flag for the last record: whether the program has processed it, or None if this is unknown.
     fn from(handled: Option<bool>) -> Self {
         match handled {
             Some(true) => Self::All,
@@ -97,7 +97,7 @@ impl DeliveryBuffer {
         }
     }
 
-    /// Returns up to `max_records` records, in whole slices until `bytes` are used up.
+    /// Returns up to `max_records` records. Adds whole slices until the result has `bytes` bytes.
     pub fn take(&mut self, max_records: usize, bytes: usize) -> Vec<RecordRange> {
         let (mut remaining, mut bytes, mut parts) = (max_records, bytes as isize, Vec::new());
         self.is_iterated = false;
@@ -138,7 +138,7 @@ impl DeliveryBuffer {
         }
     }
 
-    /// Returns the offset of the next record for the program, or None if that is the client's position.
+    /// Returns the offset of the next record for the program, or None if the client's position applies.
     pub fn position(&self, topic: &str, partition: i32) -> Option<i64> {
         self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition)).find_map(Chunk::position)
     }
@@ -160,7 +160,7 @@ impl DeliveryBuffer {
         self.consumed.retain(|(s, _)| !(s.partition == partition && *s.topic == *topic));
     }
 
-    /// Sets the records of a partition aside. The consumed part of its first chunk stays consumed.
+    /// Sets the records of a partition aside. Consumed records of the partition's first chunk stay consumed.
     pub fn pause(&mut self, client: &client::Consumer, topic: &str, partition: i32) {
         if let Some(chunk) = self.chunks.front().filter(|c| c.next > 0 && c.is_of(topic, partition)) {
             let consumed = (chunk.slice.clone(), chunk.next);

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
-/// The deserializers of one consumer. Called with a record, it returns the same record with deserialized key and value.
+/// The deserializers of one consumer. A call with a record returns the same record with deserialized key and value.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct Deserializers {
     key: Option<Py<PyAny>>,
@@ -45,7 +45,7 @@ pub(super) fn deserialized<'py>(
     Bound::new(with.py(), PyClassInitializer::from(record).add_subclass(on_top))
 }
 
-/// A record with deserialized key and value. Each deserializer runs once, when Python first reads its field.
+/// A record with deserialized key and value. Each deserializer runs once, when the program first reads the field.
 // It has a free list of its own: the inherited one is that of plain records, which are smaller.
 #[pyclass(frozen, extends = Record, freelist = 8, module = "klamm._klamm")]
 pub(super) struct DeserializedRecord {
@@ -56,7 +56,7 @@ pub(super) struct DeserializedRecord {
 
 #[pymethods]
 impl DeserializedRecord {
-    /// What the key deserializer returned. None for a null key.
+    /// The result of the key deserializer, or None for a null key.
     #[getter]
     fn key<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, this, record) = (slf.py(), slf.get(), slf.as_super());
@@ -64,7 +64,7 @@ impl DeserializedRecord {
         made(record, "key", bytes, this.deserializers.get().key.as_ref(), &this.key)
     }
 
-    /// What the value deserializer returned. None for null.
+    /// The result of the value deserializer, or None for a null value.
     #[getter]
     fn value<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, this, record) = (slf.py(), slf.get(), slf.as_super());
@@ -78,8 +78,8 @@ impl DeserializedRecord {
     }
 }
 
-/// Runs a deserializer, unless the bytes are null or it has run. Its exception becomes the cause of one with the
-/// record.
+/// Runs a deserializer, if it has not run and the bytes are not null. An exception of the deserializer becomes the
+/// cause of an exception with the record.
 fn made<'py>(
     record: &Bound<'py, Record>,
     field: &str,

@@ -18,7 +18,7 @@ impl From<Error> for PyErr {
     }
 }
 
-/// Becomes a `DecodeError` with the field path and the offset at which the bytes are wrong.
+/// Converts the error to a `DecodeError`, with the field path and the offset of the invalid bytes.
 impl From<wire::Error> for PyErr {
     #[cold]
     fn from(error: wire::Error) -> Self {
@@ -90,7 +90,7 @@ fn address<'py>(py: Python<'py>, error: &Error) -> PyResult<Option<Bound<'py, Py
     errors(py)?.getattr("BrokerAddress")?.call1((broker, error.node())).map(Some)
 }
 
-/// Returns an exception of a class of `klamm.errors`, for errors of the Python edge itself.
+/// Returns an exception of a class of `klamm.errors`, for errors that `src/py` itself detects.
 #[cold]
 pub(super) fn exception(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> PyErr {
     let made = || -> PyResult<PyErr> {
@@ -123,16 +123,16 @@ fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     Ok(module.bind(py))
 }
 
-/// Marks the clients of the parent as unusable in a forked child, so that they raise instead of hanging.
+/// Marks the parent's clients as unusable in a forked child process, so that they raise an error instead of hanging.
 ///
-/// `os.register_at_fork` calls it.
+/// The hook of `os.register_at_fork` calls this function.
 #[pyfunction]
 pub(super) fn after_fork_in_child() {
     crate::client::fork::forked();
 }
 
 /// Returns the exception for an error code in a response. `tried` says what klamm tried, and `why` is the broker's
-/// text.
+/// message.
 #[pyfunction]
 #[pyo3(signature = (code, tried, why=None, topic=None, partition=None))]
 pub(super) fn broker_error(

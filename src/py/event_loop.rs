@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
-/// Returns a future of the running loop that completes when the source is ready, or after that many seconds.
+/// Returns a future of the running loop, which completes when the source is ready or the timeout has passed.
 pub(super) fn wait_on(
     py: Python<'_>,
     source: impl WaitSource + 'static,
@@ -74,18 +74,19 @@ fn known_waker_of<'py>(running: &Bound<'py, PyAny>) -> Option<Bound<'py, LoopWak
 pub(super) struct LoopWaker {
     queue: Arc<Queue>,
     waits: Arc<Waits>,
-    /// Clients whose records are awaited here, by their address.
+    /// Clients whose records tasks of this loop await, by the clients' memory addresses.
     watches: Mutex<HashMap<usize, Watch>>,
 }
 
-/// Number of waits for a single record in a row after which the loop watches a client's sockets. It stops watching
-/// after the same number of turns in a row whose work belonged to the I/O thread.
+/// Number of consecutive waits for a single record after which the loop watches a client's sockets. The loop stops
+/// watching after the same number of consecutive turns without work for the loop.
 const SWITCH_COUNT: u32 = 8;
 
 struct Watch {
     client: Weak<dyn AnyClient>,
     sockets: Option<Sockets>,
-    /// Counts towards [`SWITCH_COUNT`]: single records while there are no sockets, turns without work while there are.
+    /// Counts towards [`SWITCH_COUNT`]. Without sockets, it counts waits for single records. With sockets, it counts
+    /// turns without work.
     count: u32,
 }
 
@@ -102,7 +103,7 @@ impl LoopWaker {
         Ok(waker)
     }
 
-    /// Counts a wait for a record, and watches the client's sockets if single records are awaited again and again.
+    /// Counts a wait for a record, and watches the client's sockets after [`SWITCH_COUNT`] waits for single records.
     fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
         let this = slf.get();
         if !this.queue.signal.get().is_some_and(LoopSignal::is_watched) {
@@ -159,7 +160,7 @@ fn key_of(client: &Arc<dyn AnyClient>) -> usize {
     Arc::as_ptr(client).addr()
 }
 
-/// Makes the running loop, if there is one, stop watching a client's sockets.
+/// Makes the running loop stop watching a client's sockets. Does nothing if no loop is running.
 pub(super) fn forget(py: Python<'_>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
     let Ok(running) = running_loop(py) else { return Ok(()) };
     known_waker_of(&running).map_or(Ok(()), |waker| waker.get().unwatch(&running, key_of(client), true))
@@ -226,7 +227,7 @@ struct Queue {
 #[derive(Default)]
 struct Woken {
     ids: Vec<u64>,
-    /// Whether the loop is in [`LoopWaker::turn`], which takes the numbers at its end.
+    /// Whether the loop is in [`LoopWaker::turn`], which takes the queue before it returns.
     in_turn: bool,
 }
 
@@ -259,7 +260,8 @@ impl Wake for WaitWaker {
     }
 }
 
-/// A thread that panicked while it held one of these locks left the data whole: each holder keeps it for one statement.
+/// Locks a mutex, and ignores poisoning. Each thread holds the lock for one statement, so a panic leaves the data
+/// consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

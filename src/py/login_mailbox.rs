@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::time::Duration;
 
-/// The mailbox of one client, where Python leaves tokens and answers logins.
+/// The mailbox of one client, into which Python puts tokens and answers for logins.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct LoginMailbox {
     mailbox: client::LoginMailbox,
@@ -19,7 +19,7 @@ pub(super) struct LoginMailbox {
 
 #[pymethods]
 impl LoginMailbox {
-    /// Sets the token and its SASL extensions for all later logins. The token expires in that many seconds.
+    /// Sets the token and its SASL extensions for all later logins. The token expires after `seconds`.
     fn put(&self, token: String, extensions: Vec<(String, String)>, seconds: f64) -> PyResult<()> {
         let token = BearerToken::new(token, extensions)?;
         self.mailbox.put(Ok(token), bounded(Some(seconds)));
@@ -31,7 +31,7 @@ impl LoginMailbox {
         self.mailbox.put(Err(Error::new(ErrorKind::NoToken, message).with_hint(hint)), Duration::ZERO);
     }
 
-    /// Waits that many seconds for a question of a login.
+    /// Waits up to `seconds` for a question of a login.
     fn question(&self, py: Python<'_>, seconds: f64) -> Option<LoginQuestion> {
         let (connection, host, question) = py.detach(|| self.mailbox.question(bounded(Some(seconds))))?;
         let (kind, token) = match &question {
@@ -47,18 +47,18 @@ impl LoginMailbox {
         self.mailbox.answer(ConnectionId(connection), Ok(LibraryResult { token, is_established }));
     }
 
-    /// Fails the login that asked.
+    /// Fails the login that asked the question.
     fn refuse(&self, connection: usize, message: &str, hint: &str) {
         let error = Error::new(ErrorKind::Authentication, message).with_hint(hint);
         self.mailbox.answer(ConnectionId(connection), Err(error));
     }
 
-    /// Returns whether a broker refused a token since the last call.
+    /// Returns whether a broker has rejected a token since the last call.
     fn take_refusal(&self) -> bool {
         self.mailbox.take_refusal()
     }
 
-    /// Waits that many seconds, or until a broker refuses the last token. Returns whether the client is still open.
+    /// Waits for `seconds`, or until a broker rejects the last token. Returns whether the client is still open.
     fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
         py.detach(|| self.mailbox.wait(bounded(Some(seconds))))
     }

@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The most lines that wait to be drained.
+/// Maximum number of lines in the queue.
 const CAPACITY: usize = 10_000;
-/// The most errors of a client that wait for its callback.
+/// Maximum number of a client's errors that wait for the callback.
 const MOST_ERRORS: usize = 100;
-/// The most results of commits that wait for interceptors.
+/// Maximum number of commit results that wait for interceptors.
 const MOST_COMMITS: usize = 1000;
 
-/// A line, the loggers it is for, and when it was written, in seconds since 1970.
+/// A log line, its loggers, and the time at which the client wrote it, in seconds since 1970.
 struct Waiting {
     loggers: Arc<Py<PyAny>>,
     line: Line,
@@ -36,7 +36,7 @@ struct Waiting {
 struct Queue {
     lines: VecDeque<Waiting>,
     dropped: u64,
-    /// Whether the drain is writing lines that it has taken.
+    /// Whether the draining thread is writing lines that it has taken.
     is_writing: bool,
     is_closed: bool,
 }
@@ -54,7 +54,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a condition holds or the time is over.
+    /// Waits until a condition is true or the time has passed.
     fn wait(&self, time: Duration, is_over: impl Fn(&Queue) -> bool) -> MutexGuard<'_, Queue> {
         let waited = self.changed.wait_timeout_while(self.queue(), time, |queue| !is_over(queue));
         waited.unwrap_or_else(PoisonError::into_inner).0
@@ -80,9 +80,9 @@ pub(super) struct LogLine {
     broker: Option<String>,
     topic: Option<String>,
     partition: Option<i32>,
-    /// When it was written, in seconds since 1970.
+    /// When the client wrote the line, in seconds since 1970.
     created: f64,
-    /// Whether the configuration of the client asks for the line, whatever the level of its logger.
+    /// Whether the client's configuration requests the line, regardless of the logger's level.
     is_demanded: bool,
 }
 
@@ -93,7 +93,7 @@ impl LogQueue {
         Self { shared: Arc::default() }
     }
 
-    /// Waits for lines. Returns them and the number of dropped ones, or None once the queue is closed and empty.
+    /// Waits for lines. Returns the lines and the number of dropped lines, or None after the queue is closed and empty.
     fn take(&self, py: Python<'_>) -> Option<(Vec<LogLine>, u64)> {
         let (lines, dropped) = py.detach(|| {
             let mut queue = self.shared.queue();
@@ -123,21 +123,21 @@ impl LogQueue {
         Some((lines.into_iter().map(line).collect(), dropped))
     }
 
-    /// Waits up to that many seconds until all lines are written. Returns whether they are.
+    /// Waits up to `seconds` until all lines are written. Returns whether all lines are written.
     fn flush(&self, py: Python<'_>, seconds: f64) -> bool {
         let is_done = |queue: &Queue| queue.lines.is_empty() && !queue.is_writing;
         !self.shared.has_drain.load(Relaxed)
             || py.detach(|| is_done(&self.shared.wait(bounded(Some(seconds)), is_done)))
     }
 
-    /// Makes the drain end after it has written the lines that wait.
+    /// Makes the draining thread end after it has written the waiting lines.
     fn close(&self) {
         self.shared.queue().is_closed = true;
         self.shared.changed.notify_all();
     }
 }
 
-/// Where the lines of one client go.
+/// The target of the lines of one client.
 #[pyclass(frozen, weakref, module = "klamm._klamm")]
 pub(super) struct LogTarget {
     sink: Arc<Target>,
@@ -148,11 +148,11 @@ struct Target {
     loggers: Arc<Py<PyAny>>,
     /// The most verbose level of each component.
     levels: [AtomicU8; Component::ALL.len()],
-    /// The errors for the application's callback, if there is one.
+    /// The errors for the application's callback, or `None` without a callback.
     errors: Option<Arc<Errors>>,
     /// The flight recorder, once the client has started.
     flight: OnceLock<Arc<Flight>>,
-    /// The results of commits that no interceptor got yet, if there are interceptors.
+    /// The commit results that interceptors have not received yet, or `None` without interceptors.
     commits: Mutex<Option<VecDeque<CommitResult>>>,
 }
 
@@ -180,7 +180,7 @@ impl LogTarget {
         self.sink.loggers.clone_ref(py)
     }
 
-    /// Returns the dump of the flight recorder, or None if it is off or the client has not started.
+    /// Returns the dump of the flight recorder. Returns None if the recorder is disabled or the client has not started.
     fn flight(&self) -> Option<String> {
         self.sink.flight.get().map(|flight| flight.dump())
     }
@@ -227,7 +227,7 @@ impl Drop for Target {
     }
 }
 
-/// Errors that wait for the callback, and whether the client is gone.
+/// Errors that wait for the callback, and whether the client is closed or dropped.
 #[derive(Default)]
 struct Errors {
     queue: Mutex<(VecDeque<Error>, bool)>,
@@ -263,7 +263,7 @@ impl ErrorQueue {
         self.errors.close();
     }
 
-    /// Waits for an error. Returns None once the client is gone.
+    /// Waits for an error. Returns None after the client is closed or dropped.
     fn take(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let error = py.detach(|| {
             let queue =

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// The waits of one event loop that are not over, by number.
+/// The pending waits of one event loop, by number.
 #[derive(Default)]
 pub(super) struct Waits {
     futures: Mutex<HashMap<u64, Py<LoopFuture>>>,
@@ -29,7 +29,8 @@ impl Waits {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Completes these waits. Returns the last error if one could not resume its task; the others are completed anyway.
+    /// Completes these waits. If a wait cannot resume its task, still completes the other waits, and returns the last
+    /// error.
     pub(super) fn complete(&self, py: Python<'_>, ids: Vec<u64>) -> PyResult<()> {
         let mut result = Ok(());
         for id in ids {
@@ -47,7 +48,8 @@ impl Waits {
         drop(future);
     }
 
-    /// A thread that panicked while it held this lock left the map whole: each holder keeps it for one statement.
+    /// Locks the map, and ignores poisoning. Each thread holds the lock for one statement, so a panic leaves the map
+    /// consistent.
     fn futures(&self) -> MutexGuard<'_, HashMap<u64, Py<LoopFuture>>> {
         self.futures.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +57,7 @@ impl Waits {
 
 /// One wait of one task.
 ///
-/// The result is what [`WaitSource::result`] returns, or [`WaitSource::timed_out`] after the timeout.
+/// The result is the result of [`WaitSource::result`], or of [`WaitSource::timed_out`] after the timeout.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct LoopFuture {
     running: Py<PyAny>,
@@ -63,9 +65,9 @@ pub(super) struct LoopFuture {
     id: u64,
     waker: Waker,
     source: Box<dyn WaitSource>,
-    /// In seconds, for the error message.
+    /// The timeout in seconds, for the error message.
     timeout: Option<f64>,
-    /// Set when the future is yielded: asyncio's tasks check it to tell `await` from a bare `yield`.
+    /// Set when the future is yielded. Tasks of asyncio check this flag to distinguish `await` from a bare `yield`.
     blocking: AtomicBool,
     state: Mutex<FutureState>,
 }
@@ -73,16 +75,16 @@ pub(super) struct LoopFuture {
 #[derive(Default)]
 struct FutureState {
     result: Option<PyResult<Py<PyAny>>>,
-    /// Callbacks, each with the context to run it in.
+    /// Callbacks, each with the context in which it runs.
     callbacks: Vec<(Py<PyAny>, Option<Py<PyAny>>)>,
     timer: Option<Py<PyAny>>,
 }
 
 /// The caller that ends a wait.
 enum EndedBy {
-    /// The event loop: the callbacks run at once.
+    /// The event loop ends the wait. The callbacks run at once.
     Loop,
-    /// Another task: the callbacks run after that task has yielded.
+    /// Another task ends the wait. The callbacks run after that task has yielded.
     Task,
 }
 
@@ -121,7 +123,7 @@ impl LoopFuture {
         &*self.source
     }
 
-    /// Ends the wait because the source is ready. The event loop calls it.
+    /// Ends the wait because the source is ready. The event loop calls this method.
     fn complete(slf: &Bound<'_, Self>) -> PyResult<()> {
         // The wait may be over: the task was cancelled, or the timeout came first.
         if slf.get().is_over() {
@@ -131,7 +133,7 @@ impl LoopFuture {
         Self::end(slf, result, EndedBy::Loop).map(drop)
     }
 
-    /// Sets the result and runs the callbacks. Returns false if the wait was over before.
+    /// Sets the result and runs the callbacks. Returns false if the wait had already ended.
     fn end(slf: &Bound<'_, Self>, result: PyResult<Py<PyAny>>, by: EndedBy) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
         let (callbacks, timer) = {
@@ -177,7 +179,8 @@ impl LoopFuture {
         self.state().result.is_some()
     }
 
-    /// A thread that panicked while it held the lock left the data whole: each holder only swaps values.
+    /// Locks the state, and ignores poisoning. Each thread only swaps values under the lock, so a panic leaves the
+    /// state consistent.
     fn state(&self) -> MutexGuard<'_, FutureState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -233,7 +236,7 @@ impl LoopFuture {
         self.is_over()
     }
 
-    /// Returns the result. Raises asyncio's InvalidStateError if there is none yet.
+    /// Returns the result. Raises asyncio's InvalidStateError if there is no result yet.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match &self.state().result {
             Some(Ok(value)) => Ok(value.clone_ref(py)),
@@ -255,7 +258,7 @@ impl LoopFuture {
         this.call_soon(slf, callback, context).map(drop)
     }
 
-    /// Ends the wait, but not the operation. Returns false if the wait was over before.
+    /// Ends the wait, but not the operation. Returns false if the wait had already ended.
     #[pyo3(signature = (msg = None))]
     fn cancel(slf: &Bound<'_, Self>, msg: Option<Py<PyAny>>) -> PyResult<bool> {
         let cancelled = asyncio_error(slf.py(), "CancelledError", msg)?;
@@ -263,7 +266,7 @@ impl LoopFuture {
         Self::end(slf, Err(cancelled), EndedBy::Task)
     }
 
-    /// Ends the wait because it timed out. The event loop calls it.
+    /// Ends the wait because it timed out. The event loop calls this method.
     #[pyo3(name = "_expire")]
     fn expire(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();

@@ -10,18 +10,18 @@ use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
-/// How to wake one event loop.
+/// Wakes one event loop.
 pub(super) enum LoopSignal {
     /// A socket pair that the loop watches.
     #[cfg(unix)]
     Pair(pair::Pair),
-    /// Asks the thread that calls the loop. The thread ends when this is dropped.
+    /// A channel to the thread that calls the loop. The thread ends when the sender is dropped.
     Thread(SyncSender<()>),
 }
 
 impl LoopSignal {
-    /// Makes the loop call one of two functions after each [`LoopSignal::send`]. A loop that watches sockets owns the
-    /// first until it is closed.
+    /// Makes the loop call one of two functions after each [`LoopSignal::send`]. A loop that watches sockets calls the
+    /// first function, and owns it until the loop is closed.
     pub fn connect(
         running: &Bound<'_, PyAny>,
         when_watched: &Bound<'_, PyAny>,
@@ -45,7 +45,7 @@ impl LoopSignal {
         !matches!(self, Self::Thread(_))
     }
 
-    /// Wakes the loop. Any thread may call it.
+    /// Wakes the loop. Any thread may call this method.
     pub fn send(&self) {
         match self {
             #[cfg(unix)]
@@ -55,7 +55,7 @@ impl LoopSignal {
         }
     }
 
-    /// Takes back what was sent. The loop calls it before it looks for work.
+    /// Clears the signal. The loop calls this method before it looks for work.
     pub fn clear(&self) {
         #[cfg(unix)]
         if let Self::Pair(pair) = self {
@@ -106,8 +106,8 @@ mod pair {
             }
         }
 
-        /// Writes a byte. A full socket holds bytes already, and one is enough. A broken one means that the loop is
-        /// gone.
+        /// Writes a byte. If the socket is full, it already holds a byte, and one byte is enough. If the socket is
+        /// broken, the loop no longer exists.
         pub(super) fn send(&self) {
             let _ = (&self.writer).write(&[1]);
         }

@@ -22,9 +22,9 @@ use std::time::Duration;
 
 /// A completion whose value becomes a Python object when Python asks for it.
 trait Completion: Send + Sync {
-    /// Returns the name of the value for the message of a timeout.
+    /// Returns the name of the value, for the error message of a timeout.
     fn operation(&self) -> &str;
-    /// Returns why the value is not there yet, if that is known.
+    /// Returns the reason why the value is not available yet, if klamm knows the reason.
     fn why(&self) -> Option<client::Error>;
     fn wait(&self, timeout: Duration) -> bool;
     fn is_done(&self) -> bool;
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// A value that was known from the start.
+/// A value that is known when the [`Pending`] is created.
 struct Ready(&'static str, Py<PyAny>);
 
 impl Completion for Ready {
@@ -103,7 +103,8 @@ pub(super) struct Pending {
 }
 
 enum Work {
-    /// An acknowledgement. It needs no box, because a producer creates one for each record.
+    /// The acknowledgement of a record. This variant needs no box, because a producer creates an acknowledgement for
+    /// each record.
     Delivery(client::Pending<client::RecordMetadata>, Arc<client::Producer>),
     Other(Box<dyn Completion>, Arc<dyn AnyClient>),
 }
@@ -114,7 +115,8 @@ impl Pending {
         Self { work: Work::Delivery(pending, producer) }
     }
 
-    /// Returns a result that `convert` makes of the completion's value. The message of a timeout names it `operation`.
+    /// Returns a result that `convert` creates from the completion's value. The error message of a timeout calls the
+    /// result `operation`.
     pub(super) fn new<T, F>(
         operation: &'static str,
         client: Arc<dyn AnyClient>,
@@ -133,7 +135,8 @@ impl Pending {
         Self::new(operation, client, pending, |py, ()| Ok(py.None()))
     }
 
-    /// Returns a result that the client keeps trying to get after a wait timed out: `why` says what prevents it so far.
+    /// Returns a result for which the client keeps trying after a wait has timed out. `why` returns the error that has
+    /// prevented the result so far.
     pub(super) fn explained<T, F, W>(
         operation: impl Into<Cow<'static, str>>,
         client: Arc<dyn AnyClient>,
@@ -149,7 +152,7 @@ impl Pending {
         Self { work: Work::Other(Box::new(Converted { operation: operation.into(), pending, convert, why }), client) }
     }
 
-    /// Returns a result that is known already.
+    /// Returns a result that is already known.
     pub(super) fn ready(operation: &'static str, client: Arc<dyn AnyClient>, value: Py<PyAny>) -> Self {
         Self { work: Work::Other(Box::new(Ready(operation, value)), client) }
     }
@@ -161,7 +164,7 @@ impl Pending {
         }
     }
 
-    /// Fails in the child of a fork: the operation belongs to the parent, and a lock may be held for ever.
+    /// Fails in a forked child process. The operation belongs to the parent, and locks may stay locked for ever.
     fn check(&self) -> PyResult<()> {
         match self.client().check() {
             Err(e) if e.kind() == ErrorKind::Forked => Err(e.into()),
@@ -176,7 +179,7 @@ impl Pending {
         }
     }
 
-    /// Returns why there is no result yet, as far as that is known.
+    /// Returns the reason why there is no result yet, if klamm knows the reason.
     fn why(&self) -> Option<client::Error> {
         let own = match &self.work {
             Work::Delivery(..) => None,
@@ -224,7 +227,7 @@ impl Pending {
         self.get(py).ok_or_else(|| self.timed_out(py, 0.0))
     }
 
-    /// Returns the error of a wait that ended after that many seconds without a result.
+    /// Returns the error of a wait that timed out without a result.
     #[cold]
     fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
         let why = py.detach(|| self.why());
@@ -280,7 +283,7 @@ impl Pending {
         Ok(self.wait_for_result(py, timeout)?.err().map(|e| e.into_value(py).into_any()))
     }
 
-    /// Returns True if the operation has ended, successfully or not.
+    /// Returns True if the operation has succeeded or failed.
     fn done(&self) -> PyResult<bool> {
         self.check()?;
         Ok(self.is_done())
@@ -288,8 +291,8 @@ impl Pending {
 
     /// Calls a function with this object when the operation ends, or at once if it has ended.
     ///
-    /// The call happens in the thread that completes the operation, mostly the client's I/O thread. So the function
-    /// must be short and must not wait. An exception from it goes to `sys.unraisablehook`.
+    /// The thread that completes the operation calls the function. This is mostly the client's I/O thread, so the
+    /// function must be short and must not wait. An exception of the function goes to `sys.unraisablehook`.
     ///
     /// Args:
     ///     callback (Callable[[Pending], object]): The function.
@@ -306,7 +309,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Returns an awaitable that waits for the result at most that long.
+    /// Returns an awaitable that waits for the result, at most `timeout` seconds.
     ///
     /// Args:
     ///     timeout (float | None): Longest wait in seconds. None waits until there is a result.
@@ -335,10 +338,10 @@ impl Pending {
         }
     }
 
-    /// Runs one step of a task. With `throw` and `close` the object is a coroutine, as `asyncio.create_task` requires.
+    /// Runs one step of a task. Together with `throw` and `close`, this method makes the object a coroutine, which
+    /// `asyncio.create_task` requires.
     ///
-    /// Each step starts a wait of its own while the result is pending, so that any number of tasks can share one
-    /// object.
+    /// While the result is pending, each step starts its own wait, so that any number of tasks can share one object.
     fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LoopFuture>> {
         let (py, this) = (slf.py(), slf.get());
         this.check()?;
@@ -365,13 +368,13 @@ impl Pending {
     }
 }
 
-/// The awaitable of [`Pending::within`]. It starts to wait at its first step, so one that is never awaited waits for
-/// nothing.
+/// The awaitable of [`Pending::within`]. The wait starts at the first step, so an awaitable that is never awaited does
+/// not wait.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct PendingWait {
     pending: Py<Pending>,
     timeout: Option<f64>,
-    /// Set by the first step, unless there was a result already.
+    /// The wait, which the first step sets if there was no result yet.
     wait: OnceLock<Py<LoopFuture>>,
 }
 
@@ -424,7 +427,7 @@ pub(super) fn int_list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {
     Ok(PyList::new(py, items)?.into_any().unbind())
 }
 
-/// Ready when the operation has ended.
+/// The source is ready when the operation has ended.
 impl WaitSource for Py<Pending> {
     fn watched(&self) -> Option<Arc<dyn AnyClient>> {
         match &self.get().work {

@@ -42,7 +42,7 @@ impl ProducerCore {
         self.client.clone()
     }
 
-    /// Calls `attempt`, and waits and retries while the buffer has no room for the record.
+    /// Calls `attempt`. While the buffer has no room for the record, waits and retries.
     #[inline]
     fn when_room<T>(&self, py: Python<'_>, attempt: impl Fn() -> Result<T, Error>) -> PyResult<T> {
         match attempt() {
@@ -162,7 +162,7 @@ impl ProducerCore {
     ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
     ///     BufferFullError: The buffer is full, and `drop_when_full` is set.
     ///     ArgumentError: An argument has the wrong type.
-    ///     ConfigError: The value of an argument cannot work, for example a partition that the topic does not have.
+    ///     ConfigError: The value of an argument is invalid, for example a partition that the topic does not have.
     ///     BrokerError: The record is larger than `max_request_size`, or the topic name is invalid.
     ///     ClosedError: The producer is closed.
     ///
@@ -190,7 +190,8 @@ impl ProducerCore {
 
     /// Sends a record without returning a Delivery. This is faster than `send()`.
     ///
-    /// If the delivery fails, `on_error` is called with the error, and `flush()` and `close()` raise it.
+    /// If the delivery fails, the producer calls `on_error` with the error, and `flush()` and `close()` raise the
+    /// error.
     ///
     /// Args:
     ///     topic (str): The topic.
@@ -204,7 +205,7 @@ impl ProducerCore {
     ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
     ///     BufferFullError: The buffer is full, and `drop_when_full` is set.
     ///     ArgumentError: An argument has the wrong type.
-    ///     ConfigError: The value of an argument cannot work, for example a partition that the topic does not have.
+    ///     ConfigError: The value of an argument is invalid, for example a partition that the topic does not have.
     ///     BrokerError: The record is larger than `max_request_size`, or the topic name is invalid.
     ///     ClosedError: The producer is closed.
     ///
@@ -232,7 +233,7 @@ impl ProducerCore {
         self.when_room(py, || self.client.send_nowait(topic, record()))
     }
 
-    /// Sends like `send`, but raises BufferFullError instead of waiting.
+    /// Sends a record like `send`, but raises BufferFullError instead of waiting.
     #[pyo3(name = "_try_send", signature = (topic, value, key, partition, timestamp_ms, headers))]
     fn try_send(
         &self,
@@ -281,7 +282,7 @@ impl ProducerCore {
         Ok(next)
     }
 
-    /// Sends rows of Arrow data while there is room. Returns whether all of them were sent.
+    /// Sends rows of Arrow data while there is room. Returns whether it sent all rows.
     #[pyo3(name = "_send_rows", signature = (topic, rows))]
     fn send_rows(
         &self,
@@ -304,7 +305,7 @@ impl ProducerCore {
 
     /// Waits until the buffer has room, at most `max.block.ms`, or until the network has caught up.
     ///
-    /// `done` is the number of records that the call has sent before, for the error message.
+    /// `done` is the number of records that the bulk call has already sent, for the error message.
     #[pyo3(name = "_wait_for_room", signature = (done))]
     fn wait_for_room(&self, py: Python<'_>, done: usize) -> PyResult<()> {
         self.client.check()?;
@@ -316,15 +317,15 @@ impl ProducerCore {
         self.wait_until_room(py)
     }
 
-    /// Returns how many seconds a bulk call may wait for the network to catch up.
+    /// Returns the number of seconds that a bulk call may wait for the network to catch up.
     ///
-    /// None if the network has caught up, or if the buffer is full.
+    /// Returns None if the network has caught up, or if the buffer is full.
     #[pyo3(name = "_pause")]
     fn pause(&self) -> Option<f64> {
         (self.client.is_paced() && self.client.has_room()).then(|| PAUSE.as_secs_f64())
     }
 
-    /// Lets the bulk call continue although the network has not caught up.
+    /// Lets the bulk call continue, although the network has not caught up.
     #[pyo3(name = "_run_ahead")]
     fn run_ahead(&self) {
         self.client.run_ahead();
@@ -344,7 +345,7 @@ impl ProducerCore {
         self.room_timeout_error().into_value(py).into_any()
     }
 
-    /// Whether a full buffer is an error without waiting.
+    /// Whether a full buffer is an error at once, without a wait.
     #[getter(_drops)]
     fn drops(&self) -> bool {
         self.client.drop_when_full()
@@ -356,7 +357,7 @@ impl ProducerCore {
         self.client.max_block().as_secs_f64()
     }
 
-    /// Seconds that a close takes after an interrupt.
+    /// Timeout in seconds of a close after an interrupt.
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout
@@ -368,7 +369,7 @@ impl ProducerCore {
         self.call("end of the flush", client::Producer::flush)
     }
 
-    /// Calls `on_error` for new failures. With `take`, also returns all failures since the last such call.
+    /// Calls `on_error` for new failures. With `take`, also returns all failures since the last call with `take`.
     ///
     /// A failure is an exception and the number of records that it stands for.
     #[pyo3(name = "_failures", signature = (take))]
@@ -406,7 +407,7 @@ impl ProducerCore {
         Some(Pending::empty("end of the transaction", self.any(), abort))
     }
 
-    /// Makes the open transaction, if there is one, end in an abort: one of its records could not be sent.
+    /// Makes an open transaction end in an abort, because the producer could not send one of its records.
     #[pyo3(name = "_fail_transaction", signature = (why))]
     fn fail_transaction(&self, why: &str) {
         self.client.fail_transaction(&Error::new(ErrorKind::Aborted, format!("a record could not be sent: {why}")));
@@ -433,9 +434,9 @@ impl ProducerCore {
         Ok(Pending::explained(operation, self.any(), pending, int_list, move || client.why(topic_index)))
     }
 
-    /// Closes the client and drops the records that are not sent by then.
+    /// Closes the client, and drops the records that it has not sent when the timeout has passed.
     ///
-    /// `waited` is the number of seconds that the caller has waited before, for the error message.
+    /// `waited` is the number of seconds that the caller has already waited, for the error message.
     #[pyo3(name = "_close", signature = (timeout, waited=0.0))]
     fn close(
         &self,
@@ -463,7 +464,7 @@ impl ProducerCore {
         Err(exception(py, "KafkaTimeoutError", &message, Some("increase the timeout, or call flush() first")))
     }
 
-    /// Returns the number of records in flight or in the buffer. 0 if the client is closed.
+    /// Returns the number of records in flight or in the buffer, or 0 if the client is closed.
     #[pyo3(name = "_outstanding")]
     fn outstanding(&self) -> u64 {
         if self.client.check().is_ok() { self.client.outstanding() } else { 0 }
@@ -480,7 +481,8 @@ impl ProducerCore {
         Ok(Pending::empty(operation, self.any(), pending))
     }
 
-    /// Appends records under one lock while there is room. Returns their number, and whether the caller should pause.
+    /// Appends records under one lock while there is room. Returns the number of appended records, and whether the
+    /// caller should pause.
     fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<(usize, bool), Error> {
         let mut records = Vec::with_capacity(chunk.len());
         for (key, value) in chunk {
@@ -613,7 +615,8 @@ enum SendStopReason {
 }
 
 impl SendStopReason {
-    /// Adds the row to the error for a record that is too large. Other errors of a row name it themselves.
+    /// Adds the row number to the error for a record that is too large. Other errors of a row already contain the row
+    /// number.
     fn at_row(self, row: usize) -> Self {
         match self {
             Self::Client(e) if e.code() == Some(ErrorCode::MESSAGE_TOO_LARGE) => {
@@ -653,6 +656,6 @@ fn record<'a>(
 /// The key of the callback for problems of the client.
 const ERROR_CB: &str = "error_cb";
 
-/// Records that are appended under one lock: enough to make the lock cheap, and few enough that the I/O thread waits
-/// only about 15 microseconds and that the references fit the L1 cache.
+/// Number of records that are appended under one lock. This is enough to make the lock cheap. The I/O thread waits only
+/// about 15 microseconds, and the references fit into the L1 cache.
 const CHUNK: usize = 256;

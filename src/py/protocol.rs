@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 /// Decodes the body of a message.
 ///
-/// Decoding takes at most 256 times the memory of the body plus 128 KiB: one half while reading, one half for the
-/// dicts.
+/// Decoding takes at most 128 KiB plus 256 times the memory of the body. Half of this is for reading, and half is for
+/// the dicts.
 ///
 /// Args:
 ///     name (str): The name of the API or structure, for example "Fetch".
@@ -32,7 +32,7 @@ use std::sync::Arc;
 ///     A dict of the fields, with Kafka's names.
 ///
 /// Raises:
-///     DecodeError: The bytes are damaged, or some are left over. `path` and `offset` say where.
+///     DecodeError: The bytes are damaged, or bytes are left over. `path` and `offset` of the error say where.
 ///     ConfigError: The message or the version does not exist.
 ///
 /// Example:
@@ -101,15 +101,15 @@ pub(super) fn encode<'py>(
 
 /// Decodes the header at the start of a frame.
 ///
-/// A request names its API and version. A response does not, so both must be given. The header versions follow Kafka's
-/// rules, with their exceptions for ApiVersions and ControlledShutdown. A version newer than klamm knows has the header
-/// of the newest known version.
+/// A request contains its API and version. A response does not, so the caller must pass the API and the version. The
+/// header versions follow Kafka's rules, including the exceptions for ApiVersions and ControlledShutdown. A version
+/// that is too new for klamm has the header of the newest version that klamm knows.
 ///
 /// Args:
 ///     kind (str): "request" or "response".
 ///     frame (bytes-like): The frame without its length prefix.
-///     api (str | None): The name of the API. Needed for a response.
-///     version (int | None): The version of the API. Needed for a response.
+///     api (str | None): The name of the API. Required for a response.
+///     version (int | None): The version of the API. Required for a response.
 ///
 /// Returns:
 ///     The fields of the header as a dict, and the body as bytes.
@@ -219,8 +219,8 @@ pub(super) fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'p
     })
 }
 
-/// Converts a field. A value that no field can hold becomes `Value::Unencodable`: the codec rejects it with the field's
-/// path.
+/// Converts a field. A value that no field can hold becomes `Value::Unencodable`. The codec rejects such a value with
+/// the field's path.
 pub(super) fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if depth > DEEPEST {
         return Ok(Value::Unencodable("a value nested deeper than any message of Kafka".to_owned()));
@@ -304,8 +304,9 @@ fn flexible(info: &Info) -> Option<i16> {
 
 /// Returns the schema of a message in the form of Kafka's schema files.
 ///
-/// Version ranges are strings (`3`, `3-5`, `3+`) and arrays have types such as `[]int32`. A struct lists its `fields`
-/// in place. Records are `bytes`. Defaults are values as `decode` returns them. Names of structs are klamm's own.
+/// Version ranges are strings (`3`, `3-5`, `3+`) and arrays have types such as `[]int32`. A struct contains the list of
+/// its `fields`. Records are `bytes`. Defaults have the same form as the values that `decode` returns. The names of
+/// structs are klamm's names.
 ///
 /// Args:
 ///     name (str): The name of the API or structure, for example "Fetch".

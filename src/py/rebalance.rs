@@ -15,7 +15,7 @@ impl ConsumerCore {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.clone_ref(py))
     }
 
-    /// Sets the listener. With `defers`, Python calls it.
+    /// Sets the listener. With `defers`, Python calls the listener.
     pub(super) fn listen(&self, listener: Option<Py<PyAny>>, defers: bool) {
         // The old listener is dropped last: its `__del__` may call this consumer.
         let before = std::mem::replace(&mut *self.listener.lock().unwrap_or_else(PoisonError::into_inner), listener);
@@ -25,7 +25,8 @@ impl ConsumerCore {
 
     /// Returns the next change of the assignment: the listener's method and the partitions.
     ///
-    /// All delivered records count as processed. Records of revoked partitions in the delivery buffer are dropped.
+    /// All delivered records count as processed. The method drops the records of revoked partitions from the delivery
+    /// buffer.
     pub(super) fn next_change(&self) -> PyResult<Option<(&'static str, Vec<TopicPartition>)>> {
         let mut buffer = self.buffer();
         buffer.finish(&self.client, Processed::All);
@@ -46,7 +47,7 @@ impl ConsumerCore {
         Ok(Some((name, partitions)))
     }
 
-    /// Handles changes of the assignment, unless Python does, and runs callbacks of background commits.
+    /// Handles changes of the assignment, if Python does not handle them, and runs the callbacks of background commits.
     pub(super) fn follow(&self, py: Python<'_>) -> PyResult<()> {
         if self.commits.is_due() {
             self.commits.run_callbacks(py)?;
@@ -65,9 +66,11 @@ impl ConsumerCore {
         Ok(())
     }
 
-    /// Prepares to give up all partitions: calls the listener, unless Python does, and commits the processed records.
+    /// Prepares to give up all partitions: calls the listener, if Python does not call it, and commits the processed
+    /// records.
     ///
-    /// With `None`, it commits nothing. Returns whether a signal ended the wait for the commit, and the first error.
+    /// With `None` for `handled`, the method commits nothing. Returns whether a signal ended the wait for the commit,
+    /// and the first error.
     pub(super) fn give_up(&self, py: Python<'_>, end: Deadline, handled: Option<Processed>) -> (bool, PyResult<()>) {
         if let Some(handled) = handled {
             self.buffer().finish(&self.client, handled);
@@ -92,7 +95,7 @@ impl ConsumerCore {
 
     /// Gives up all partitions, waits for the commits in the background, leaves the group, and ends the client.
     ///
-    /// A signal ends the waits. With `None` for `handled`, it commits nothing.
+    /// A signal ends the waits. With `None` for `handled`, the method commits nothing.
     pub(super) fn leave_and_end(&self, py: Python<'_>, end: Deadline, handled: Option<Processed>) -> PyResult<()> {
         if self.client.check().is_err() {
             return Ok(());

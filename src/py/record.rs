@@ -17,12 +17,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a record was written: its acknowledgement by the broker.
+/// The acknowledgement of a record by the broker, with the position of the record.
 ///
 /// Args:
 ///     topic (str): The topic.
 ///     partition (int): The partition.
-///     offset (int): The offset in the partition. -1 with acks=0, because the broker does not report it.
+///     offset (int): The offset in the partition. With acks=0 it is -1, because the broker does not report the offset.
 ///     timestamp_ms (int): The timestamp in milliseconds since 1970.
 #[pyclass(frozen, eq, hash, module = "klamm")]
 #[derive(PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub(super) struct RecordMetadata {
     /// The offset in the partition. -1 with acks=0, because the broker does not report it.
     #[pyo3(get)]
     offset: i64,
-    /// The timestamp in milliseconds since 1970: the producer's, or the broker's if the topic uses LogAppendTime.
+    /// The timestamp in milliseconds since 1970. The producer sets it, or the broker if the topic uses LogAppendTime.
     #[pyo3(get)]
     timestamp_ms: i64,
 }
@@ -79,11 +79,11 @@ impl RecordMetadata {
 ///     topic (str): The topic.
 ///     partition (int): The partition. Defaults to 0.
 ///     offset (int): The offset in the partition. Defaults to 0.
-///     timestamp_ms (int | datetime): Milliseconds since 1970. Defaults to -1: no timestamp.
+///     timestamp_ms (int | datetime): Milliseconds since 1970, or a datetime. Defaults to -1, which means no timestamp.
 ///     key (bytes-like | None): The key. Defaults to None.
 ///     value (bytes-like | None): The value. Defaults to None.
-///     headers (sequence or mapping): The headers, as for `Producer.send`. Defaults to none.
-///     timestamp_type (int): 0 (the default) if the producer set the timestamp, 1 if the broker did.
+///     headers (sequence or mapping): The headers, in the same form as for `Producer.send`. Defaults to no headers.
+///     timestamp_type (int): 0 (the default) if the producer set the timestamp, 1 if the broker set it.
 ///     delivery_count (int): Number of deliveries by a share group. Defaults to 0.
 ///
 /// Raises:
@@ -195,19 +195,21 @@ impl Record {
         self.view().offset
     }
 
-    /// Milliseconds since 1970; -1 if the record has no timestamp.
+    /// The timestamp in milliseconds since 1970, or -1 if the record has no timestamp.
     #[getter]
     fn timestamp_ms(&self) -> i64 {
         self.view().timestamp
     }
 
-    /// Who set the timestamp: 0 is the producer, 1 the broker when it appended the record. -1 if there is none.
+    /// The origin of the timestamp: 0 for the producer, 1 for the broker when it appended the record, -1 for a record
+    /// without a timestamp.
     #[getter]
     fn timestamp_type(&self) -> i32 {
         if self.view().timestamp == -1 { -1 } else { self.slice.timestamp_type as i32 }
     }
 
-    /// Number of times a share group has delivered the record, including this one. 0 outside of share groups.
+    /// The number of deliveries of the record by a share group, including this delivery. Outside of share groups, the
+    /// number is 0.
     #[getter]
     fn delivery_count(&self) -> i16 {
         self.slice.delivery_count
@@ -215,7 +217,7 @@ impl Record {
 
     /// The timestamp as an aware datetime in UTC, or None if the record has no timestamp.
     ///
-    /// It is also None if a datetime cannot represent the timestamp. `timestamp_ms` always has the number.
+    /// The result is also None if a datetime cannot represent the timestamp. `timestamp_ms` always has the number.
     #[getter]
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         static FROM_MS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -225,25 +227,26 @@ impl Record {
         }
     }
 
-    /// The key as bytes, or what the key deserializer returned. None for a null key.
+    /// The key as bytes, or the result of the key deserializer. None stands for a null key.
     #[getter]
     pub(super) fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         Some(PyBytes::new(py, self.view().key(&self.slice.data)?))
     }
 
-    /// The value as bytes, or what the value deserializer returned. None for null: a tombstone in a compacted topic.
+    /// The value as bytes, or the result of the value deserializer. None stands for a null value, which is a tombstone
+    /// in a compacted topic.
     #[getter]
     pub(super) fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         Some(PyBytes::new(py, self.view().value(&self.slice.data)?))
     }
 
-    /// The bytes of the key, even if the consumer has a key deserializer. None for a null key.
+    /// The bytes of the key, even if the consumer has a key deserializer. None stands for a null key.
     #[getter]
     fn raw_key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.key(py)
     }
 
-    /// The bytes of the value, even if the consumer has a value deserializer. None for null.
+    /// The bytes of the value, even if the consumer has a value deserializer. None stands for a null value.
     #[getter]
     fn raw_value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.value(py)
@@ -251,7 +254,8 @@ impl Record {
 
     /// The headers in order, as (name, value) pairs. Names may repeat.
     ///
-    /// Bytes of a name that are not UTF-8 are lone surrogates, as with Python's error handler `surrogateescape`.
+    /// If bytes of a name are not UTF-8, the name contains them as lone surrogates, as with Python's error handler
+    /// `surrogateescape`.
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let pair =
@@ -309,7 +313,7 @@ impl Record {
     }
 }
 
-/// Formats bytes for `repr`, cut off after 64 bytes.
+/// Formats at most 64 bytes for `repr`.
 pub(super) fn shortened(py: Python<'_>, bytes: Option<&[u8]>) -> PyResult<String> {
     const MOST: usize = 64;
     let Some(bytes) = bytes else { return Ok("None".to_owned()) };

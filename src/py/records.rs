@@ -13,10 +13,10 @@ use pyo3::types::{PyDict, PySlice};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A sequence of records, as `Consumer.poll` returns it.
+/// The sequence of records that `Consumer.poll` returns.
 ///
-/// It behaves like an immutable list: it has a length, indexes, slices and iteration. Each record is created when the
-/// program reads it.
+/// The sequence behaves like an immutable list: it has a length, indexes, slices and iteration. Each record is created
+/// when the program reads it.
 ///
 /// Example:
 ///     records = consumer.poll(timeout=1.0)
@@ -123,23 +123,23 @@ impl Records {
         }
     }
 
-    /// Returns whether both have equal records in the same order.
+    /// Returns whether two sequences have equal records in the same order.
     fn __eq__(&self, other: &Self) -> bool {
         self.length == other.length && self.records().eq(other.records())
     }
 
-    /// Returns the index of the first record that equals this one, like `list.index`.
+    /// Returns the index of the first record that equals `value`, like `list.index`.
     ///
     /// Args:
     ///     value (Record): The record to look for.
-    ///     start (int | None): First index to look at. Defaults to 0.
-    ///     stop (int | None): Index to stop before. Defaults to the end.
+    ///     start (int | None): First index of the search. Defaults to 0.
+    ///     stop (int | None): Index before which the search stops. Defaults to the end.
     ///
     /// Returns:
     ///     The index.
     ///
     /// Raises:
-    ///     ValueError: No record equals this one.
+    ///     ValueError: No record equals `value`.
     #[pyo3(signature = (value, start=None, stop=None))]
     fn index<'py>(
         slf: &Bound<'py, Self>,
@@ -150,7 +150,7 @@ impl Records {
         sequence(slf.py())?.call_method1("index", (slf, value, start.unwrap_or(0), stop))
     }
 
-    /// Returns the number of records that equal this one.
+    /// Returns the number of records that equal `value`.
     fn count<'py>(slf: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         sequence(slf.py())?.call_method1("count", (slf, value))
     }
@@ -275,7 +275,7 @@ fn out_of_range(index: impl std::fmt::Display, length: isize) -> String {
     format!("record index {index} out of range: there are {length} records")
 }
 
-/// Returns `collections.abc.Sequence`, for its implementations of list methods.
+/// Returns `collections.abc.Sequence`, which implements methods of lists.
 fn sequence(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("collections.abc")?.getattr("Sequence")
 }

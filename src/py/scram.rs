@@ -6,13 +6,13 @@ use crate::client::scram::{self, Mechanism, ServerVerifier};
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
-/// The client's side of one SCRAM exchange (RFC 5802), whose messages go through SaslAuthenticate.
+/// The client's side of one SCRAM exchange (RFC 5802). The client sends its messages in SaslAuthenticate requests.
 ///
 /// Args:
 ///     mechanism (str): "SCRAM-SHA-256" or "SCRAM-SHA-512".
 ///     username (str): The user name.
 ///     password (str): The password.
-///     nonce (str | None): The client's nonce. None (the default) creates a random one.
+///     nonce (str | None): The client's nonce. None (the default) creates a random nonce.
 ///     extensions (list[(str, str)] | None): SCRAM extensions. A delegation token has `("tokenauth", "true")`.
 ///
 /// Raises:

@@ -26,9 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 struct AcquiredRecords {
     /// Records that the program has not consumed.
     waiting: VecDeque<RecordRange>,
-    /// Records that the program has consumed and maybe still processes.
+    /// Records that the program has consumed and may still be processing.
     delivered: Vec<RecordRange>,
-    /// Whether it consumed them as a batch: then it has processed all of them or none.
+    /// Whether the program consumed the records as a batch. A batch counts as processed as a whole.
     as_whole: bool,
 }
 
@@ -89,7 +89,8 @@ impl ShareConsumerCore {
         Ok(self.client.check()?)
     }
 
-    /// Locks the acquired records. A holder keeps the lock for a moment and never releases the interpreter meanwhile.
+    /// Locks the acquired records. A thread keeps this lock only briefly, and does not release the interpreter while it
+    /// has the lock.
     fn buffer(&self) -> MutexGuard<'_, AcquiredRecords> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,7 +101,7 @@ impl ShareConsumerCore {
         Ok(self.client.acknowledge(topic, partition, offsets, kind)?)
     }
 
-    /// Accepts the consumed records: all of them, or all but the last record or batch.
+    /// Accepts all consumed records, or all but the last record or batch.
     fn accept(&self, all: bool) -> PyResult<()> {
         let (mut delivered, as_whole) = {
             let mut buffer = self.buffer();
@@ -115,7 +116,7 @@ impl ShareConsumerCore {
         delivered.iter().try_for_each(|part| self.acknowledge_part(part, Acknowledgement::Accept).map(drop))
     }
 
-    /// Takes the next records from the client without waiting. Returns whether there are any.
+    /// Takes the next records from the client without waiting. Returns whether there were any records.
     fn try_fetch(&self, py: Python<'_>) -> PyResult<bool> {
         self.run_callback(py)?;
         self.accept(true)?;
@@ -154,7 +155,7 @@ impl ShareConsumerCore {
         }
     }
 
-    /// Fails if an endless wait for records could never end.
+    /// Fails if a wait without a timeout could never end.
     fn check_has_source(&self, py: Python<'_>) -> PyResult<()> {
         if !self.client.subscription()?.is_empty() {
             return Ok(());
@@ -273,7 +274,7 @@ impl ShareConsumerCore {
         ShareRecordIterator { consumer: slf.clone().unbind() }
     }
 
-    /// Returns the next record if there is one, or None if the caller has to wait.
+    /// Returns the next record, or None if the caller has to wait.
     #[pyo3(name = "_try_next")]
     fn try_next(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         let mut next = self.buffer().next();
@@ -285,7 +286,7 @@ impl ShareConsumerCore {
         Ok(next)
     }
 
-    /// Returns up to that many records. Waits up to `timeout` seconds for the first.
+    /// Returns up to `max_records` records. Waits up to `timeout` seconds for the first record.
     #[pyo3(name = "_poll", signature = (timeout, max_records))]
     fn poll(
         &self,
@@ -350,7 +351,8 @@ impl ShareConsumerCore {
         }
     }
 
-    /// Sends all acknowledgements and returns their results. With implicit ones it accepts the consumed records first.
+    /// Sends all acknowledgements and returns their results. With implicit acknowledgement, first accepts the consumed
+    /// records.
     #[pyo3(name = "_commit")]
     fn commit(&self) -> PyResult<Pending> {
         self.check()?;
@@ -365,7 +367,8 @@ impl ShareConsumerCore {
         Ok(self.client.lock()?.map(|lock| lock.as_secs_f64()))
     }
 
-    /// Closes the client. `handled` says whether the last record was processed too, or is None to accept no record.
+    /// Closes the client. `handled` says whether the program has processed the last record. With None, the close
+    /// accepts no record.
     #[pyo3(name = "_close", signature = (timeout, handled))]
     fn close(
         &self,
@@ -389,13 +392,13 @@ impl ShareConsumerCore {
         has_left_group.map(drop)
     }
 
-    /// Makes a close that is running in another thread end after that many seconds.
+    /// Makes a close that is running in another thread end after `seconds`.
     #[pyo3(name = "_hurry", signature = (seconds))]
     fn hurry(&self, seconds: f64) {
         self.cutoff.after(seconds);
     }
 
-    /// Seconds that a close takes after an exception.
+    /// Timeout in seconds of a close after an exception.
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout

@@ -9,34 +9,34 @@ use std::sync::Arc;
 use std::task::Waker;
 
 pub(super) trait WaitSource: Send + Sync {
-    /// Returns the client whose sockets an event loop may watch to be woken, if there is one.
+    /// Returns the client whose sockets an event loop may watch, if any.
     fn watched(&self) -> Option<Arc<dyn AnyClient>> {
         None
     }
 
-    /// Registers a waker that is called once the source is ready.
+    /// Registers a waker. The source calls the waker when it is ready.
     fn on_ready(&self, waker: Waker);
 
-    /// Unregisters a waker: an idle client would otherwise collect the wakers of all waits that were cancelled.
+    /// Unregisters a waker. Otherwise, an idle client would collect the wakers of all cancelled waits.
     fn forget(&self, _waker: &Waker) {}
 
-    /// Returns the result of the wait once the source is ready.
+    /// Returns the result of the wait when the source is ready.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(true.into_pyobject(py)?.to_owned().into_any().unbind())
     }
 
-    /// Returns the result of a wait that timed out after that many seconds.
+    /// Returns the result of a wait that timed out after `_seconds`.
     fn timed_out(&self, py: Python<'_>, _seconds: f64) -> PyResult<Py<PyAny>> {
         Ok(false.into_pyobject(py)?.to_owned().into_any().unbind())
     }
 
-    /// Shows the Python objects that the source holds to the garbage collector.
+    /// Visits the Python objects that the source holds, for the garbage collector.
     fn traverse(&self, _visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         Ok(())
     }
 }
 
-/// Ready when the consumer has records, an error or the end of its assignment.
+/// The source is ready when the consumer has records, has an error, or has reached the end of its assignment.
 impl WaitSource for Arc<Consumer> {
     fn watched(&self) -> Option<Arc<dyn AnyClient>> {
         Some(self.clone())
@@ -49,7 +49,7 @@ impl WaitSource for Arc<Consumer> {
     }
 }
 
-/// Ready when the share consumer has records or an error.
+/// The source is ready when the share consumer has records or an error.
 impl WaitSource for Arc<ShareConsumer> {
     fn on_ready(&self, waker: Waker) {
         ShareConsumer::on_ready(self, waker);
@@ -59,7 +59,7 @@ impl WaitSource for Arc<ShareConsumer> {
     }
 }
 
-/// Ready when the producer's buffer has room.
+/// A source that is ready when the producer's buffer has room.
 pub(super) struct BufferRoom(pub(super) Arc<Producer>);
 
 impl WaitSource for BufferRoom {

@@ -9,23 +9,24 @@ use crate::py::record::Record;
 use crate::py::records::Records;
 use pyo3::prelude::*;
 
-/// Bytes that iteration takes from the client at a time. They no longer count towards the limit of the prefetch.
+/// Number of bytes that an iteration takes from the client at a time. These bytes no longer count towards the prefetch
+/// limit.
 pub(super) const CHUNK_BYTES: usize = 4 << 20;
 
-/// Most bytes that one call collects, so that an Arrow column stays far below its limit of 2 GiB.
+/// Maximum number of bytes that one call collects, so that an Arrow column stays far below its limit of 2 GiB.
 pub(super) const POLL_BYTES: usize = 64 << 20;
 
 /// The result of waiting for records.
 #[derive(PartialEq)]
 pub(super) enum Fetched {
     Records,
-    /// Every partition with an end has reached it.
+    /// Every partition with an end offset has reached its end offset.
     End,
     Nothing,
 }
 
 impl ConsumerCore {
-    /// Fails if an endless wait for records could never end.
+    /// Fails if a wait without a timeout could never end.
     pub(super) fn check_has_source(&self, py: Python<'_>) -> PyResult<()> {
         if !self.client.reads_nothing() {
             return Ok(());
@@ -43,14 +44,14 @@ impl ConsumerCore {
         Ok(if self.keep(slices) { Fetched::Records } else { Fetched::Nothing })
     }
 
-    /// Appends slices to the delivery buffer. Returns whether it holds a record.
+    /// Appends slices to the delivery buffer. Returns whether the buffer holds a record.
     fn keep(&self, slices: Vec<Slice>) -> bool {
         let mut buffer = self.buffer();
         buffer.chunks.extend(slices.into_iter().filter(|s| !s.records.is_empty()).map(Chunk::new));
         !buffer.chunks.is_empty()
     }
 
-    /// Waits until the deadline for records, and moves them into the delivery buffer.
+    /// Waits for records until the deadline, and moves them into the delivery buffer.
     pub(super) fn fetch(&self, py: Python<'_>, end: Deadline, most: usize, bytes: usize) -> PyResult<Fetched> {
         loop {
             self.follow(py)?;

@@ -267,7 +267,7 @@ fn request_type(py: Python<'_>, name: &str) -> PyResult<RequestType> {
     })
 }
 
-/// Returns a type of request that has a response.
+/// Returns the request type of this name, which must have a response.
 fn answered(py: Python<'_>, name: &str) -> PyResult<RequestType> {
     match request_type(py, name)? {
         RequestType::Produce | RequestType::MultiProduce => {

@@ -21,7 +21,7 @@ pub(in crate::py) fn parse_address(text: &str) -> PyResult<(String, u16)> {
 pub(in crate::py) struct LegacyConnection(Mutex<client::LegacyConnection>);
 
 impl LegacyConnection {
-    /// Runs a step until it is done. An error, a signal or a timeout closes the connection.
+    /// Runs an operation until it has completed. An error, a signal or a timeout closes the connection.
     fn work<T: Send>(
         &self,
         py: Python<'_>,
@@ -62,7 +62,7 @@ impl LegacyConnection {
         Self(Mutex::new(client::LegacyConnection::new(host, port, max_frame)))
     }
 
-    /// Writes a frame. Returns when the operating system has accepted all of it.
+    /// Writes a frame. Returns when the operating system has accepted the whole frame.
     fn send(&self, py: Python<'_>, frame: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let frame = Bytes::from_owner(backed_bytes("frame", frame)?);
         self.lock().queue(frame)?;
@@ -75,12 +75,12 @@ impl LegacyConnection {
         Ok(PyBytes::new(py, &body))
     }
 
-    /// Returns whether there is a connection that the broker has not closed, as far as is known.
+    /// Returns whether a connection is open. The result can be true after the broker has closed the connection.
     fn is_open(&self) -> bool {
         self.lock().is_open()
     }
 
-    /// Closes the connection. The next use opens a new one.
+    /// Closes the connection. The next use opens a new connection.
     fn close(&self) {
         self.lock().close();
     }

@@ -15,9 +15,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Decodes a message set of Kafka 0.6 or 0.7. Compressed messages are replaced by the messages inside them.
+/// Decodes a message set of Kafka 0.6 or 0.7. The result contains the messages inside a compressed message instead of
+/// the compressed message.
 ///
-/// A truncated message at the end is ignored.
+/// The function ignores a truncated message at the end.
 ///
 /// Args:
 ///     data (bytes-like): The message set.
@@ -92,13 +93,14 @@ pub(in crate::py) struct Fetched07 {
     messages: Py<FetchedMessages>,
     /// The offset after the last message.
     next_offset: i64,
-    /// The number of bytes after the last message: a message that was cut off.
+    /// The number of bytes after the last message, which belong to a truncated message.
     left: usize,
     /// The DecodeError of the first damaged message.
     damage: Option<Py<PyAny>>,
 }
 
-/// The messages of a fetch. They become Python objects one at a time, which spares the garbage collector.
+/// The messages of a fetch. Each message becomes a Python object when the program reads it, which saves work for the
+/// garbage collector.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(in crate::py) struct FetchedMessages(Arc<Vec<Message>>);
 
@@ -133,7 +135,7 @@ impl MessageIterator {
 
 /// Decodes the response to a fetch, or to a multifetch of several offsets: one Fetched07 for each offset.
 ///
-/// A result has the messages before the first damaged one, and the error of that one as `damage`.
+/// A result has the messages before the first damaged message, and the error of the damaged message as `damage`.
 #[pyfunction]
 pub(in crate::py) fn decode_fetched(
     py: Python<'_>,
@@ -199,7 +201,7 @@ pub(in crate::py) struct Message07 {
     payload: Py<PyBytes>,
     magic: Magic,
     compression: Compression,
-    /// The byte offset of the outermost message around it.
+    /// The byte offset of the outermost message that contains this message.
     #[pyo3(get)]
     offset: i64,
     /// The byte offset of the next outermost message.
@@ -246,13 +248,13 @@ impl Message07 {
         Ok(Self { payload, magic, compression, offset, next_offset, index, count })
     }
 
-    /// The format of the message itself, 0 or 1. The compressed message around it has format 1.
+    /// The format of the message itself, 0 or 1. A compressed message that contains this message has format 1.
     #[getter]
     fn magic(&self) -> u8 {
         self.magic.number()
     }
 
-    /// The compression of the outermost message around it: `none`, `gzip` or `snappy`.
+    /// The compression of the outermost message that contains this message: `none`, `gzip` or `snappy`.
     #[getter]
     fn compression(&self) -> &'static str {
         self.compression.name()
@@ -300,5 +302,5 @@ fn required<'a, 'py>(payload: &'a Bound<'py, PyAny>) -> PyResult<BytesLike<'a, '
     BytesLike::optional("payload", Some(payload))?.ok_or_else(null)
 }
 
-/// Approximate bytes that a message takes in Python besides its payload.
+/// Approximate number of bytes that a message takes in Python, without its payload.
 const OF_ONE: usize = 160;

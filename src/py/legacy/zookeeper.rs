@@ -25,10 +25,10 @@ pub(in crate::py) struct ZooKeeperOperation {
     data: String,
     names: Vec<String>,
 }
-/// The kind of the event and its partitions, each with its stream and its first offset.
+/// The type of the event, and its partitions, each with its stream and its first offset.
 type MemberEvent = (&'static str, Vec<(PartitionTuple, u32, Option<i64>)>);
 
-/// The state machine of a member. All times are seconds of the same clock.
+/// The state machine of a member. All times are in seconds and from the same clock.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(in crate::py) struct ZooKeeperMember(Mutex<zookeeper::ZooKeeperMember>);
 
@@ -119,7 +119,7 @@ impl ZooKeeperMember {
         self.lock().next_timeout().map(|at| at.since(Time::default()).as_secs_f64())
     }
 
-    /// Returns the next operation on ZooKeeper's tree, if there is one.
+    /// Returns the next operation on ZooKeeper's tree, or None.
     fn operation(&self) -> Option<ZooKeeperOperation> {
         let (number, operation) = self.lock().poll_operation()?;
         let (kind, path, data, names) = match operation {
@@ -149,8 +149,8 @@ impl ZooKeeperMember {
         })
     }
 
-    /// Returns why the member gets no partitions: the ID, data and reason of a member whose subscription cannot be
-    /// read, or the seconds since another session holds this member's ID.
+    /// Returns why the member gets no partitions. The reason is either a member with an unreadable subscription (its
+    /// ID, its data and the error), or another session that holds this member's ID (for how many seconds).
     fn problem(&self, now: f64) -> (Option<(String, String, String)>, Option<f64>) {
         match self.lock().problem() {
             Some(Problem::Unreadable { member, data, why }) => {
