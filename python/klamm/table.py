@@ -1,4 +1,7 @@
-"""`read_table`: topics as an Arrow table. The function reads with a `Consumer` until all partitions are complete."""
+"""`read_table`, which returns topics as an Arrow table.
+
+The function reads with a `Consumer` up to the end of all partitions.
+"""
 
 from __future__ import annotations
 
@@ -50,50 +53,53 @@ def read_table(
     id_bytes: int = 4,
     **config: Any,
 ) -> pa.Table:
-    """Read one or more topics into a `pyarrow.Table`, all partitions at the same time.
+    """Read one or more topics into a `pyarrow.Table`. The function reads all partitions at the same time.
 
-    The end of the topics is determined once, at the start. Records that arrive later are not read. Rows of one
-    partition are in order. Rows of different partitions are in order of arrival.
+    The function looks up the end of the topics once, when it starts, and does not read records that arrive later. Rows
+    of the same partition are in order of their offsets. Rows of different partitions are in order of arrival.
 
     Args:
-        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
-        topic: Topic, or list of topics.
-        start: First record to read. Pass `"earliest"`, `"latest"`, an offset for all partitions, a dict of offsets by
-            partition number or `TopicPartition`, or an aware datetime. A partition that is not in the dict is not read.
-            A datetime selects the first record at or after that time. An offset outside the partition becomes the
-            nearest valid offset.
-        end: Where to stop. It accepts the values of `start`. The record at `end` is not read.
-        columns: Names of the columns, in order. The default is all columns; see `Consumer.arrow`.
-        progress: Show a progress bar, if the standard error is a terminal. Needs `klamm[cli]`.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
+            also works.
+        topic: Name of the topic, or a list of names.
+        start: First record to read: `"earliest"`, `"latest"`, an offset for all partitions, a dict or an aware
+            datetime. The keys of a dict are partition numbers or `TopicPartition` objects, and the values are offsets.
+            The function does not read partitions that are not in the dict. A datetime selects the first record at or
+            after this time. An offset outside the partition becomes the nearest valid offset.
+        end: Position at which to stop. `end` accepts the same values as `start`. The function does not read the record
+            at `end`.
+        columns: Names of the columns, in order. The default is all columns. `Consumer.arrow` lists the columns.
+        progress: Whether to show a progress bar if the standard error is a terminal. The bar needs `klamm[cli]`.
         value_format: Format of the values: "avro", "json" or "protobuf". Without a format, the values stay bytes.
-        key_format: Format of the keys. It accepts the values of `value_format`.
-        registry: Client of the schema registry, its address, or a dict of its configuration.
-        value_schema: Schema of the value column: "latest" (the default), the number of a version, or a schema; see
-            docs/registry.md.
-        key_schema: Schema of the key column. It accepts the values of `value_schema`.
-        flatten: Make a column of each field of a struct.
-        on_error: What happens with a record that cannot be decoded. "raise" raises a `DeserializationError`, and "null"
-            makes the value null. "column" also adds the columns `value_error` and `value_raw`.
-        on_new_fields: What happens if the writer's schema is newer and has fields that the column does not have. "drop"
-            ignores these fields. "raise" treats the record as one that cannot be decoded.
-        subject_name_strategy: Strategy for the name of the subject, as for the deserializers.
-        id_bytes: Length of a schema ID in bytes: 4 (the default), or 8 if Apicurio Registry is configured to use 8.
+        key_format: Format of the keys. `key_format` accepts the same values as `value_format`.
+        registry: Schema registry, as a client, an address or a dict with the client's configuration.
+        value_schema: Schema of the value column: "latest" (the default), the number of a version, or a schema.
+            docs/registry.md describes the schemas.
+        key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
+        flatten: Whether each field of a struct becomes a column of its own.
+        on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
+            makes the field null. "column" also makes the field null, and adds columns such as `value_error` and
+            `value_raw`.
+        on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
+            ignores these fields. "raise" handles the record as `on_error` says.
+        subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
+        id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
 
     Returns:
         A table with one row for each record.
 
     Raises:
-        ConfigError: A position is invalid, names a partition that does not exist, or `progress` needs rich.
+        ConfigError: A position is invalid or names a partition that does not exist, or `progress` is set without rich.
         UnknownTopicOrPartitionError: A topic does not exist.
-        KafkaTimeoutError: No record arrived for 60 s.
-        DeserializationError: A record cannot be decoded, and `on_error` is "raise".
+        KafkaTimeoutError: No record arrived for 60 seconds.
+        DeserializationError: klamm cannot decode a record, and `on_error` is "raise".
 
     Example:
         table = klamm.read_table("localhost:9092", "greetings", columns=["key", "value"])
     """
     pyarrow = _pyarrow()
-    # This is checked even if there is no terminal, so that tests without a terminal find the missing package.
+    # The check also runs without a terminal, so that tests without a terminal find the missing package.
     if progress and not find_spec("rich"):
         raise ConfigError("progress=True needs rich", hint="pip install 'klamm[cli]'")
     typed: ValueFormat = {
@@ -110,8 +116,8 @@ def read_table(
     }
     is_typed = any(option is not None for option in (value_format, key_format, value_schema, key_schema))
     wanted = batches_of(columns, typed if is_typed else {})
-    # With "earliest", the consumer skips records that expire before it reads them. "latest" would skip to the end.
-    # No automatic creation of topics: a misspelt name is an error, not a new topic.
+    # With "earliest", the consumer skips only the records that expire before it reads them. "latest" would skip all
+    # records. Without automatic creation of topics, a misspelt name is an error and not a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
     with wanted, Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
         topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(list_of_str("topics", topic)))
@@ -136,7 +142,7 @@ def read_table(
         schema = batches[0].schema if batches else wanted.schema(topics)
         if all(batch.schema == schema for batch in batches):
             return pyarrow.Table.from_batches(batches, schema=schema)
-        # The first batches had only nulls, which say nothing about a type.
+        # The first batches had only nulls, which do not reveal the type of the column.
         tables = [pyarrow.Table.from_batches([batch]) for batch in batches]
         return pyarrow.concat_tables(tables, promote_options="default")
 
@@ -145,7 +151,7 @@ def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Positio
     """Return the partitions that have records to read, with their `offset` and `end_offset`."""
     existing = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
     first, last = _by_partition(start, existing, "start"), _by_partition(end, existing, "end")
-    # Partitions that are not read need no leader, so their offsets are not requested.
+    # Partitions that the function does not read need no leader, so the function does not request their offsets.
     partitions = [tp for tp in existing if all(named is None or tp in named for named in (first, last))]
     begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
 
@@ -173,7 +179,7 @@ def _resolve(
     if hasattr(position, "__index__") and not isinstance(position, bool):
         return dict.fromkeys(ends, index(position))
     if isinstance(position, datetime) and position.tzinfo is not None:
-        at = max(first_ms_of(position), 0)  # negative times stand for the ends of a partition
+        at = max(first_ms_of(position), 0)  # Kafka uses negative times for the ends of a partition
         offsets = consumer.offsets_for_times(dict.fromkeys(ends, at))
         return {tp: ends[tp] if first is None else first[0] for tp, first in offsets.items()}
     raise ConfigError(
@@ -183,7 +189,7 @@ def _resolve(
 
 
 def _by_partition(position: Any, existing: list[TopicPartition], argument: str) -> dict[TopicPartition, int] | None:
-    """Return the offsets of a position that is a dict. Return None for a position of another type."""
+    """Return the offsets of a position that is a dict. For any other position, return None."""
     if not hasattr(position, "items"):
         return None
     named = {}
@@ -200,7 +206,7 @@ def _by_partition(position: Any, existing: list[TopicPartition], argument: str) 
 
 @contextmanager
 def _bar(title: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal, and return a function to call with the number of new rows."""
+    """Show a progress bar on a terminal. Yield a function that the caller calls with the number of new rows."""
     if not (show and sys.stderr.isatty()):
         yield lambda _rows: None
         return
