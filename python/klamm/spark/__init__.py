@@ -7,16 +7,18 @@
         .load()
     )
 
-klamm is a Python data source. It has the option names, the schema and the offsets of Spark's own Kafka connector, so a job
-only has to replace `format("kafka")` with `format("klamm")`. klamm and Spark exchange rows as Arrow batches. Spark finds
-the data source through the package `pyspark_klamm`. Where Spark does not find it, call `register`.
+klamm is a Python data source. The data source has the option names, the schema and the offsets of Spark's own Kafka
+connector, so a job only has to replace `format("kafka")` with `format("klamm")`. klamm and Spark exchange rows as Arrow
+batches. Spark finds the data source through the package `pyspark_klamm`. If Spark does not find the data source, call
+`register`.
 
 The modules, in the order in which Spark's calls and the data pass through them:
 
 * `source` receives Spark's calls; `options`, `client_options` and `positions` parse options; `schema` checks columns
-* `lookup` and `offsets` find the offsets to read; `filters` narrows the offsets; `read` and `stream` plan and read;
-  `columns` converts batches
-* `write` and `exactly_once` write; `foreach` writes in every output mode
+* `lookup` and `offsets` find the offsets to read; `filters` narrows the offsets; `read` and `stream` plan tasks and
+read
+  records; `columns` converts batches
+* `write` and `exactly_once` write rows; `foreach` writes streams in every output mode
 * `clients` caches the Kafka clients of a worker
 """
 
@@ -65,6 +67,6 @@ def register(spark: SparkSession) -> None:
 
     try:
         spark.dataSource.register(KlammDataSource)
-    except AnalysisException as error:  # Spark 4.0 raises if the session has already found the package
+    except AnalysisException as error:  # Spark 4.0 raises an error if the session has already found the package
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise

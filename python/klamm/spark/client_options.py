@@ -1,9 +1,9 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
 Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an error
-for unknown keys. Some keys exist in the Java client but not in klamm. Keys that only affect tuning or reporting are ignored
-with a warning, so that existing jobs run unchanged. Keys that affect trust, identity or the partition of a record are
-rejected, with klamm's equivalent as the hint.
+for unknown keys. Some keys exist in the Java client but not in klamm. klamm ignores these keys with a warning if they
+only affect tuning or reporting, so that existing jobs run unchanged. klamm rejects these keys if they affect trust,
+identity or the partition of a record. The hint of the error names klamm's equivalent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def client_config(given: Mapping[str, str], role: str, defaults: Mapping[str, st
     Args:
         given: Options of the query, with keys in lower case.
         role: "consumer" or "producer".
-        defaults: Configuration that options override.
+        defaults: Default values of configuration keys, which options override.
 
     Raises:
         ConfigError: klamm does not support an option.
@@ -52,15 +52,15 @@ def keys_of(role: str) -> set[str]:
     return {name for name, roles in ROLES.items() if role in roles}
 
 
-# Roles of each configuration key. If a key has only the other role, it is skipped: many jobs use one dict of options for
-# a read and a write.
+# Roles of each configuration key. klamm skips the keys that only the other role has, because many jobs use one dict of
+# options for a read and a write.
 ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for name in (key, *aliases)}
 
-# A query must not create a topic when a name is misspelled. Only Spark stores the positions of a query.
+# A query with a misspelled topic name must not create a topic. Only Spark stores the positions of a query.
 # An offset that no longer exists must raise an error, so that failOnDataLoss decides.
-# A task reads one partition, so it may fetch more of the partition at a time. Larger fetches are not faster, and need
-# several times their size in memory after decompression. `queued.max.bytes` limits the records that are read ahead.
-# tests/spark/test_memory.py needs this limit.
+# A task reads one partition, so it fetches more bytes at a time than other consumers. Fetches above 2 MiB are not faster,
+# and need several times their size in memory after decompression. `queued.max.bytes` limits the records that the consumer
+# reads ahead. tests/spark/test_memory.py needs this limit.
 READ_DEFAULTS = {
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "none",
@@ -78,7 +78,7 @@ WRITE_DEFAULTS = {
 }
 
 # A transaction lasts as long as its task. By default, brokers allow no transaction timeout of more than 15 minutes.
-# Every task creates a producer. A new producer looks up its coordinator twice, with one backoff between the requests.
+# Every task creates a producer. A new producer looks up its coordinator twice, and waits for one backoff in between.
 EXACTLY_ONCE_DEFAULTS = {
     "retry.backoff.ms": "10",
     "transaction.timeout.ms": "900000",

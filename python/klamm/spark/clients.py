@@ -40,7 +40,7 @@ _idle: dict[_Key, list[_Client]] = {}
 
 @contextmanager
 def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
-    """Provide a consumer with this configuration: a cached one if possible, otherwise a new one."""
+    """Provide a consumer with this configuration, if possible from the cache."""
     of_bytes: type[klamm.Consumer] = klamm.Consumer
     with _cached(of_bytes, config) as client:
         yield client
@@ -48,7 +48,7 @@ def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
 
 @contextmanager
 def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
-    """Provide a producer with this configuration: a cached one if possible, otherwise a new one. The caller must flush it."""
+    """Provide a producer with this configuration, if possible from the cache. The caller must flush the producer."""
     of_bytes: type[klamm.Producer] = klamm.Producer
     with _cached(of_bytes, config) as client:
         yield client
@@ -56,11 +56,11 @@ def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
 
 @contextmanager
 def group_admin(config: dict[str, str]) -> Iterator[GroupAdmin]:
-    """Provide an admin client for offsets of groups with this configuration: a cached one if possible, otherwise a new one.
+    """Provide an admin client for offsets of groups with this configuration, if possible from the cache.
 
     The client serves tasks of any group, so all exactly-once tasks of a worker share its connections.
     """
-    from klamm.spark.group_admin import GroupAdmin  # only exactly-once writes need it
+    from klamm.spark.group_admin import GroupAdmin  # only exactly-once writes need this import
 
     with _cached(GroupAdmin, config) as client:
         yield client
@@ -100,7 +100,7 @@ def _use_one_arena() -> None:
     except ImportError:  # Windows, where Spark does not limit memory
         return
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        import ctypes  # not at the top of the file, because every worker would load it
+        import ctypes  # not at the top of the file, where every worker would import ctypes
 
         with suppress(AttributeError):  # musl has neither arenas nor this function
             ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
@@ -108,10 +108,10 @@ def _use_one_arena() -> None:
 
 @cache
 def _freeze(modules: int) -> None:  # noqa: ARG001
-    """Freeze the objects that exist now, once for each number of modules.
+    """Exclude the objects that exist now from garbage collection, once for each number of loaded modules.
 
-    The function also freezes objects of the current call. Frozen objects in a reference cycle are never collected, so
-    the function must not run in every call.
+    This also freezes objects of the current call. Python never collects frozen objects in a reference cycle, so the
+    function must not run in every call.
     """
     gc.freeze()
 
@@ -125,7 +125,7 @@ def _cached(create: Callable[[dict[str, str]], C], config: dict[str, str]) -> It
     try:
         yield client
     except BaseException:
-        with suppress(KafkaError):  # closing reports the unsent records of the failed task
+        with suppress(KafkaError):  # `close` raises an error for unsent records of the failed task
             client.close(timeout=0)
         raise
     idle.append(client)
@@ -134,7 +134,7 @@ def _cached(create: Callable[[dict[str, str]], C], config: dict[str, str]) -> It
 @atexit.register
 def _close_idle() -> None:
     for (pid, _, _), clients in _idle.items():
-        # After a fork, the child has copies of its parent's clients, but not their threads.
+        # After a fork, the child process has copies of its parent's clients, but not the threads of these clients.
         if pid == os.getpid():
             for client in clients:
                 client.close(timeout=CLOSE_SECONDS)

@@ -1,9 +1,10 @@
 """Converts the Arrow batches of a klamm consumer into the columns of the data source, without a loop over rows.
 
-Arrays of keys and values are passed on unchanged. Topic and partition are the same for all rows of a task, so their arrays are
-built once and sliced.
+The module passes arrays of keys and values on unchanged. Topic and partition are the same for all rows of a task, so
+the module builds one array for each and returns slices.
 
-A record's timestamp is a 64-bit number of milliseconds, but Spark counts microseconds. So Spark cannot store every timestamp.
+A record's timestamp is a 64-bit number of milliseconds. Spark counts microseconds in 64 bits, so Spark cannot store
+every timestamp.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Columns:
 
     Args:
         schema: Schema of the read.
-        fail_on_timestamp_range: Whether a timestamp out of Spark's range raises an error. If not, it becomes null.
+        fail_on_timestamp_range: Whether a timestamp out of Spark's range raises an error. If False, the timestamp
+            becomes null.
     """
 
     def __init__(self, schema: StructType, *, fail_on_timestamp_range: bool = True) -> None:
@@ -66,7 +68,7 @@ class Columns:
 
     @property
     def wanted(self) -> list[str]:
-        """Return the names of the columns to request from the consumer. Offsets are always included to show progress."""
+        """Return the names of the columns to request from the consumer. The list always contains `offset`."""
         position_columns = ("topic", "partition", "offset")
         return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in position_columns)]
 
@@ -98,7 +100,7 @@ class Columns:
         return convert
 
     def _in_range(self, timestamps: pa.Array, offsets: pa.Array, topic: str, partition: int) -> pa.Array:
-        """Return timestamps in milliseconds that Spark can store. A timestamp out of range raises or becomes null."""
+        """Return timestamps that Spark can store. For a timestamp out of range, raise an error or return null."""
         import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
 
         ms = timestamps.cast(pa.int64())
@@ -121,7 +123,7 @@ class Columns:
 
     @staticmethod
     def without_empty(headers: pa.ListArray) -> pa.ListArray:
-        """Turn empty lists of headers into null, as Spark's connector does, without copying."""
+        """Turn empty lists of headers into null, as Spark's connector does, without copying the headers."""
         import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
 
         return pa.ListArray.from_arrays(

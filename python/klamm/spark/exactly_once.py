@@ -1,4 +1,4 @@
-"""Writes the rows of a streaming query exactly once: one Kafka transaction for each task.
+"""Writes the rows of a streaming query exactly once, with one Kafka transaction for each task.
 
 Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of these tasks may have committed already. So each
 task has a consumer group, and each transaction also commits an offset for this group. The offset encodes the epoch and the number of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ExactlyOnceError(KafkaError):
-    """A repeated task differs from the committed task, so that writing its rows would lose or repeat rows."""
+    """A repeated task differs from the committed task. Writing the rows of this task would lose or repeat rows."""
 
 
 class Task(NamedTuple):
@@ -98,8 +98,8 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
     batches = chain(iter([first]), batches)
     del first
     # Do not take the producer from a cache. The transactional ID belongs to the task, and Spark gave only 29 of 113 tasks to the
-    # worker that had run the same task before (benches/spark/requests.py, four slots). When another worker runs the task, it
-    # fences a cached producer, whose next task would then fail.
+    # worker that had run the same task before (benches/spark/requests.py, four slots). If another worker runs the task,
+    # its producer fences the cached producer. The next task with the cached producer would then fail.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
         producer.init_transactions()
         done = _committed(options, topic, task)
@@ -141,7 +141,7 @@ def _committed(options: WriteOptions, topic: str, task: Task) -> _Committed | No
 
 
 def _skip(done: _Committed, task: Task, rows: int) -> int:
-    """Return `rows` if the task equals the committed task, so that it can be skipped. Otherwise raise an error."""
+    """Return `rows` if the caller can skip the task, because it equals the committed task. Otherwise raise an error."""
     if done.epoch > task.epoch:
         raise ExactlyOnceError(
             f"cannot write batch {task.epoch} of query {task.query}: its batch {done.epoch} is already committed",

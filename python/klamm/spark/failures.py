@@ -64,7 +64,7 @@ def _without_traceback() -> Iterator[None]:
 
 @contextmanager
 def rows_after(first: int) -> Iterator[None]:
-    """Add the number of the task, and of the row within the task, to errors about a row of a batch.
+    """If a row of a batch causes an error, add the number of the task and of the row within the task to the message.
 
     Args:
         first: Number of rows in earlier batches of the task.

@@ -1,8 +1,8 @@
 """Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
 Spark checks every row again. So this module only skips records that cannot match, and ignores filters of unknown types. A
-filter on timestamps can raise the start offset. It cannot lower the end offset, because later records may have earlier
-timestamps.
+filter on timestamps can raise the start offset. A filter on timestamps cannot lower the end offset, because later
+records may have earlier timestamps.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _of(filters: list[Filter], column: str) -> list[Any]:
 
 
 def _allows(filters: list[Filter], column: str, value: Any) -> bool:
-    """Return whether the filters allow rows with this value in a column. The column must never be null."""
+    """Return whether the filters allow rows with this value in a column. The column must not contain null."""
     denied = [one.child for one in filters if isinstance(one, Not)]
     return all(_TESTS[type(one)](value, one.value) for one in _of(filters, column) if type(one) in _TESTS) and not any(
         _TESTS[type(one)](value, one.value) for one in _of(denied, column) if type(one) in _TESTS

@@ -40,18 +40,18 @@ def write_stream(
     query_name: str | None = None,
     **more: Any,
 ) -> StreamingQuery:
-    """Start a streaming query that writes to Kafka in any output mode, update included.
+    """Start a streaming query that writes to Kafka in any output mode, including update.
 
     The options and guarantees are the same as for `writeStream.format("klamm")`. For the output modes append and complete,
     prefer `writeStream.format("klamm")`.
 
     Args:
-        frame: Rows to write, from a stream.
+        frame: Streaming DataFrame with the rows to write.
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic`, `delivery` and `checkpointLocation`.
         output_mode: `update`, `append` or `complete`.
         trigger: Arguments of Spark's `trigger`, such as `{"processingTime": "10 seconds"}`. Default: no pause between batches.
         query_name: Name of the query in Spark's reports.
-        **more: More options. They override `options`.
+        **more: More options, which override `options`.
 
     Returns:
         The query, which is already running.
@@ -85,10 +85,10 @@ def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> C
 
     Args:
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic` and `delivery`.
-        **more: More options. They override `options`.
+        **more: More options, which override `options`.
 
     Returns:
-        A function of a DataFrame and the number of its micro-batch.
+        A function that takes a DataFrame and the number of the DataFrame's micro-batch.
 
     Raises:
         ConfigError: An option is unknown, missing or invalid.
@@ -107,14 +107,14 @@ def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> C
 
 
 class _ForeachBatch:
-    """Writes micro-batches. This is a class and not a closure, because Spark Connect pickles it."""
+    """Writes micro-batches. This is a class and not a closure, because Spark Connect must pickle the object."""
 
     def __init__(self, given: Settings) -> None:
         if "txnversion" in given:
             raise ConfigError(
                 "option 'txnVersion' is the number of the micro-batch, which Spark provides", hint="leave it out"
             )
-        # The check needs a version, and any number will do.
+        # `write_options` requires a version together with an application, and accepts any number.
         self.options = write_options(given | ({"txnversion": "0"} if "txnappid" in given else {}))
         clients.check_producer(self.options.config, transactional=self.options.exactly_once)
         self._given = given
@@ -135,7 +135,7 @@ class _ForeachBatch:
 
 
 def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
-    """Return the ID of the query that calls `foreachBatch`, and the ID of its run. Both are None if Spark lacks them."""
+    """Return the ID of the query that calls `foreachBatch`, and the ID of its run. An ID that Spark lacks is None."""
     if not isinstance(frame, ClassicDataFrame):
         return None, None
     context = frame.sparkSession.sparkContext
@@ -145,8 +145,8 @@ def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
 def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None:
     """Raise an error if the function already wrote different rows of the same micro-batch.
 
-    klamm would treat the new rows as a repetition, and skip them. Equal rows are allowed, because a function may repeat a write
-    after a failure.
+    Otherwise klamm would treat the different rows as a repetition, and skip them. Equal rows are allowed, because a
+    function may repeat a write after a failure.
     """
     rows = frame.semanticHash()
     with _lock:

@@ -1,4 +1,4 @@
-"""Batch reads from brokers of Kafka 0.6 and 0.7, with option `kafka.protocol`.
+"""Reads from brokers of Kafka 0.6 and 0.7 in one batch, if option `kafka.protocol` is set.
 
 A read uses one broker, because each broker numbers its own partitions from 0. Offsets count bytes, so a range can only be divided at
 the starts of log segments, which brokers list. Rows have no key and no timestamp. As with `klamm mirror`, the headers of a row are

@@ -2,10 +2,10 @@
 
 Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, requests
 have a minimum interval. A call waits instead of using a cache, so that the result includes every record that was
-acknowledged before the call. A request with a retriable error is tried at most `fetchOffset.numRetries` times.
+acknowledged before the call. After a retriable error, klamm repeats a request, up to `fetchOffset.numRetries` attempts.
 
 A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore appear
-again. `stream` decides what to write into the checkpoint.
+again. The module `stream` decides what to write into the checkpoint.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Lookup:
         self._next_request = 0.0
         self.topic_ids: dict[
             str, str
-        ] = {}  # topics of the last lookup; a topic is missing if its broker has no topic IDs
+        ] = {}  # ID of each topic in the last lookup; old brokers have no topic IDs
 
     def close(self) -> None:
         """Close the connections."""
@@ -67,8 +67,8 @@ class Lookup:
         """Return the partitions to read that exist now, sorted by topic and number.
 
         Args:
-            running: Whether the query is already running. If so, a missing topic is left out. Otherwise, a missing topic is
-                an error. Default False.
+            running: Whether the query is already running. If True, leave out a missing topic. If False (the default),
+                raise an error for a missing topic.
         """
         if self._options.assigned:
             return list(self._options.assigned)
@@ -91,7 +91,7 @@ class Lookup:
 
         Args:
             partitions: Partitions that existed in an earlier lookup.
-            timeout: Seconds to wait for missing partitions before they are left out.
+            timeout: Seconds to wait for missing partitions. After this time, leave them out.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -193,7 +193,7 @@ class Lookup:
         return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in ranges}
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit offsets to the group of option `commitGroup`, to show the progress of the query. Only log a failure."""
+        """Commit offsets to the group of option `commitGroup`, to show the progress of the query. Only log an error."""
         if self._options.commit_group is None or not offsets:
             return
         positions = {klamm.TopicPartition(*tp): offset for tp, offset in offsets.items()}
@@ -219,7 +219,7 @@ class Lookup:
         return partitions
 
     def _names(self) -> set[str]:
-        """Return the topics to read: the topics of the option, or the existing topics that match the pattern."""
+        """Return the topics to read: the topics that an option names, or the existing topics that match a pattern."""
         pattern = self._options.pattern
         if pattern is None:
             return set(self._options.topics)
@@ -315,18 +315,20 @@ MISMATCHES = {
     "endingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
 }
 
-# Only after this time in seconds is a missing partition considered deleted. Brokers learn about topics within seconds, and a
-# restart of a small cluster takes less time.
+# After this time in seconds, klamm considers a missing partition deleted. Brokers learn about topics in less time, and
+# a small cluster restarts in less time.
 GONE_SECONDS = 30.0
 
 # Seconds between requests for latest offsets. Spark needs 60 to 100 ms for the smallest micro-batch, so only idle streams wait.
 MIN_INTERVAL = 0.05
 
-# Timeout of a commit in seconds. It is short because the query must not wait for a commit that only monitoring needs.
+# Timeout of a commit in seconds. The timeout is short, because a query must not wait long for a commit that only
+# monitoring needs.
 COMMIT_SECONDS = 5.0
 
 # A sample is one small fetch from each partition. Only unresponsive brokers and deleted topics let a sample reach this timeout.
-# The timeout is generous because a partition without a sample gets the mean of the sampled partitions, which may be far off.
+# The timeout is long, because the record size of a partition without a sample is only a guess: the mean of other
+# partitions.
 SAMPLE_SECONDS = 5.0
 SAMPLE_ROWS = 1000
 SAMPLE_CONFIG = {"max.partition.fetch.bytes": "131072", "queued.max.bytes": "1048576"}

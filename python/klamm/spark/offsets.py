@@ -1,8 +1,8 @@
-"""Calculates with offsets of partitions, and converts offsets to the JSON of checkpoints and options.
+"""Computes ranges and limits of offsets, and converts offsets to the JSON of checkpoints and options.
 
 Spark's own connector uses the same JSON, `{"topic":{"0":17}}`. klamm and the connector can therefore read each other's
 checkpoints. Spark compares offsets as strings, so the order in the JSON is fixed: by topic, then by partition number.
-Nothing here connects to a broker.
+This module does not connect to a broker.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
     limited = dict(end)
     before = 0
     for tp, size in sizes.items():
-        # This rounds the running sum instead of each part, so that the parts add up to the limit.
+        # Round the running sum instead of each part, so that the parts add up to the limit.
         part = limit * (before + size) // total - limit * before // total
         limited[tp] = start[tp] + max(1, part)
         before += size

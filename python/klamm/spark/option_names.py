@@ -45,7 +45,7 @@ OPTIONS = {
     )
 }
 
-# Options for columns whose types come from a schema registry. REGISTRY is the prefix of options of the registry client.
+# Options for columns whose types come from a schema registry. Options of the registry client have the prefix REGISTRY.
 TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror", "onnewfields"})
 REGISTRY = "schema.registry."
 

@@ -1,9 +1,10 @@
 """Parses and checks the options of reads and writes, before anything runs.
 
 Spark's own Kafka connector has options with the same names. Spark passes the names in lower case, and error messages show the
-names in their usual spelling. An unknown option is an error. Otherwise a misspelled option would be ignored silently: with a
-misspelled `startingOffsets`, a job would read the whole topic. Reads and writes accept each other's options, because jobs often
-use one dict for both. `client_options` handles options that begin with `kafka.`, and `positions` parses positions.
+names in their usual spelling. An unknown option is an error. Otherwise klamm would silently ignore a misspelled option:
+with a misspelled `startingOffsets`, a job would read the whole topic. Reads accept the options of writes, and writes
+accept the options of reads, because jobs often use one dict of options. The module `client_options` handles options
+that begin with `kafka.`, and the module `positions` parses positions.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     config = client_config(checked_options, "producer", defaults)
     largest = whole_number(config.get("max.request.size", config.get("message.max.bytes", "")), MAX_INT)
     if "kafka.buffer.memory" not in checked_options and largest is not None:
-        # If the maximum record size was raised, the job writes such records. So make room for two of them.
+        # If the job raised the maximum record size, it writes large records. So make room for two large records.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
     typed = _typed(checked_options, None)
     if typed is not None and topic is None:
@@ -252,7 +253,7 @@ def _checked(options: Mapping[str, str]) -> Settings:
                 "klamm does not read or write a path",
                 hint="set option 'subscribe' to read topics, option 'topic' to write to one",
             )
-        if key == "provider":  # Spark passes this key instead of the options
+        if key == "provider":  # for CREATE TABLE, Spark passes only this key and not the options
             raise ConfigError(
                 "Spark does not pass the options of CREATE TABLE to Python data sources",
                 hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",

@@ -1,7 +1,7 @@
 """Parses the options for the start and the end of a read: `earliest`, `latest`, offsets, or times.
 
-More than one option can set the start or the end. Like Spark's connector, klamm then uses the first of these options:
-`…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`. `lookup` turns positions into offsets.
+If more than one option sets the start or the end, klamm uses one of them, in the same order as Spark's connector:
+`…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`. The module `lookup` turns positions into offsets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Times:
 
     Attributes:
         ms: Time in milliseconds since 1970: one number for all partitions, or one for each partition.
-        or_latest: Whether to use the end of a partition that has no such record. If False, raise an error.
+        or_latest: If a partition has no record at or after the time, True means its end. False raises an error.
     """
 
     ms: int | dict[Partition, int]
@@ -147,5 +147,5 @@ def _is_integer(value: Any, least: int, most: int = MAX_LONG) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-# A smaller number is probably a time in seconds, because such times stay smaller than this until the year 5138.
+# A smaller number is probably a time in seconds. Until the year 5138, times in seconds are smaller than this number.
 SMALLEST_LIKELY_MS = 10**11

@@ -64,8 +64,8 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         A row with the keys `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes`, `lag` and `late`. `bytes` is None
-        without `observed`. `lag` is a number of records, or None if no source reports it. `late` is the number of rows that
-        the watermark dropped.
+        without `observed`. `lag` is the number of records that are not read yet, or None if no source reports offsets.
+        `late` is the number of rows that the watermark dropped.
     """
     seen = report["observedMetrics"].get(OBSERVATION)
     return {

@@ -1,4 +1,4 @@
-"""Batch reads, and the code that batch reads and streams share: planning tasks on the driver, and reading on an executor.
+"""Plans and runs batch reads. Streams share the code that plans tasks on the driver and reads records on an executor.
 
 Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the whole
 input of its task, and each process creates its own connections. A task notices missing offsets when it reads.
@@ -82,7 +82,7 @@ class KlammFilteringReader(KlammReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Store the filters. Return all of them, so that Spark still checks every row."""
+        """Store the filters. Return all filters, so that Spark still checks every row."""
         self._filters = filters
         return filters
 
@@ -181,9 +181,9 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted. If not, wait before the next attempt.
+    """Return whether a missing partition counts as deleted. If it does not count as deleted yet, wait before returning.
 
-    Raise an error if `failOnDataLoss` is true.
+    If `failOnDataLoss` is true, raise an error.
     """
     if not options.fail_on_data_loss and missing_seconds < GONE_SECONDS:
         log.warning("retrying in %g s: %s", options.retry_seconds, error)

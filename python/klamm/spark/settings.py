@@ -1,4 +1,4 @@
-"""A dict of settings that does not show its values, because they may be secret, and a parser for whole numbers."""
+"""Defines a dict that hides the values of settings, because values may be secret, and a parser for whole numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Settings(dict[str, str]):
 
 
 def whole_number(text: str, most: int = MAX_LONG) -> int | None:
-    """Parse a whole number from 0 to `most`. Return None if the text is not such a number."""
+    """Parse a whole number from 0 to `most`. Return None if the text is not a number in this range."""
     text = text.strip()
     # Python raises an error for numbers of more than 4,300 digits.
     if not text.isdecimal() or len(text) > MAX_DIGITS:

@@ -84,8 +84,8 @@ class KlammDataSource(datasource.DataSource):
             return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
-    # Do not use `short_errors` here. If this method raises, Spark's process also fails in its own clean-up, and only the
-    # traceback shows the first error.
+    # Do not use `short_errors` here. If this method raises an error, the clean-up of Spark's process fails too, and
+    # only the traceback shows the first error.
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Create the reader of a streaming query."""
         options = with_schemas(read_options(Settings(self.options), streaming=True))
@@ -113,7 +113,8 @@ class KlammDataSource(datasource.DataSource):
     @short_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
         """Create the writer of a streaming query."""
-        # In output mode complete, Spark sets `overwrite`. A topic keeps all rows, and the newest row of a key counts.
+        # In output mode complete, Spark sets `overwrite`. klamm ignores it: a topic keeps all rows, and the newest row
+        # of a key is the current one.
         options = self._write_options()
         if options.txn is not None:
             raise ConfigError(

@@ -2,7 +2,7 @@
 
 Spark keeps one process on the driver for a query, so the state of a reader lasts as long as the query. Spark calls
 `latestOffset` when the previous batch is done. But Spark calls `commit` for a batch only when the next batch starts.
-Therefore both methods commit the query's progress to its group.
+Therefore both methods commit the progress of the query to the group of option `commitGroup`.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
 for lost partitions itself. If the result lacked these partitions, a later batch would read them again from the start.
@@ -152,7 +152,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = {tp: last[tp] for tp in last if tp in begin}
             self._missing_since |= dict.fromkeys(missing, float("-inf"))
         if first == self._initial and not self._has_planned_first:
-            # Do not check the first batch. If it is repeated after a crash, its end may be below today's `latest`.
+            # Do not check the first batch. Spark may repeat a batch after a crash, and its end may be below today's
+            # `latest`.
             self._has_planned_first = True
             self._first_batch_is_empty = False
         else:
@@ -269,7 +270,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _commit(self, offsets: Offsets) -> None:
-        # A commit would wait for missing topics, so leave them out.
+        # Leave out missing topics, because a commit would wait for them.
         offsets = {tp: offsets[tp] for tp in offsets if tp not in self._missing_since}
         if offsets != self._committed:
             self._committed = offsets

@@ -1,4 +1,4 @@
-"""Typed columns from a schema registry: the options, the schema at planning time, and the conversion for Spark.
+"""Handles columns whose types come from a schema registry: their options, their schema and their conversion for Spark.
 
 The driver requests the schema of a column from the registry, and sends the text of the schema with the tasks. All tasks of a query
 therefore use the same schema. `klamm.registry.columns` decodes records. This module converts types that Spark does not support.
@@ -129,9 +129,9 @@ def typed_options(  # noqa: C901
 def _check_shown(registry: Settings) -> None:
     """Reject credentials in options whose values Spark shows.
 
-    `explain()` of a stream shows them, and before Spark 4.2 also the log of a write. Spark hides the values of options whose
-    names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`. By default, these are names that contain
-    secret, password, token, access key or url.
+    `explain()` of a stream shows the values of options. Before Spark 4.2, the log of a write shows the values too.
+    Spark hides the values of options whose names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`.
+    By default, these expressions match names that contain secret, password, token, access key or url.
     """
     if "basic.auth.user.info" in registry:
         raise ConfigError(
@@ -146,7 +146,7 @@ def _check_shown(registry: Settings) -> None:
 
 
 def planned(options: ReadOptions) -> ReadOptions:
-    """Return the options with the text of each schema, as the registry has it now.
+    """Return the options with the text of each schema that the registry has now.
 
     Raises:
         ConfigError: The topics are not known at planning time, or have different schemas.
@@ -230,7 +230,8 @@ class TypedSparkColumns(Columns):
         plain = source_schema(options.include_headers, options.columns).names
         self._names = [KLAMM_NAMES.get(name, name) for name in plain]
         if "offset" not in self._names:
-            # The offset shows a task's progress. It is the last column, so that a field with this name keeps its planned name.
+            # The offset shows a task's progress. Append it last: a field that is also called `offset` then keeps its
+            # name.
             self._names.append("offset")
 
     def batches(self) -> TypedColumns:

@@ -1,7 +1,7 @@
 """Writes rows to topics. A task passes its Arrow batches to a producer, and flushes the producer at the end.
 
 Delivery is at least once, as with Spark's own connector: if Spark repeats a task, the task sends its rows again. The idempotent
-producer prevents duplicates from its own retries. `exactly_once` prevents duplicates from repeated tasks.
+producer prevents duplicates from its own retries. The module `exactly_once` prevents duplicates from repeated tasks.
 """
 
 # typing.override exists since Python 3.12.
@@ -47,7 +47,7 @@ class Written(WriterCommitMessage):
 
 
 class KlammWriter(DataSourceArrowWriter):
-    """Writes the rows of a batch query at least once. With options `txnAppId` and `txnVersion`, writes exactly once."""
+    """Writes the rows of a batch query at least once, or exactly once with options `txnAppId` and `txnVersion`."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -71,7 +71,7 @@ class KlammWriter(DataSourceArrowWriter):
         return _write(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Log the number of rows. Spark calls this after all tasks succeeded, so all rows are already in the topic."""
+        """Log the number of rows. Spark calls `commit` after all tasks have succeeded, so the topic has all rows."""
         log.info("wrote %d rows", _rows(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -95,7 +95,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
         return _write(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Log the number of rows. Spark calls this after all tasks succeeded, so all rows are already in the topic."""
+        """Log the number of rows. Spark calls `commit` after all tasks have succeeded, so the topic has all rows."""
         log.info("wrote %d rows of batch %d", _rows(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
