@@ -123,9 +123,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
-    """Return a context manager that prints a message if no broker can be reached, long before the command times out.
+    """Return a context manager that prints a message if no broker can be reached.
 
-    For a command that does not connect, the context manager does nothing.
+    The context manager prints the message long before the command times out. For a command that does not connect, the
+    context manager does nothing.
     """
     if "target" in args:  # `klamm mirror` has two clusters
         return watching(args.target.bootstrap)

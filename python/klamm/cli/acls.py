@@ -71,13 +71,13 @@ def add(commands: Commands) -> None:
         part.add_argument(
             "--producer",
             action="store_true",
-            help="the operations that a producer needs: write, describe and create for --topic, write and describe for "
+            help="the operations that a producer needs: write, describe and create for --topic; write and describe for "
             "--transactional-id",
         )
         part.add_argument(
             "--consumer",
             action="store_true",
-            help="the operations that a consumer needs: read and describe for --topic, read for --group",
+            help="the operations that a consumer needs: read and describe for --topic; read for --group",
         )
         add_confirmation(part)
         participle = "added" if name == "add" else "removed"

@@ -32,12 +32,13 @@ C = TypeVar("C", bound=Client)
 def client_config(args: argparse.Namespace, client: str = "", /, **settings: str | None) -> dict[str, str]:
     """Return the configuration of a client.
 
-    The command's own settings override options of profiles, files and the environment. Options of `-X` override both.
+    The command's own settings override options of profiles, files and the environment. Options of `-X` override all of
+    these options.
 
     Args:
         args: The arguments of the command.
-        client: The client that gets the configuration, such as "producer". By default, only the options that all
-            clients have are taken from profiles, files and the environment.
+        client: The client that gets the configuration, such as "producer". By default, profiles, files and the
+            environment set only the options that all clients have.
         **settings: The command's own settings, with `_` for dots.
     """
     config = defaults(args, client)
@@ -59,7 +60,7 @@ def admin_config(args: argparse.Namespace) -> dict[str, str]:
 def side_config(args: argparse.Namespace) -> dict[str, str]:
     """Return the configuration of an additional admin client, in a command whose options are for another client.
 
-    Options that admin clients do not have are left out.
+    The configuration has no options that admin clients do not support.
     """
     config = client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
     shared = {name for option in options() if "admin" in option.clients for name in (option.name, *option.aliases)}
@@ -68,7 +69,7 @@ def side_config(args: argparse.Namespace) -> dict[str, str]:
 
 @contextmanager
 def closing(client: C) -> Iterator[C]:
-    """Close a client at the end. After an error, close the client quickly and ignore further errors."""
+    """Close a client at the end of the block. After an error, close the client quickly and ignore further errors."""
     try:
         yield client
     except BaseException:

@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
         dest="kind",
         choices=("group", "transaction", "share"),
         default="group",
-        help="type of the names (default: group)",
+        help="what the names stand for (default: group)",
     )
     add_common(part, coordinators, "print one JSON object, with the coordinators")
 

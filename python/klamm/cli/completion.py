@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "completion",
         help="print a script that completes command lines in your shell",
-        description="Print a script that completes command lines in a shell. Needs klamm[cli].",
+        description="Print a script that completes command lines in a shell. The command needs klamm[cli].",
         epilog="bash: add `source <(klamm completion bash)` to ~/.bashrc. "
         "zsh: run `klamm completion zsh > ~/.zfunc/_klamm`, with ~/.zfunc in fpath. "
         "fish: run `klamm completion fish > ~/.config/fish/completions/klamm.fish`.",

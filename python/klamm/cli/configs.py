@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--delete", metavar="KEY", action="append", default=[], help="reset a setting to its default; may be repeated"
     )
-    part.add_argument("--replace-all", action="store_true", help="reset all settings that are not set by --set")
+    part.add_argument("--replace-all", action="store_true", help="reset all settings that --set does not set")
     add_confirmation(part)
     add_common(part, alter, "print one JSON object, with the altered resources", controllers=True)
 

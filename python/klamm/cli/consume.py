@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from klamm.cli.record_format import Render
 
 POLL_SECONDS = 0.25
-"""Longest wait for records before checking whether the output is still being read."""
+"""Longest wait for records before the command checks whether another program still reads the output."""
 
 POLL_RECORDS = 10_000
 """Maximum number of records in one write. Larger writes are not faster."""
@@ -54,7 +54,10 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("topics", metavar="TOPIC", nargs="*", default=[], help="topics to read")
     parser.add_argument(
-        "--matching", metavar="REGEX", type=expression, help="read all topics whose whole name matches this expression"
+        "--matching",
+        metavar="REGEX",
+        type=expression,
+        help="read all topics whose whole name matches this regular expression",
     )
     add_connection(parser)
     parser.add_argument(
@@ -63,8 +66,8 @@ def add(commands: Commands) -> None:
         metavar="POSITION",
         type=parse_position,
         default=Position(Kind.EARLIEST),
-        help="start at this position (default: earliest); with --group, it must be earliest or latest, and applies to "
-        "partitions without a committed offset",
+        help="start at this position (default: earliest); with --group, the position must be earliest or latest, and "
+        "applies to partitions without a committed offset",
     )
     parser.add_argument(
         "--to",
@@ -80,7 +83,8 @@ def add(commands: Commands) -> None:
     group.add_argument(
         "--group",
         metavar="NAME",
-        help="read as a member of this consumer group: start at its committed offsets, and commit the printed records",
+        help="read as a member of this consumer group: start at the group's committed offsets, and commit the printed "
+        "records",
     )
     group.add_argument(
         "--share",
@@ -168,7 +172,7 @@ def refuse_group_settings(args: argparse.Namespace) -> None:
 
 
 def existing_topics(args: argparse.Namespace) -> list[str]:
-    """Return the topics to read; raise if one does not exist.
+    """Return the topics to read; raise if a topic does not exist.
 
     This check fails at once, whereas a consumer would wait for its timeout.
     """
@@ -194,12 +198,12 @@ def not_for_groups(args: argparse.Namespace) -> list[tuple[str, object]]:
 
 
 def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
-    """Raise if the command line has one of the other options, because `option` excludes them."""
+    """Raise if the command line has one of the options `others`, which cannot be combined with `option`."""
     set_options = [name for name, value in others if value not in (None, False)]
     if set_options:
         raise UsageError(
             f"{option} and {set_options[0]} exclude each other: the group decides which partitions a member reads, and until when",
-            "leave one of them out, or use --max or --idle to stop",
+            "leave one of these options out, or use --max or --idle to stop",
         )
 
 
@@ -218,7 +222,7 @@ def group_reset(args: argparse.Namespace) -> str:
 
 
 class ShownRebalances(klamm.RebalanceListener):
-    """Prints to standard error which partitions the group assigns to this member and revokes from it."""
+    """Prints to standard error which partitions the group assigns to this member, and which the group revokes."""
 
     def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
         """Show partitions that this member now reads."""

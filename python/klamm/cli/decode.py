@@ -1,8 +1,8 @@
 """`klamm decode`: decodes Kafka's requests, responses and record batches, and prints the content as JSON.
 
-The first half of this file reads input as raw bytes, hex or base64. The second half decodes. A request names its API
-and version, but a response does not. In a stream of frames, the correlation ID of a response identifies its request,
-which must precede the response. `klamm.protocol` does the decoding.
+The input is raw bytes, hex text or base64 text. A request names its API and version, but a response does not. In a
+stream of frames, the correlation ID of a response identifies its request, which must precede the response.
+`klamm.protocol` does the decoding.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ examples:
   klamm decode --as response --api ApiVersions --version 0 response.b64
   klamm decode --flight shop.flight                   # what a client did last
 
-In a stream of frames, each response must come after its request. Otherwise pass --api and --version.
+In a stream of frames, each response must come after its request. To decode a response alone, pass --api and --version.
 If a broker does not support the version of an ApiVersions request, it responds in version 0. The response is then
 decoded as version 0.
 Keys, values and header values are printed as text if they are UTF-8. Other bytes are printed as base64.
 Floats that JSON does not have are printed as "NaN", "Infinity" or "-Infinity".
-If a part of the input cannot be decoded, it is printed as an object with an `error`. Decoding continues with the
-next part, and the exit code is 1.
+If a part of the input cannot be decoded, the command prints an object with an `error` and continues with the
+next part. The exit code is then 1.
 """
 
 
@@ -77,7 +77,7 @@ def add(commands: Commands) -> None:
         choices=KINDS,
         default=FRAMES,
         help="what the input contains: frames with length prefixes (the default), a message with its header, a message "
-        "body, or record batches; unless the input contains frames, each line of hex or base64 text is decoded separately",
+        "body, or record batches; each line of hex or base64 text is decoded separately, except for frames",
     )
     parser.add_argument(
         "--form", choices=(RAW, HEX, BASE64), help="read the input in this encoding (default: detect it)"
@@ -91,7 +91,9 @@ def add(commands: Commands) -> None:
         "--flight", action="store_true", help="print the dump of a client's flight recorder, which dump_flight() wrote"
     )
     parser.add_argument(
-        "--plain-records", action="store_true", help="print the records in messages as base64, not decoded"
+        "--plain-records",
+        action="store_true",
+        help="print the records in messages as base64, without decoding the records",
     )
     parser.set_defaults(run=run)
 
@@ -384,7 +386,7 @@ def batch_fields(batch: protocol.Batch) -> dict[str, Any]:
 
 
 def read_available(stream: BinaryIO) -> bytes:
-    """Read the bytes that are available, and wait until there is one. Return no bytes if the input has ended."""
+    """Wait until the input has bytes, and return the available bytes. Return empty bytes at the end of the input."""
     return stream.read1(CHUNK) if isinstance(stream, io.BufferedIOBase) else stream.read(CHUNK)
 
 
@@ -416,7 +418,8 @@ def from_text(text: bytes, form: str) -> bytes:
 
 
 LENGTH = 4
-# Maximum number of unanswered requests for each correlation ID. In a capture without responses, all stay unanswered.
+# Maximum number of unanswered requests for each correlation ID. In a capture without responses, all requests stay
+# unanswered.
 MAX_UNANSWERED = 16
 UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

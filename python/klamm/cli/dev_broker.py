@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
         "--partitions", metavar="N", type=positive, default=1, help="give a new topic N partitions (default: 1)"
     )
     parser.add_argument(
-        "--no-auto-create", action="store_true", help="do not create a topic when a client first asks for it"
+        "--no-auto-create", action="store_true", help="do not create a missing topic when a client asks for the topic"
     )
     parser.add_argument(
         "--port",
@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
         "--data-dir", metavar="DIR", help="keep all data in this directory, for the next start (default: memory only)"
     )
     parser.add_argument(
-        "--fsync", action="store_true", help="with --data-dir, sync data to disk before each response is sent"
+        "--fsync", action="store_true", help="with --data-dir, sync data to disk before the broker sends a response"
     )
     parser.add_argument(
         "--zookeeper", metavar="HOST:PORT", help="register brokers of Kafka 0.7 in this ZooKeeper (default: none)"

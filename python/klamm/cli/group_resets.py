@@ -90,7 +90,9 @@ def add_reset(parts: Commands, kind: str) -> None:
         help="reset only this topic, or only these partitions of the topic; may be repeated",
     )
     mode = part.add_mutually_exclusive_group()
-    mode.add_argument("--execute", action="store_true", help="set the offsets, instead of only printing them")
+    mode.add_argument(
+        "--execute", action="store_true", help="set the new offsets (default: only print the new offsets)"
+    )
     mode.add_argument("--dry-run", action="store_true", help="only print the new offsets (the default)")
     mode.add_argument("--export", action="store_true", help="only print the new offsets, as CSV that --from-file reads")
     part.set_defaults(kind=kind, to=None, shift=None)

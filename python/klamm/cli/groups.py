@@ -63,9 +63,10 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "delete-offsets",
         help="delete offsets of a group",
-        description="Delete the committed offsets of a group for topics. No member of the group may subscribe to the topics.",
+        description="Delete the group's committed offsets for the given topics. No member of the group may be "
+        "subscribed to these topics.",
     )
-    part.add_argument("group", metavar="GROUP", help="group whose offsets to delete")
+    part.add_argument("group", metavar="GROUP", help="group that has the offsets")
     add_partitions(part, "topics, or partitions as TOPIC:0,1")
     part.set_defaults(kind="consumer")
     add_confirmation(part)
@@ -76,7 +77,7 @@ def add(commands: Commands) -> None:
         help="remove members from a group",
         description="Remove members from a group, so that the group rebalances. A removed member joins again if it still runs.",
     )
-    part.add_argument("group", metavar="GROUP", help="group whose members to remove")
+    part.add_argument("group", metavar="GROUP", help="group that has the members")
     part.add_argument(
         "--member",
         dest="members",

@@ -1,7 +1,7 @@
 """Decodes the records that brokers keep in `__consumer_offsets`, `__transaction_state` and the metadata log.
 
-The names come from Kafka's schemas. A record of an unknown type or version is returned as base64, because newer brokers
-may write such records.
+The field names come from Kafka's schemas. A record of an unknown type or version is returned as base64, because newer
+brokers may write such records.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Reader:
         return None if size < 0 else self.raw(size).decode("utf-8", "replace")
 
     def raw(self, size: int) -> bytes:
-        """Read this number of bytes."""
+        """Read `size` bytes."""
         if size > len(self._data) - self._at:
             raise struct.error("the record is too short")
         self._at += size
@@ -226,8 +226,8 @@ def skip_tags(reader: Reader) -> None:
 def metadata(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     """Decode a record of the metadata log.
 
-    Records about topics, partitions, settings and features are decoded completely or in part. Other records only get
-    their type and their bytes as base64, or only their type if they contain secrets.
+    Records about topics, partitions, settings and features are decoded completely or in part. For other records, the
+    result has the type and the bytes as base64. If a record contains secrets, the result has only the type.
     """
 
     def decode() -> dict[str, Any]:

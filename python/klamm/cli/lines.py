@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 CHUNK = 256 * 1024
-"""Maximum size of a read in bytes. Larger reads are not measurably faster. Split into empty lines, a chunk takes 20 MB."""
+"""Maximum size of a read in bytes. Larger reads are not faster. After splitting, a chunk of empty lines takes 20 MB."""
 
 LINE_LIMIT = 256 * 1024 * 1024
 """Longest line in bytes, far above a broker's default limit for a record (1 MiB)."""

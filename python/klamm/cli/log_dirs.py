@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
         description="Move replicas of partitions from one log directory of a broker to another log directory of this broker.",
     )
     part.add_argument("broker", metavar="BROKER", type=natural, help="ID of the broker")
-    part.add_argument("path", metavar="PATH", help="path of the directory to move to")
+    part.add_argument("path", metavar="PATH", help="path of the new directory")
     add_partitions(part, "partitions to move")
     add_confirmation(part)
     add_common(part, move, "print one JSON object, with the moved replicas")

@@ -79,10 +79,11 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "mirror",
         help="copy a topic into another cluster",
-        description="Copy a topic into another cluster, exactly once, and stop at the current end of the topic. If the command is "
-        "started again, it continues where it stopped. Records keep their key, value, headers, timestamp and partition, and get a header "
-        "klamm.source.offset. From Kafka 0.6 and 0.7, records have no key, and their headers are source.broker, "
-        "source.partition, source.offset (a byte offset), and source.index for messages that were compressed together.",
+        description="Copy a topic into another cluster, exactly once, and stop at the current end of the topic. If you "
+        "start the command again, the copy continues where it stopped. Records keep their key, value, headers, "
+        "timestamp and partition, and get a header klamm.source.offset. Records from Kafka 0.6 and 0.7 have no key. "
+        "Their headers are source.broker, source.partition, source.offset (a byte offset), and source.index for "
+        "messages that were compressed together.",
     )
     parser.add_argument(
         "--from",
@@ -104,7 +105,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="at the end, wait for new messages; also wait while an old broker is unreachable",
+        help="at the end of the topic, wait for new messages; also wait while an old broker is unreachable",
     )
     parser.add_argument(
         "--group",
@@ -160,7 +161,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         producer = klamm.Producer(configs["producer"] | {"transactional.id": f"{group(old, 0)}→{new.topic}"})
         with closing(producer):
             with producer.transaction():
-                pass  # ends an open transaction of an earlier run, before its offsets are read
+                pass  # ends an open transaction of an earlier run, before this run reads the offsets
             offsets = start_offsets(configs["consumer"], old, new, consumer, partitions)
             copied = Copied(offsets, {number: consumer.latest(old.topic, number) for number in partitions})
             total = sum(max(0, copied.ends[number] - offsets[number]) for number in partitions)
@@ -259,7 +260,7 @@ def group(old: Source, partition: int) -> str:
 
 
 def make_topic(config: Mapping[str, str], topic: str, partitions: int) -> None:
-    """Create the new topic, unless it exists."""
+    """Create the new topic, if it does not exist."""
     with klamm.Admin(dict(config)) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
 

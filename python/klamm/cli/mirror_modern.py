@@ -61,7 +61,7 @@ def run(
         with closing(producer):
             check_partitions(producer, new, numbers)
             with producer.transaction():
-                pass  # ends an open transaction of an earlier run, before its offsets are read
+                pass  # ends an open transaction of an earlier run, before this run reads the offsets
             copy = Copy(reader, producer, args, name)
             copy.start(target["consumer"], numbers)
             with output.progress(f"mirror {old}", None if args.follow else copy.remaining()) as advance:
@@ -114,7 +114,7 @@ class Copy:
         self._reader.assign([klamm.TopicPartition(old, number, self.positions[number]) for number in numbers])
 
     def remaining(self) -> int:
-        """Return how many source offsets remain until the end offsets that were current when the copy started."""
+        """Return how many source offsets remain until the end offsets that the topic had when the copy started."""
         return sum(max(end - self.positions[number], 0) for number, end in self._ends.items())
 
     def once(self) -> int:
@@ -147,7 +147,7 @@ class Copy:
 
 
 def make_topic(config: dict[str, str], topic: str, partitions: int) -> None:
-    """Create the target topic, unless it exists."""
+    """Create the target topic, if it does not exist."""
     with klamm.Admin(config) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics({topic: klamm.NewTopic(partitions=partitions)}, wait=True)
 

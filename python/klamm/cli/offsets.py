@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--committed",
         action="store_true",
-        help="for latest, print the last stable offset, as read_committed consumers see it",
+        help="for latest, print the last stable offset, which is the end for read_committed consumers",
     )
     parser.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
     add_common(parser, look_up, "print one JSON object, with the partitions and their offsets")
@@ -126,7 +126,7 @@ def read_plan(path: Path) -> dict[klamm.TopicPartition, int | None]:
     except (ValueError, KeyError, TypeError):
         raise UsageError(
             f"{path} does not list offsets",
-            'it needs the form {"partitions": [{"topic": "t", "partition": 0, "offset": 10}]}',
+            'the file needs the form {"partitions": [{"topic": "t", "partition": 0, "offset": 10}]}',
         ) from None
 
 

@@ -1,7 +1,7 @@
 """Arguments that commands share, and the parser that accepts options before a command.
 
-For a wrong command line, the parser prints one line on standard error, which says what is wrong and what to do. The exit
-code is 2.
+If a command line is wrong, the parser prints one line on standard error. The line says what is wrong and what to do.
+The exit code is 2.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def add_connection(parser: argparse.ArgumentParser, *, controllers: bool = False
         nodes.add_argument(
             "--bootstrap-controllers",
             metavar="HOST:PORT",
-            help="connect to these controllers of a KRaft cluster instead, separated by commas (Kafka 3.7)",
+            help="connect to these controllers of a KRaft cluster instead of brokers, separated by commas (Kafka 3.7)",
         )
     group.add_argument(
         "--profile",
@@ -138,7 +138,7 @@ def add_json(parser: argparse._ActionsContainer, text: str) -> None:
 def add_confirmation(parser: argparse._ActionsContainer) -> None:
     """Add the options of a command that deletes or overwrites something."""
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for a confirmation")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the changes, but change nothing")
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -125,7 +125,7 @@ class Output:
         console.print(table)
 
     def confirmed(self, args: argparse.Namespace, changes: Sequence[str]) -> bool:
-        """Return whether a command may make the changes: with `--yes`, or after the user has confirmed them.
+        """Return whether a command may make the changes: with `--yes`, or after the user has confirmed the changes.
 
         With `--dry-run`, print the changes and return False.
 
@@ -190,7 +190,8 @@ class Output:
 
 def read_answer() -> str:
     """Read a line from standard input. Empty text means the end of the input."""
-    # If a signal arrived right before a blocking read, Python would handle it after the read, and Ctrl+C would do nothing.
+    # If a signal arrived right before a blocking read, Python would handle the signal only after the read. Ctrl+C would
+    # do nothing.
     while os.name != "nt" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:
         pass
     return sys.stdin.readline()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAYLOADS = 256
 """Number of different values, so that compression and caches do not see the same bytes each time."""
 SAMPLES = 10_000
-"""About this many latencies are kept at most. With more records, only every n-th record is measured."""
+"""Approximate maximum number of latencies. With more records, the command measures only every n-th record."""
 PERCENTILES = (50, 90, 99, 99.9)
 POLL_SECONDS = 0.1
 

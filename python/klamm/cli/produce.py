@@ -30,7 +30,8 @@ def add(commands: Commands) -> None:
     part = commands.add_parser(
         "produce",
         help="send lines to a topic",
-        description="Send each line of standard input, or of files, as one record. Bytes are sent unchanged.",
+        description="Send each line of standard input, or of files, as one record. The command sends the bytes "
+        "unchanged.",
     )
     part.add_argument("topic", metavar="TOPIC", help="topic to send to")
     part.add_argument(
@@ -59,7 +60,7 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--keep-partitions",
         action="store_true",
-        help="with --json-lines, send each record to the partition that its object names",
+        help="with --json-lines, send each record to the partition that the JSON object names",
     )
     part.add_argument(
         "--key-separator",
@@ -89,7 +90,8 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--acks",
         choices=("0", "1", "all"),
-        help="wait until a record is stored by no replica (0), by the leader (1), or by all in-sync replicas (default: all)",
+        help="replicas that must store a record before it counts as sent: none (0), the leader (1), or all in-sync "
+        "replicas (default: all)",
     )
     part.add_argument(
         "--compression",
@@ -140,7 +142,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
                     sender.send(batch)
                     records += len(batch.values if isinstance(batch, Batch) else batch)
                     values = batch.values if isinstance(batch, Batch) else [each.value for each in batch]
-                    # A null value counts as the text that stands for it in the input.
+                    # In the number of bytes, a null value counts as the text that stands for null in the input.
                     value_bytes += sum(len(value if value is not None else args.null_value or b"") for value in values)
                     advance(sum(map(len, lines)) + len(lines) * len(args.delimiter), len(lines))
         producer.flush()
@@ -165,7 +167,7 @@ def check(args: argparse.Namespace) -> None:
     )
     for option, is_given, other, is_there in needs:
         if is_given and not is_there:
-            raise UsageError(f"{option} needs {other}", "add it, or leave the option out")
+            raise UsageError(f"{option} needs {other}", "add the missing option, or leave the other option out")
     excluded = (
         ("--json-lines", args.json_lines, "--key-separator", args.key_separator is not None),
         ("--json-lines", args.json_lines, "--header-separator", args.header_separator is not None),

@@ -30,8 +30,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "describe",
         help="print quotas",
-        description="Print the quotas of entities. An entity is a combination of a user, a client ID and an IP address. Print "
-        "only entities that match all given options (default: all entities).",
+        description="Print the quotas of entities. An entity is a user, a client ID, a user and a client ID together, "
+        "or an IP address. Print only entities that match all given options (default: all entities).",
     )
     add_entity(part, "--any-")
     part.add_argument(
@@ -42,8 +42,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "alter",
         help="change quotas",
-        description="Change quotas of one entity: a user, a client ID, an IP address, or a user and a client ID. Quotas that "
-        "are not given keep their values.",
+        description="Change quotas of one entity: a user, a client ID, an IP address, or a user and a client ID. "
+        "Quotas that no option names keep their values.",
     )
     add_entity(part, None)
     part.add_argument(

@@ -64,14 +64,18 @@ def add(commands: Commands) -> None:
     )
     part.add_argument("--ignore-racks", action="store_true", help="do not spread replicas over racks")
     part.add_argument(
-        "--current", metavar="FILE", type=Path, help="write the current assignment to this file, to move back later"
+        "--current",
+        metavar="FILE",
+        type=Path,
+        help="write the current assignment to this file, so that you can undo the moves later",
     )
     add_common(part, plan, "no effect: the plan is always JSON")
 
     part = parts.add_parser(
         "execute",
         help="start the moves of a plan",
-        description="Start the moves of a plan. Before that, print the current assignment, as a plan that undoes the moves.",
+        description="Start the moves of a plan. Before the moves, print the current assignment as a plan that undoes "
+        "the moves.",
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument(
@@ -90,8 +94,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "verify",
         help="print the progress of a plan, and remove its throttle",
-        description="Print the progress of a plan. When no partition moves any more, remove the throttle. The exit code is 1 "
-        "unless all moves are finished.",
+        description="Print the progress of a plan. When no partition moves any more, remove the throttle. If a move is "
+        "not finished, the exit code is 1.",
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument("--keep-throttle", action="store_true", help="do not remove the throttle")
@@ -201,7 +205,8 @@ def spread(factors: Mapping[klamm.TopicPartition, int], racks: Mapping[int, str 
     of_rack: dict[str | None, list[int]] = defaultdict(list)
     for broker in sorted(racks):
         of_rack[racks[broker]].append(broker)
-    # Neighbours in the ring are in different racks: first comes one broker of each rack, then a second of each rack.
+    # Neighbours in the ring are in different racks: first comes one broker of each rack, then a second broker of each
+    # rack.
     ring = [broker for row in zip_longest(*of_rack.values()) for broker in row if broker is not None]
     assignment: Plan = {}
     shift = 0

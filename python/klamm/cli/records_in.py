@@ -1,7 +1,8 @@
-r"""Turns the input of `klamm produce` into records: lines, lines with keys and headers, JSON objects, or whole files.
+r"""Turns the input of `klamm produce` into records.
 
-`parser` returns a function that turns a list of lines, or of other parts of a file, into records. Lines without headers
-become a `Batch` of values and keys, because the producer can send a batch in one call.
+The input is lines, lines with keys and headers, JSON objects, or whole files. `parser` returns a function that turns a
+list of lines, or of other parts of a file, into records. Lines without headers become a `Batch` of values and keys,
+because the producer can send a batch in one call.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def line_headers(text: bytes) -> Headers:
 
 
 def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
-    """Parse a JSON object that `klamm consume --json` printed into a record."""
+    """Parse a JSON object into a record. `klamm consume --json` prints such objects."""
     try:
         fields = json.loads(line)
     except ValueError as error:

@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
         help="write the HTML page to this file (default: %(default)s)",
     )
     parser.add_argument(
-        "--png", metavar="PNG", type=Path, help="also write the charts to this file; needs klamm[report]"
+        "--png", metavar="PNG", type=Path, help="also write the charts to this PNG file; needs klamm[report]"
     )
     add_json(parser, "print one JSON object, with the totals of queries, html and png")
     parser.set_defaults(run=run)

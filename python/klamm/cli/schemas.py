@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
     _add_common(part, check, "print one JSON object, with compatible and messages")
 
     part = parts.add_parser(
-        "delete", help="delete a subject or a version", description="Delete a subject or a version."
+        "delete", help="delete a subject or one version", description="Delete a subject, or one version of a subject."
     )
     part.add_argument("subject", metavar="SUBJECT", help="the subject")
     part.add_argument("number", metavar="VERSION", nargs="?", help="delete only this version")
@@ -75,7 +75,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "config",
         help="print or set the compatibility level",
-        description="Print or set the compatibility level, of a subject or of the whole registry.",
+        description="Print or set the compatibility level of a subject, or of the whole registry.",
     )
     part.add_argument("subject", metavar="SUBJECT", nargs="?", help="a subject (default: the whole registry)")
     part.add_argument("--set", dest="level", metavar="LEVEL", type=level, help=f"one of {', '.join(LEVELS)}")
@@ -182,7 +182,7 @@ def check(args: argparse.Namespace, output: Output) -> int:
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:
-    """Delete a subject or a version."""
+    """Delete a subject, or one version of a subject."""
     subject_text = (
         f"subject {args.subject}" if args.number is None else f"version {args.number} of subject {args.subject}"
     )

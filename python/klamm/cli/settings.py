@@ -1,4 +1,4 @@
-"""Client options from outside the command line: profiles, environment variables and files.
+"""Reads client options from profiles, environment variables and files, and merges them with the command line's options.
 
 The layers are, in this order: the default profile, the environment, the profile of `--profile`, files of `-F`,
 `--bootstrap`, and `-X`. A later layer overrides an earlier layer. All layers except `-X` apply to all clients, so each
@@ -30,7 +30,10 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 BROKERS = "bootstrap.servers"
 CONTROLLERS = "bootstrap.controllers"
 GROUP_KEYS = {"group.id", "group.instance.id"}
-"""Keys that only `--group` sets. Otherwise a command could commit for a group that the user did not name."""
+"""Keys that a command does not take from profiles, files or the environment.
+
+Otherwise, a command could commit for a group that the user did not name.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def layer(setting: Setting) -> str:
 
 
 def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
-    """Return the options of all layers except `-X`, without options that the client does not have.
+    """Return the options that the client has, from all layers except `-X`.
 
     Without a client, return the options that every client has, and `bootstrap.controllers`.
     """

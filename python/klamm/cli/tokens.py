@@ -40,7 +40,9 @@ def add(commands: Commands) -> None:
         help="allow this principal to renew the token; may be repeated",
     )
     part.add_argument(
-        "--owner", metavar="TYPE:NAME", help="principal whose rights the token gets (Kafka 3.3; default: the user)"
+        "--owner",
+        metavar="TYPE:NAME",
+        help="principal whose rights the token gets (Kafka 3.3; default: the authenticated user)",
     )
     part.add_argument(
         "--max-lifetime",
@@ -77,7 +79,7 @@ def add(commands: Commands) -> None:
             metavar="DURATION",
             type=duration,
             default=-1,
-            help=f"let the token expire this time from now, such as 24h (default: {other})",
+            help=f"let the token expire after this time from now, such as 24h (default: {other})",
         )
         if name == "expire":
             add_confirmation(part)

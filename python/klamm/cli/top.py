@@ -43,8 +43,9 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "top",
         help="show brokers, throughput, groups and busy partitions",
-        description="Show brokers, throughput in and out, groups with lag and rate, under-replicated and busy partitions. "
-        "On a terminal, the display is updated until Ctrl+C. Otherwise, print one sample.",
+        description="Show brokers, throughput in and out, groups with lag and rate, and under-replicated and busy "
+        "partitions. On a terminal, the command updates the display until Ctrl+C. Otherwise, the command prints one "
+        "sample.",
     )
     parser.add_argument(
         "--interval",
@@ -100,8 +101,8 @@ class Look:
 def look(admin: klamm.Admin, consumer: klamm.Consumer) -> Look:
     """Read the state of the cluster from the brokers.
 
-    Partitions without a leader are left out. A group has no offsets if they cannot be read, for example because the group
-    was just deleted.
+    Partitions without a leader are left out. If the offsets of a group cannot be read, for example because the
+    group was just deleted, the group has no offsets.
     """
     cluster = admin.describe_cluster()
     topics = admin.describe_topics(admin.list_topics(internal=True))

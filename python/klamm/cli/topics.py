@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
         "--matching",
         metavar="REGEX",
         type=expression,
-        help="print only topics whose whole name matches this expression",
+        help="print only topics whose whole name matches this regular expression",
     )
     add_common(part, list_topics, "print one JSON object, with the topics")
 
@@ -110,7 +110,7 @@ def add(commands: Commands) -> None:
         description="Print the leader, the replicas, the in-sync replicas, the first offset and the end offset of each partition.",
     )
     part.add_argument("topics", metavar="TOPIC", nargs="*", default=[], help="topics to describe (default: all)")
-    part.add_argument("--internal", action="store_true", help="without topics, include Kafka's internal topics")
+    part.add_argument("--internal", action="store_true", help="if no topic is named, include Kafka's internal topics")
     only = part.add_mutually_exclusive_group()
     for name, text in (
         ("under-replicated", "print only partitions with fewer in-sync replicas than replicas"),
@@ -301,7 +301,7 @@ def topic_fields(
 
 
 def sizes(args: argparse.Namespace, output: Output) -> int:
-    """Print the size of each topic on disk: the sum of its replicas."""
+    """Print the size of each topic on disk: the sum of the sizes of its replicas."""
     with klamm.Admin(admin_config(args)) as admin:
         log_dirs = admin.describe_log_dirs()
     totals: dict[str, list[int]] = {}

@@ -61,7 +61,9 @@ def add(commands: Commands) -> None:
         type=duration,
         help="print only transactions that have been open for longer than DURATION (Kafka 3.8)",
     )
-    part.add_argument("--matching", metavar="REGEX", help="print only IDs that this expression matches (Kafka 4.1)")
+    part.add_argument(
+        "--matching", metavar="REGEX", help="print only IDs that this regular expression matches (Kafka 4.1)"
+    )
     add_common(part, list_transactions, "print one JSON object, with the transactions")
 
     part = parts.add_parser(
@@ -110,7 +112,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "terminate",
         help="abort the open transaction of a transactional ID",
-        description="Abort the open transactions of transactional IDs and fence their producers.",
+        description="Abort the open transactions of transactional IDs, and fence the producers with these IDs.",
     )
     part.add_argument("ids", metavar="ID", nargs="+", help="transactional IDs")
     add_confirmation(part)
@@ -281,7 +283,7 @@ def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_
 
 
 def is_known(admin: klamm.Admin, tp: klamm.TopicPartition, state: ProducerState, transactional_id: str | None) -> bool:
-    """Return whether the coordinator knows that a transaction is open in a partition. If so, it will end the transaction."""
+    """Return whether the coordinator knows that a transaction is open in a partition, and will therefore end it."""
     if transactional_id is None:
         return False
     try:

@@ -64,9 +64,11 @@ def add_kind(commands: Commands, kind: str) -> None:
     add_reset(parts, kind)
 
     part = parts.add_parser(
-        "delete-offsets", help="delete offsets of a group", description="Delete the offsets of a group for topics."
+        "delete-offsets",
+        help="delete offsets of a group",
+        description="Delete the group's offsets for the given topics.",
     )
-    part.add_argument("group", metavar="GROUP", help="group whose offsets to delete")
+    part.add_argument("group", metavar="GROUP", help="group that has the offsets")
     part.add_argument(
         "topics",
         metavar="TOPIC",

@@ -56,18 +56,18 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schema",
         metavar="FILE|latest",
-        help="schema of the value: a file, or the latest schema of the subject TOPIC-value",
+        help="schema of the value: a file, or latest for the latest schema of the subject TOPIC-value",
     )
     parser.add_argument(
         "--key-schema",
         metavar="FILE|latest",
-        help="schema of the key: a file, or the latest schema of the subject TOPIC-key",
+        help="schema of the key: a file, or latest for the latest schema of the subject TOPIC-key",
     )
     add_registry(parser, required=False)
 
 
 def reading(args: argparse.Namespace, render: Render) -> Render:
-    """Return a function that decodes a record and then prints it."""
+    """Return a function that decodes a record and then prints the record."""
     formats = {field: getattr(args, f"{field}_format") for field in FIELDS}
     if not any(formats.values()):
         return render
@@ -280,7 +280,10 @@ def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR091
 
 
 def _from_branches(branches: list[Any], named: Any, value: Any) -> Any:
-    """Convert a value to the first branch of a union that accepts the value. If no branch does, return it unchanged."""
+    """Convert a value to the first branch of a union that accepts the value.
+
+    If no branch accepts the value, return the value unchanged.
+    """
     from fastavro.validation import validate
 
     for branch in branches:

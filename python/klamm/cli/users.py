@@ -1,4 +1,7 @@
-"""`klamm users`: lists users with SCRAM credentials, and sets and deletes passwords, which are never arguments or output."""
+"""`klamm users`: lists users with SCRAM credentials, and sets and deletes their passwords.
+
+A password is never an argument, and is never printed.
+"""
 
 from __future__ import annotations
 

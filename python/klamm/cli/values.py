@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
 
 
 def member_of(kind: type[C]) -> Callable[[str], C]:
-    """Return a function that parses the name of an enum member. Case and the difference of `-` and `_` do not matter."""
+    """Return a function that parses the name of an enum member. The parser ignores case and treats `-` as `_`."""
     names = {each.name: each for each in kind if each.name != "UNKNOWN"}
 
     def parse(text: str) -> C:

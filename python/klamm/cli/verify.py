@@ -88,7 +88,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def check(consumer: klamm.Consumer, tp: klamm.TopicPartition, checked: Checked, idle: int) -> None:
-    """Read a partition, and store what was counted and the first error in `checked`."""
+    """Read a partition, and store the counts and the first error in `checked`."""
     if checked.begin >= checked.end:
         return
     consumer.assign([klamm.TopicPartition(tp.topic, tp.partition, checked.begin, checked.end)])

@@ -1,4 +1,4 @@
-"""Prints within a second that no broker can be reached, while the clients of a command keep retrying.
+"""Prints a message within a second if no broker can be reached, while the clients of a command keep retrying.
 
 Clients retry in silence until their timeout. Meanwhile, a thread tries plain connections to the bootstrap addresses, and
 prints the first failure. On a terminal, the thread shows a spinner until an address accepts a connection. Then the thread

@@ -63,7 +63,7 @@ class Corpus:
         return sum(self.counts.values(), Count())
 
     def batches(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Read all files. Yield the key of a file and a list of its lines, several times for each file."""
+        """Read all files. Yield lists of lines, each with the key of its file. A file can have more than one list."""
         for source in self.sources:
             count = self.counts.setdefault(package_of(source.key), Count())
             for lines in split_lines(counted(read_chunks(source.path), count)):

@@ -85,7 +85,7 @@ def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topic
     topics = Topics(bootstrap, f"klamm-demo-lines-{run_id}", f"klamm-demo-result-{run_id}")
     names = [topics.lines, topics.result]
     if args.bootstrap and not args.keep:
-        # Register the clean-up before the request, which may create the topics even if it is interrupted.
+        # Register the clean-up before the request, which may create the topics even if a signal interrupts the request.
         stack.push(lambda kind, *_: delete_topics(bootstrap, names, output, kind))
     with klamm.Admin(bootstrap) as admin:
         admin.create_topics(dict.fromkeys(names, klamm.NewTopic(partitions=PARTITIONS)))

@@ -152,7 +152,7 @@ def check_prerequisites() -> None:
     """Raise if PySpark or a suitable version of Java is missing."""
     if find_spec("pyspark") is None:
         raise CommandError("the demo needs PySpark", "install it with: pip install 'klamm[spark]'")
-    hint = f"install Java {JAVA_NEEDED} or later, or set JAVA_HOME to one"
+    hint = f"install Java {JAVA_NEEDED} or later, or set JAVA_HOME to such a Java"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
