@@ -1,7 +1,7 @@
 """Converts a consumer's records to Arrow record batches.
 
-Keys and values stay bytes, or `klamm.registry.columns` decodes them. This module imports pyarrow and the registry only
-when a program asks for batches.
+Without a format, keys and values stay bytes. With a format, `klamm.registry.columns` decodes keys and values. This
+module imports pyarrow and the registry only when a program asks for batches.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
 
 
 class ValueFormat(TypedDict, total=False):
-    """How `arrow` and `read_table` decode keys and values, and how `send_arrow` encodes them.
+    """Options that say how `arrow` and `read_table` decode keys and values, and how `send_arrow` encodes them.
 
     Attributes:
         value_format: Format of the values: "avro", "json" or "protobuf". Without a format, the values stay bytes.
-        key_format: Format of the keys. It accepts the values of `value_format`.
-        registry: Client of the schema registry, its address, or a dict of its configuration. JSON needs no
+        key_format: Format of the keys. `key_format` accepts the same values as `value_format`.
+        registry: Schema registry, as a client, an address or a dict with the client's configuration. JSON needs no
             registry if you pass `value_schema`.
         value_schema: Schema of the value column: "latest" (the default), the number of a version of the topic's
-            subject, a `Schema`, or the text of a schema. JSON also accepts a `pyarrow.Schema` or "infer". Protobuf also
-            accepts a generated class. By default, `send_arrow` derives the schema from the column.
-        key_schema: Schema of the key column. It accepts the values of `value_schema`.
-        flatten: Make a column of each field of a struct.
-        on_error: What happens with a record that cannot be decoded. "raise" raises a `DeserializationError`, and "null"
-            makes the value null. "column" also adds the columns `value_error` and `value_raw`.
-        on_new_fields: What happens if the writer's schema is newer and has fields that the column does not have. "drop"
-            ignores these fields. "raise" treats the record as one that cannot be decoded.
-        subject_name_strategy: Strategy for the name of the subject, as for the deserializers.
-        id_bytes: Length of a schema ID in bytes: 4 (the default), or 8 if Apicurio Registry is configured to use 8.
+            subject, a `Schema`, or the text of a schema. For JSON, a `pyarrow.Schema` or "infer" is also possible. For
+            Protobuf, a generated class is also possible. By default, `send_arrow` derives the schema from the column.
+        key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
+        flatten: Whether each field of a struct becomes a column of its own.
+        on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
+            makes the field null. "column" also makes the field null, and adds columns such as `value_error` and
+            `value_raw`.
+        on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
+            ignores these fields. "raise" handles the record as `on_error` says.
+        subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
+        id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
     """
 
     value_format: Literal["avro", "json", "protobuf"] | None
@@ -55,7 +56,7 @@ class ValueFormat(TypedDict, total=False):
 
 
 class Batches(Protocol):
-    """Makes record batches from records."""
+    """Builds Arrow record batches from records."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -68,7 +69,7 @@ def check_options(method: str, typed: ValueFormat) -> None:
     """Check the names of keyword arguments.
 
     Raises:
-        ArgumentError: The method does not have an argument.
+        ArgumentError: The method does not have an argument with one of the names.
     """
     for name in typed:
         if name not in ValueFormat.__annotations__:
@@ -77,7 +78,7 @@ def check_options(method: str, typed: ValueFormat) -> None:
 
 
 def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = "klamm") -> Batches:
-    """Return an object that builds record batches: of bytes, or of typed columns if `typed` has arguments."""
+    """Return an object that builds record batches with typed columns if `typed` has arguments, or else with bytes."""
     check_options("arrow", typed)
     if not typed:
         return _Plain(ArrowColumns(columns, layout))
@@ -88,7 +89,7 @@ def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = 
 
 
 class _Plain:
-    """Builds record batches whose keys and values are bytes."""
+    """Builds Arrow record batches whose keys and values are bytes."""
 
     def __init__(self, columns: ArrowColumns) -> None:
         self._columns = columns

@@ -1,13 +1,13 @@
-"""Tokens for logins with OAUTHBEARER: from a function of the application, or from an OpenID Connect token endpoint.
+"""Gets tokens for OAUTHBEARER from a function of the application or from an OpenID Connect token endpoint.
 
     def token():
         return Token(my_login(), expires_at=time.time() + 3600)
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=token)
 
-A background thread of each client fetches the tokens. It fetches the first token when the client is created, and the
-next token after four fifths of a token's lifetime. Only the first login has to wait for a token. `klamm.aws` creates
-tokens for Amazon MSK. The Rust core sends the tokens.
+Each client has a background thread that fetches tokens. The thread fetches the first token when the client is created,
+and the next token after four fifths of a token's lifetime. Only the first login of a client has to wait for a token.
+`klamm.aws` creates tokens for Amazon MSK. The Rust core sends the tokens to brokers.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ __all__ = ["Token", "TokenProvider"]
 REFRESH_AT = 0.8
 """Fraction of a token's lifetime after which the next token is fetched. The Java client uses the same value."""
 RETRY_S = 1.0, 30.0
-"""First and longest wait before the next attempt after a failure, in seconds."""
+"""The first wait and the longest wait before the next attempt after a failure, in seconds."""
 TIMEOUT_S = 10.0
 """Timeout of a request to a token endpoint, in seconds."""
 LATEST = 1e11
-"""Latest expiry time of a token, in seconds since 1970. A later time is probably in milliseconds."""
+"""Latest accepted expiry time of a token, in seconds since 1970. A later time is probably in milliseconds."""
 MAX_RESPONSE = 1 << 20
 """Maximum size of a response of a token endpoint, in bytes."""
 
@@ -90,12 +90,17 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
 
 
 def provided(provider: Callable[[], Any]) -> Token:
-    """Call a provider function and return its token. Only clients that do not connect to Kafka use this function."""
+    """Call a token provider and return the token.
+
+    Only clients that do not connect to Kafka, such as registry clients, use this function.
+    """
     return _call(provider, {})
 
 
 def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
-    """Fetch a token from an endpoint, for clients that do not connect to Kafka, such as registry clients.
+    """Fetch a token from an endpoint.
+
+    Only clients that do not connect to Kafka, such as registry clients, use this function.
 
     Args:
         url: URL of the token endpoint.
@@ -105,7 +110,7 @@ def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
 
 
 def _refuse_unused(settings: Mapping[str, str], source: str, *used: str) -> None:
-    # The settings always include the keys that have a default.
+    # The settings always contain the keys that have a default.
     for key in sorted(settings.keys() - {"extensions", "grant.type", "method", *used}):
         raise ConfigError(
             f"sasl.oauthbearer.{key} has no effect with {source}",
@@ -134,20 +139,20 @@ def _run(mailbox: LoginMailbox, fetch: Callable[[], Token]) -> None:
             lifetime = token.expires_at - time.time()
             mailbox.put(token.value, list(token.extensions.items()), lifetime)
             wait, failures = max(REFRESH_AT * lifetime, RETRY_S[0]), 0
-        except BaseException as error:  # noqa: BLE001 - the logins that wait for a token raise this error
-            # klamm itself does not add any part of the token to this message.
+        except BaseException as error:  # noqa: BLE001 - logins that wait for a token raise the error
+            # klamm itself adds no part of the token to this message.
             mailbox.fail(*_explain(error))
             wait, failures = _backoff(failures), failures + 1
 
 
 def _backoff(failures: int) -> float:
     first, longest = RETRY_S
-    # Without the limit of 16, the power would overflow a float after some hours of failures.
+    # Without the limit of 16, the exponential would overflow a float after some hours of failures.
     return min(first * 2.0 ** min(failures, 16) * random.uniform(0.8, 1.2), longest)
 
 
 def _explain(error: BaseException) -> tuple[str, str]:
-    """Return message and hint of an error, even if the error cannot be converted to a string."""
+    """Return the message and the hint of an error. `str()` of the error may raise."""
     if isinstance(error, AuthenticationError):
         return error.message, error.hint or _HINT
     try:
@@ -163,7 +168,7 @@ _HINT = "every OAUTHBEARER login needs a token; klamm keeps trying to get one in
 def _call(function: Callable[[], Any], extensions: Mapping[str, str]) -> Token:
     returned = function()
     if isinstance(returned, tuple) and len(returned) in (2, 3, 4):
-        # The form of confluent-kafka: token, expiry, and optionally principal and extensions.
+        # A tuple in the format of confluent-kafka: token, expiry time, and optionally principal and extensions.
         more = returned[3] if len(returned) == 4 else {}  # noqa: PLR2004
         returned = Token(returned[0], returned[1], more)
     if not isinstance(returned, Token) or not isinstance(returned.value, str):
@@ -226,7 +231,7 @@ def _request(url: str, settings: Mapping[str, str]) -> urllib.request.Request:
                 hint="check sasl.oauthbearer.assertion.file",
             ) from None
     else:
-        # RFC 6749, section 2.3.1: both parts are form-encoded before they are joined.
+        # RFC 6749 (section 2.3.1) requires form encoding of the client ID and the secret before joining them.
         pair = ":".join(urllib.parse.quote_plus(settings[key]) for key in ("client.id", "client.secret"))
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     if "scope" in settings:
@@ -235,7 +240,7 @@ def _request(url: str, settings: Mapping[str, str]) -> urllib.request.Request:
 
 
 def _read(response: Any) -> bytes:
-    # The timeout of the request applies to each read, so it does not stop an endpoint that sends byte by byte.
+    # The timeout of the request applies to each read, so the timeout does not stop an endpoint that sends single bytes.
     deadline = time.monotonic() + TIMEOUT_S
     body = b""
     while chunk := response.read1(1 << 16):
@@ -265,7 +270,7 @@ def _token(shown: str, body: bytes) -> tuple[str, float]:
 def _expiry(token: str) -> float:
     """Return the expiry time of a JWT, in seconds since 1970.
 
-    The claims are not verified, because they only decide when to fetch the next token.
+    klamm does not verify the claims, because they only decide when to fetch the next token.
     """
     claims = token.split(".")[1]
     return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
