@@ -1,10 +1,11 @@
-"""Errors for method names of other Kafka clients, such as kafka-python, and for wrong keyword arguments.
+"""Raises helpful errors for method names of other Kafka clients, such as kafka-python, and for wrong keyword arguments.
 
-Each error names klamm's equivalent. For each name of another client, a class has a descriptor that raises
-AttributeError. A `__getattr__` method would slow down every method call. `dir()` and `help()` omit these names.
+Each error names klamm's equivalent. For each method name of another client, a class has a descriptor that raises
+AttributeError. klamm uses no `__getattr__` method, because it would slow down every method call. `dir()` and `help()`
+omit the names of other clients.
 
-A wrapper around each public method adds a hint after Python has rejected the arguments of a call. The methods for
-single records are not wrapped: the core itself adds hints to their errors (`src/py/arguments.rs`).
+A wrapper around each public method adds a hint after Python has rejected the arguments of a call. Methods for single
+records have no wrapper. For these methods, the core itself adds the hints (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ C = TypeVar("C", bound=type)
 F = TypeVar("F", bound="Callable[..., Any]")
 
 CO_COROUTINE = 0x80
-"""Flag of an `async def` function in its code object, as `inspect.CO_COROUTINE`."""
+"""Flag in the code object of an `async def` function. It has the same value as `inspect.CO_COROUTINE`."""
 
 RECORD = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
 """Names of the arguments of `send`."""
@@ -40,18 +41,21 @@ SYNONYMS = {
     "timeout_ms": "timeout",
     "timestamp": "timestamp_ms",
 }
-"""Argument names of other Kafka clients, and klamm's names for the same arguments."""
+"""Dict from argument names of other Kafka clients to klamm's names for the same arguments."""
 
 
 class ClientType(type):
-    """Metaclass of classes that have hints for method names of other Kafka clients. `dir()` omits these names."""
+    """Metaclass of classes that have hints for method names of other Kafka clients.
+
+    `dir()` of the class omits these names.
+    """
 
     def __dir__(cls) -> list[str]:
         return visible(cls, super().__dir__())
 
 
 class NameHint:
-    """Descriptor for a method name of another Kafka client. Access raises AttributeError with a hint."""
+    """Descriptor for a method name of another Kafka client. Reading the attribute raises AttributeError with a hint."""
 
     def __init__(self, hint: str) -> None:
         self.hint = hint
@@ -78,8 +82,9 @@ def hints_for_other_clients(names: Mapping[str, str], *, hot: Iterable[str] = ()
     """Return a class decorator that adds hints to errors about wrong names and arguments.
 
     Args:
-        names: Method names of other Kafka clients, and what to use instead.
-        hot: Methods that programs call for each record. The decorator does not wrap them, so that they stay fast.
+        names: Dict from method names of other Kafka clients to hints that say what to use instead.
+        hot: Methods that programs call for each record. The decorator does not wrap these methods, so that they stay
+            fast.
     """
 
     def decorate(cls: C) -> C:
@@ -100,11 +105,11 @@ def hints_for_other_clients(names: Mapping[str, str], *, hot: Iterable[str] = ()
                 ):
                     setattr(base, name, staticmethod(with_option_hints(value.__func__)))
 
-        def __dir__(self: object) -> list[str]:  # noqa: N807 - a method of the class
+        def __dir__(self: object) -> list[str]:  # noqa: N807 - this function becomes a method of the class
             """Return the names of the attributes, without the method names of other Kafka clients."""
             return visible(type(self), object.__dir__(self))
 
-        setattr(cls, "__dir__", __dir__)  # noqa: B010 - not for type checkers
+        setattr(cls, "__dir__", __dir__)  # noqa: B010 - type checkers should not see the method
         return cls
 
     return decorate
@@ -128,7 +133,8 @@ def with_argument_hints(method: FunctionType) -> Callable[..., Any]:
             try:
                 return method(self, *args, **keywords)
             except TypeError as error:
-                # If the traceback has more than one frame, the error is from inside the method, not about the call.
+                # If the traceback has more than one frame, the error comes from inside the method and not from the
+                # call.
                 if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                     raise
                 reject(error, f"{public_name(type(self))}.{method.__name__}", method)
@@ -161,7 +167,7 @@ def with_option_hints(function: F) -> F:
 
 
 def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
-    """Raise an ArgumentError in place of Python's TypeError. The new error has the public class name and a hint."""
+    """Raise an ArgumentError in place of Python's TypeError. The ArgumentError has the public class name and a hint."""
     import re
 
     wrong = re.match(r"^[\w.]+\(\) (.*)", str(error))
@@ -175,7 +181,7 @@ def reject(error: TypeError, name: str, method: Callable[..., Any]) -> NoReturn:
 
 
 def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
-    """Return the error for a method that sends a record and was called with wrong arguments."""
+    """Return the error for a call with wrong arguments to a method that sends a record."""
     wrong = next((name for name in named if name not in RECORD), None)
     if wrong is not None:
         return ArgumentError(f"Producer.{method}() has no argument {wrong}", hint=keyword_hint(wrong, RECORD))
@@ -183,7 +189,8 @@ def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
 
 
 def keyword_hint(wrong: str, known: list[str]) -> str:
-    """Return a hint for a wrong keyword argument: the right name, or all valid names."""
+    """Return a hint for a wrong keyword argument: klamm's name for it, the most similar valid name, or all valid
+    names."""
     if (near := SYNONYMS.get(wrong)) in known:
         unit = ", in seconds" if near == "timeout" else ""
         return f"klamm calls it {near}{unit}"

@@ -1,20 +1,21 @@
-"""A Spark pipeline that counts log lines per minute, each line exactly once even after failures.
+"""A Spark pipeline that counts log lines per minute. It counts each line exactly once, even after failures.
 
-The pipeline reads a topic of log lines, with the system as key, such as `billing`. It extracts the time and the level
-of each line, and joins the lines with a table of systems. Then it counts lines and bytes of each system and level in
-time windows. Two queries write their results exactly once:
+The pipeline reads a topic of log lines. The key of each line is the name of the system, such as `billing`. The pipeline
+extracts the time and the level of each line, and joins the lines with a table of systems. Then it counts lines and
+bytes of each system and level in time windows. Two queries write their results exactly once:
 
 - counts: writes a record for each complete window to the result topic. The key is `billing`, and the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
-- dead letters: writes the lines of unknown systems and the lines without a time to a separate topic. The lines are
-  unchanged. The header `why` has the reason, and `topic`, `partition` and `offset` say where the line comes from.
+- dead letters: writes the lines of unknown systems and the lines without a time to a separate topic. The query does not
+  change the lines. The header `why` has the reason, and the headers `topic`, `partition` and `offset` say where the
+  line comes from.
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-The pipeline processes the records in the topic and ends, or continues with `--follow`. If you start it again with the
-same checkpoint, the pipeline continues with newer records. A window is complete when a line has arrived that is newer
-than the end of the window by at least `--lateness`. Lines of a complete window are late: they are reported, but not
-counted.
+The pipeline ends after the records in the topic. With `--follow`, it waits for new records instead. If you start the
+pipeline again with the same checkpoint, it continues with newer records. A window is complete when a line has arrived
+that is newer than the end of the window by at least `--lateness`. A line of a complete window is late: the pipeline
+reports late lines, but does not count them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Topics(NamedTuple):
 
 
 def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) -> DataFrame:
-    """Return the records of a topic as a stream, from the first record on."""
+    """Return the records of a topic as a stream that starts at the first record."""
     return (
         spark.readStream.format("klamm")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -58,9 +59,9 @@ def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) 
 
 
 def parsed(lines: DataFrame, systems: DataFrame) -> DataFrame:
-    """Add system, kind, time and level to lines.
+    """Add the system, its kind, the time and the level to each line.
 
-    The function uses only functions of Spark, so that no row passes through Python.
+    This function uses only Spark's own functions, so that no row passes through Python.
     """
     text = F.col("value").cast("string")
     times = [
@@ -77,7 +78,7 @@ def parsed(lines: DataFrame, systems: DataFrame) -> DataFrame:
 
 
 def counts(parsed: DataFrame, window: str, lateness: str) -> DataFrame:
-    """Count the lines of each window, system and level."""
+    """Count the lines of each combination of window, system and level."""
     known = parsed.where(F.col("kind").isNotNull() & F.col("time").isNotNull())
     counted = (
         known.withWatermark("time", lateness)
@@ -92,7 +93,7 @@ def counts(parsed: DataFrame, window: str, lateness: str) -> DataFrame:
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Return the lines that cannot be counted, with the reason and the original position as headers."""
+    """Return the lines that the pipeline cannot count, with the reason and the original position as headers."""
     why = F.when(F.col("kind").isNull(), "unknown system").when(F.col("time").isNull(), "no time")
     notes = {"why": why, **{name: F.col(name).cast("string") for name in ("topic", "partition", "offset")}}
     headers = F.array(
@@ -102,7 +103,7 @@ def dead_letters(parsed: DataFrame) -> DataFrame:
 
 
 def systems(spark: SparkSession, rows: dict[str, str]) -> DataFrame:
-    """Return a table of systems and their kinds."""
+    """Return a table of systems and the kind of each system."""
     pairs = [F.struct(F.lit(name).alias("system"), F.lit(kind).alias("kind")) for name, kind in rows.items()]
     return spark.range(1).select(F.inline(F.array(*pairs)))
 
@@ -128,7 +129,7 @@ def start(
         checkpoint: Directory for the checkpoints of both queries.
         known: Table with the columns `system` and `kind`. The default is a built-in table.
         window: Length of a window.
-        lateness: Longest delay with which a line can arrive and still be counted.
+        lateness: Longest delay of a line that the pipeline still counts.
         rows_per_batch: Maximum number of records in a micro-batch.
         follow: Continue with new records instead of stopping at the end of the topic.
     """
@@ -213,7 +214,8 @@ def _found(text: Column, pattern: str) -> Column:
     return F.regexp_extract(text, pattern, 1)
 
 
-# Patterns and formats of times: ISO 8601, optionally after a file name; Hadoop; Spark; Apache; HealthApp.
+# Patterns and formats of times, in this order: ISO 8601 (optionally after a file name), Hadoop, Spark, Apache and
+# HealthApp.
 TIMES = (
     (r"^(?:\S+\.log\S* )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)", "yyyy-MM-dd HH:mm:ss"),
     (r"^(\d{6} \d{6}) ", "yyMMdd HHmmss"),
@@ -222,12 +224,12 @@ TIMES = (
     (r"^(\d{8}-\d{1,2}:\d{1,2}:\d{1,2})", "yyyyMMdd-H:m:s"),
 )
 
-# Patterns of seconds since 1970: Blue Gene/L and Thunderbird; HPC.
+# Patterns of times in seconds since 1970: the first for Blue Gene/L and Thunderbird, the second for HPC.
 EPOCHS = (r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", r"^\d+ \S+ \S+ \S+ (\d{9,10}) ")
 
 LEVEL = r"(?i)\b(trace|debug|info|notice|warn(?:ing)?|error|severe|fatal)\b"
 
-# The services of klamm.examples.log_lines, and the systems of loghub whose times have a year.
+# The services of klamm.examples.log_lines, and the systems in the data set loghub whose times have a year.
 SYSTEMS = {
     "billing": "service",
     "gateway": "service",
