@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
         "zsh: run `klamm completion zsh > ~/.zfunc/_klamm`, with ~/.zfunc in fpath. "
         "fish: run `klamm completion fish > ~/.config/fish/completions/klamm.fish`.",
     )
-    parser.add_argument("shell", choices=SHELLS, help="bash, zsh or fish")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
     parser.set_defaults(run=run)
 
 

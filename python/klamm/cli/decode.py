@@ -88,7 +88,7 @@ def add(commands: Commands) -> None:
     )
     add_decoding(parser)
     parser.add_argument(
-        "--flight", action="store_true", help="print the dump of a client's flight recorder, which dump_flight() wrote"
+        "--flight", action="store_true", help="print a dump of a client's flight recorder that dump_flight() wrote"
     )
     parser.add_argument(
         "--plain-records",

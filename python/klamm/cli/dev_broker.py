@@ -78,7 +78,7 @@ def add(commands: Commands) -> None:
         "--super-user",
         metavar="NAME",
         action="append",
-        help="allow this user everything, and other users only what access control lists allow; a client that does not "
+        help="allow this user everything, and other users only what ACLs allow; a client that does not "
         "authenticate is the user ANONYMOUS; may be repeated",
     )
     parser.add_argument(

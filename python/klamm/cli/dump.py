@@ -49,8 +49,8 @@ def add(commands: Commands) -> None:
         "--as",
         dest="kind",
         choices=KINDS,
-        help="decode the records of a segment as records of committed offsets, transactions or metadata; implies --records "
-        "(default: by the name of the folder)",
+        help="decode the records of a segment as committed offsets, transactions or metadata (default: depends on the "
+        "name of the folder); implies --records",
     )
     parser.set_defaults(run=run)
 

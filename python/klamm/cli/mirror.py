@@ -138,8 +138,8 @@ def add(commands: Commands) -> None:
     )
     add_json(
         parser,
-        "print one JSON object at the end, with topic, records, bytes (of values), seconds, and offsets by source partition; "
-        "between current clusters also with groups",
+        "print one JSON object at the end, with topic, records, bytes (of values), seconds, and offsets by source "
+        "partition; between current clusters, the object also has groups",
     )
     parser.set_defaults(run=run)
 

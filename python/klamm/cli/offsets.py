@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--committed",
         action="store_true",
-        help="for latest, print the last stable offset, which is the end for read_committed consumers",
+        help="with --at latest, print the last stable offset, which is the end for read_committed consumers",
     )
     parser.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
     add_common(parser, look_up, "print one JSON object, with the partitions and their offsets")

@@ -55,7 +55,8 @@ def add(commands: Commands) -> None:
     form.add_argument(
         "--json-lines",
         action="store_true",
-        help="read each line as a JSON object of `klamm consume --json`, and send its key, value, headers and timestamp_ms",
+        help="read each line as a JSON object in the form of `klamm consume --json`, and send the object's key, value, "
+        "headers and timestamp_ms",
     )
     part.add_argument(
         "--keep-partitions",
@@ -108,7 +109,8 @@ def add(commands: Commands) -> None:
     part.add_argument(
         "--transactional-id",
         metavar="ID",
-        help="send all records in one transaction with this ID; after an error, read_committed consumers see no record",
+        help="send all records in one transaction with this ID; after an error, read_committed consumers see none of "
+        "the records",
     )
     part.add_argument(
         "--transaction-size",

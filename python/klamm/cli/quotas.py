@@ -70,7 +70,7 @@ def add_entity(part: argparse.ArgumentParser, wildcard: str | None) -> None:
             dest=name,
             action="store_const",
             const=QuotaName.DEFAULT,
-            help=f"default quotas, for every {option.replace('-', ' ')} that has no quotas",
+            help=f"default quotas, which apply to every {option.replace('-', ' ')} without quotas",
         )
         if wildcard:
             group.add_argument(

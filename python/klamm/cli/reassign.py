@@ -54,7 +54,10 @@ def add(commands: Commands) -> None:
     )
     add_partitions(part, "topics or partitions to move")
     part.add_argument(
-        "--brokers", metavar="ID,ID", type=naturals, help="spread over these brokers (default: all that are alive)"
+        "--brokers",
+        metavar="ID,ID",
+        type=naturals,
+        help="spread the partitions over these brokers (default: all live brokers)",
     )
     part.add_argument(
         "--replication-factor",
@@ -116,7 +119,7 @@ def add(commands: Commands) -> None:
         metavar="PLAN",
         type=read_plan,
         nargs="?",
-        help="file with a plan; - is standard input (default: all moves)",
+        help="file with a plan; - is standard input (default: cancel all moves)",
     )
     part.add_argument("--keep-throttle", action="store_true", help="do not remove the throttle")
     add_confirmation(part)

@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--png", metavar="PNG", type=Path, help="also write the charts to this PNG file; needs klamm[report]"
     )
-    add_json(parser, "print one JSON object, with the totals of queries, html and png")
+    add_json(parser, "print one JSON object, with queries (the totals of each query), html and png")
     parser.set_defaults(run=run)
 
 

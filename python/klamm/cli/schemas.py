@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
         description="Check whether a schema is compatible with a subject. The exit code is 1 if the schema is not compatible.",
     )
     _add_schema(part)
-    part.add_argument("--version", dest="against", metavar="VERSION", help="check against this version only")
+    part.add_argument("--version", dest="against", metavar="VERSION", help="check only against this version")
     _add_common(part, check, "print one JSON object, with compatible and messages")
 
     part = parts.add_parser(

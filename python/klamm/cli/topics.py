@@ -65,7 +65,7 @@ def add(commands: Commands) -> None:
         metavar="ID:ID,ID:ID",
         type=assignments,
         default=[],
-        help="broker IDs of the replicas of each partition, such as 1:2,2:3 for two partitions",
+        help="brokers for the replicas of each partition, such as 1:2,2:3 for two partitions",
     )
     part.add_argument(
         "--config",
@@ -99,7 +99,7 @@ def add(commands: Commands) -> None:
         metavar="ID:ID,ID:ID",
         type=assignments,
         default=[],
-        help="broker IDs of the replicas of each new partition",
+        help="brokers for the replicas of each new partition",
     )
     part.add_argument("--dry-run", action="store_true", help="only check whether the partitions can be added")
     add_common(part, add_partitions, "print one JSON object, with the changed topics")
@@ -132,7 +132,7 @@ def add(commands: Commands) -> None:
 
 
 def assignments(text: str) -> list[list[int]]:
-    """Parse the broker IDs of the replicas of each partition, such as `1:2,2:3` for two partitions."""
+    """Parse the brokers for the replicas of each partition, such as `1:2,2:3` for two partitions."""
     return [naturals(part.replace(":", ",")) for part in text.split(",")]
 
 

@@ -78,7 +78,9 @@ def add(commands: Commands) -> None:
         description="Print the idempotent and transactional producers that have written to partitions (Kafka 2.8).",
     )
     add_partitions(part, "partitions to look at")
-    part.add_argument("--broker", metavar="ID", type=natural, help="ask this replica (default: the leaders)")
+    part.add_argument(
+        "--broker", metavar="ID", type=natural, help="ask the replica on this broker (default: the leaders)"
+    )
     add_common(part, producers, "print one JSON object, with the partitions and their producers")
 
     part = parts.add_parser(
