@@ -189,8 +189,10 @@ def wrong_record(method: str, named: Mapping[str, Any]) -> ArgumentError:
 
 
 def keyword_hint(wrong: str, known: list[str]) -> str:
-    """Return a hint for a wrong keyword argument: klamm's name for it, the most similar valid name, or all valid
-    names."""
+    """Return a hint for a wrong keyword argument.
+
+    The hint is klamm's name for the argument, the most similar valid name, or all valid names.
+    """
     if (near := SYNONYMS.get(wrong)) in known:
         unit = ", in seconds" if near == "timeout" else ""
         return f"klamm calls it {near}{unit}"

@@ -1,11 +1,11 @@
-"""Writes the log lines of all clients to Python's `logging`.
+"""Writes the log lines of klamm's clients to Python's `logging`.
 
-The core puts its lines into a bounded queue without taking the GIL. One daemon thread for all clients of the process
-reads the queue and calls the loggers. The thread starts with the first client that is used. After a fork, the child
-gets its own queue and thread.
+The core puts log lines into a bounded queue without taking the GIL. One daemon thread for all clients of the process
+reads the queue and calls the loggers. The thread starts when the program uses the first client. After a fork, the child
+process gets a queue and a thread of its own.
 
-Lines go to children of the logger `klamm`, such as `klamm.group`, or to the client's own logger. The core knows the
-level of each logger, so a line below this level costs one comparison.
+Log lines go to children of the logger `klamm`, such as `klamm.group`, or to the client's own logger. The core knows the
+level of each logger. Therefore, a log line below the logger's level costs only one comparison.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LOGGER = logging.getLogger("klamm")
 LOGGERS = [LOGGER.getChild(name) for name in COMPONENTS]
 
 FLUSH_SECONDS = 2.0
-"""Longest wait for a slow logger at the end of the program."""
+"""Longest wait for a slow logger at the end of the program, in seconds."""
 
 OFF = logging.CRITICAL + 1
 
 
 class _Levels(dict[int, bool]):
-    """Cache of the logger `klamm`. `logging` clears it whenever the level of any logger changes."""
+    """Cache of the logger `klamm`. `logging` clears the cache whenever the level of any logger changes."""
 
     def clear(self) -> None:
         super().clear()
@@ -63,10 +63,10 @@ _process = _Process()
 
 
 def target(logger: Any, on_error: Callable[[Exception], object] | None, debugs: bool) -> LogTarget:
-    """Create the log target of a new client. It writes to children of the logger `klamm`, or to `logger`.
+    """Create the log target of a new client, which writes to `logger` or else to children of the logger `klamm`.
 
-    A client with `on_error` gets a thread that calls the function, so that a callback that blocks does not stop other
-    clients.
+    A client with `on_error` gets a separate thread that calls this function. A function that blocks therefore does not
+    stop other clients.
     """
     if logger is not None and not all(callable(getattr(logger, name, None)) for name in ("log", "isEnabledFor")):
         raise ArgumentError(
@@ -106,7 +106,7 @@ def _level(logger: Any) -> int:
 
 
 def start_drain() -> None:
-    """Start the thread that writes the lines of this process."""
+    """Start the thread that writes the log lines of this process."""
     _start("klamm-logs", _drain, _process.queue)
 
 
@@ -147,7 +147,7 @@ def dump_flights_on(signal_number: int, directory: str | os.PathLike[str] = ".")
 
 
 def flush(seconds: float = FLUSH_SECONDS) -> bool:
-    """Wait until all lines so far are written, or the time has passed. Return whether all lines are written."""
+    """Wait until all log lines so far are written, but at most `seconds`. Return whether all lines are written."""
     return _process.queue.flush(seconds)
 
 
@@ -180,7 +180,10 @@ def _handle(logger: logging.Logger, line: LogLine, fields: dict[str, Any]) -> No
 
 
 def _guarded(logger: Any, call: Any, *args: Any, **named: Any) -> None:
-    """Call a logger or callback. If it raises, report only its first exception, so that the thread continues."""
+    """Call a logger or callback.
+
+    Catch its exceptions, so that the thread continues, and report only the first exception.
+    """
     try:
         call(*args, **named)
     except BaseException as error:  # noqa: BLE001 - a logger may raise anything, and the client continues
@@ -200,7 +203,10 @@ def _call(errors: ErrorQueue, on_error: Callable[[Exception], object]) -> None:
 
 
 def _end() -> None:
-    """Write the last lines, and end the threads. A thread that waits in the core must not outlive the interpreter."""
+    """Write the last log lines, and end the threads.
+
+    A thread that waits in the core must not outlive the interpreter.
+    """
     end = time.monotonic() + FLUSH_SECONDS
     for queue, _ in _process.threads:
         queue.close()
@@ -209,7 +215,7 @@ def _end() -> None:
 
 
 def _after_fork() -> None:
-    """Create new state in a forked child. The parent's queue may stay locked there, and the parent's thread is gone."""
+    """Create new state in a forked child, where the queue may be locked and the parent's thread does not exist."""
     global _process  # noqa: PLW0603
     _process = _Process()
 

@@ -1,4 +1,7 @@
-"""Topic partitions and offsets, and their conversion for the core. The core itself has the classes of records."""
+"""Topic partitions and offsets, and functions that convert them for the core.
+
+The core defines the classes of records.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,23 @@ if TYPE_CHECKING:
 __all__ = ["HeadersLike", "OffsetAndMetadata", "Record", "RecordMetadata", "Records", "TopicPartition"]
 
 HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]"
-"""Headers of a record to send: a mapping, or pairs, because keys can repeat."""
+"""Headers of a record to send, as a mapping or as a sequence of pairs.
+
+In a sequence, a name can occur more than once.
+"""
 
 Sequence.register(Records)
 
 
 @dataclass(frozen=True, order=True)
 class TopicPartition:
-    """A partition of a topic. Comparison and hash ignore the offsets, so a partition can be the key of a dict.
+    """A partition of a topic. Comparisons and hashes ignore the offsets, so a partition can be the key of a dict.
 
     Args:
         topic: Name of the topic.
         partition: Partition number.
-        offset: Offset at which `assign` starts to read.
-        end_offset: Offset at which `assign` stops. The record at this offset is not read.
+        offset: Offset at which the consumer starts to read after `assign`.
+        end_offset: Offset at which the consumer stops after `assign`. It does not read the record at `end_offset`.
 
     Example:
         consumer.assign([klamm.TopicPartition("greetings", 0, offset=100)])
@@ -47,18 +53,18 @@ class TopicPartition:
 
 @dataclass(frozen=True)
 class OffsetAndMetadata:
-    """An offset to commit, or a committed offset, with its metadata.
+    """An offset to commit or a committed offset, together with its metadata.
 
     Args:
         offset: Offset of the next record to read.
         metadata: Text that the broker stores with the offset.
-        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes at the offset uses the
-            epoch to detect a truncated log (KIP-320, Kafka 2.1). None means unknown. A consumer that has read the
-            record itself fills in the epoch.
-        timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The retention of offsets starts at
-            this time. The default is now. Only Kafka 0.8.2 to 3.9 accept a time (OffsetCommit v1, which has no leader
-            epochs). With other brokers, the commit raises UnsupportedVersionError. `committed` does not return the
-            time.
+        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes at the offset uses the epoch
+            to detect a truncated log (KIP-320, Kafka 2.1). None means that the epoch is unknown. If the consumer itself
+            has read the record, the consumer fills in the epoch.
+        timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The broker's retention of the offset
+            starts at this time. The default is the current time. Only Kafka 0.8.2 to 3.9 accept this time (OffsetCommit
+            v1, which has no leader epochs). With other brokers, the commit raises UnsupportedVersionError. `committed`
+            does not return the time.
     """
 
     offset: int
@@ -108,8 +114,8 @@ def _commit_time(name: str, time: int | datetime) -> int:
 def timed(times: Mapping[TopicPartition, int | datetime], least: int = 0) -> list[tuple[str, int, int]]:
     """Check partitions and times, and convert them to the form that the core takes.
 
-    Brokers use negative numbers for special offsets, such as the ends of a partition. New releases add more of these
-    numbers. Numbers below `least` raise an error.
+    Brokers use negative times for special offsets, such as the ends of a partition, and new releases of Kafka add more
+    of these times. A time below `least` raises an error.
     """
     return [_timed(*checked_partition(tp), time, least) for tp, time in items_of("times", times)]
 
@@ -126,7 +132,7 @@ def _timed(topic: str, partition: int, time: int | datetime, least: int) -> tupl
 
 
 def at_all(partitions: Iterable[TopicPartition], end: int) -> list[tuple[str, int, int]]:
-    """Convert partitions to the form that the core takes, each with `end`: a special timestamp for its start or end."""
+    """Convert partitions to the form that the core takes. `end` is the special timestamp for the start or the end."""
     return [(*checked_partition(tp), end) for tp in partitions]
 
 
@@ -146,7 +152,7 @@ def time_ms(name: str, time: int | datetime) -> int:
 
 
 def datetime_of(timestamp_ms: int) -> datetime | None:
-    """Convert milliseconds since 1970 to an aware datetime. Return None for a time outside of the years 1 to 9999.
+    """Convert milliseconds since 1970 to an aware datetime. For a time outside of the years 1 to 9999, return None.
 
     The calculation uses only integers, because a float would round.
     """
@@ -167,15 +173,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def with_metadata(
     partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return a dict from each partition to its committed offset with metadata, or to None."""
+    """Return a dict from each partition to its committed offset with metadata, or to None if there is none."""
     return dict(zip(partitions, found, strict=True))
 
 
 def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
-    """Return a dict from each partition to its committed offset without metadata, or to None."""
+    """Return a dict from each partition to its committed offset, or to None if there is no committed offset."""
     return {tp: None if each is None else each.offset for tp, each in found.items()}
 
 
 def known_offsets(partitions: list[TopicPartition], found: list[tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    """Return a dict from partition to offset. Partitions without an offset are left out."""
+    """Return a dict from partition to offset, without the partitions that have no offset."""
     return {tp: each[0] for tp, each in zip(partitions, found, strict=True) if each is not None}

@@ -1,7 +1,8 @@
-"""`stats_cb` and `statistics.interval.ms`: statistics as JSON in librdkafka's format, for existing dashboards.
+"""Passes statistics to `stats_cb`, as JSON in librdkafka's format, so that existing dashboards work.
 
-A separate thread calls `stats_cb`. A function that blocks or raises therefore does not delay the client. Values that
-klamm does not have are 0, as in librdkafka when a feature is off. docs/operations.md lists these values.
+A separate thread calls `stats_cb` every `statistics.interval.ms`, so a function that blocks or raises does not delay
+the client. Values that klamm does not have are 0, as in librdkafka when a feature is off. docs/operations.md lists
+these values.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def pop_statistics_options(
 ) -> tuple[Any, Settings | None]:
     """Remove `stats_cb` from a client's configuration.
 
-    Return `bootstrap` without `stats_cb`, and the settings, or None if there is no `stats_cb`.
+    Return `bootstrap` without `stats_cb`, and the settings of the statistics. Without a `stats_cb`, the settings are
+    None.
     """
     configs = dict(bootstrap) if isinstance(bootstrap, Mapping) else {}
     callbacks = [configs.pop(key) for key in ("stats_cb", "stats.cb") if key in configs]
@@ -66,7 +68,7 @@ def pop_statistics_options(
 
 
 class Settings:
-    """Settings of the statistics: the function, the unconverted interval in milliseconds, and the client ID."""
+    """Settings of the statistics: the function, the interval in milliseconds (not yet checked), and the client ID."""
 
     def __init__(self, function: Callable[[str], object], interval: Any, client_id: str) -> None:
         self.function = function
@@ -89,7 +91,7 @@ def _report(client: weakref.ref[ClientCore], settings: Settings, interval: float
     failed = False
     while True:
         time.sleep(max(due - time.monotonic(), 0))
-        # If the function took longer than the interval, the reports that it missed are skipped.
+        # If the function took longer than the interval, the thread skips the reports that are overdue.
         due = max(due + interval, time.monotonic())
         alive = client()
         if alive is None or alive._is_closed():
@@ -101,7 +103,7 @@ def _report(client: weakref.ref[ClientCore], settings: Settings, interval: float
         del alive
         try:
             settings.function(json.dumps(statistics(families, name, settings.client_id, kind)))
-        except Exception:  # noqa: BLE001 - the error is logged, and the function may work the next time
+        except Exception:  # noqa: BLE001 - the error is logged, and the next call may succeed
             if not failed:
                 _log.exception("stats_cb of %s raised an exception; later exceptions are not logged", name)
             failed = True
