@@ -1,8 +1,9 @@
 """The command `klamm`: builds the parser, runs a command, and turns errors into messages and exit codes.
 
 Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 for Ctrl+C. An error is one line on standard error, often
-followed by a hint. Each command is a module. Its function `add(commands)` declares the arguments, and `run(args, output)` runs
-the command. Slow imports (rich, pyarrow, pyspark) happen inside functions, so that `klamm --help` is fast.
+followed by a hint. Each command is a module. The module's function `add(commands)` declares the arguments, and
+`run(args, output)` runs the command. Slow imports (rich, pyarrow, pyspark) happen inside functions, so that
+`klamm --help` is fast.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def check(args: argparse.Namespace, output: Output) -> int:
 
 
 def try_address(address: str, done: Any) -> bool:
-    """Resolve a bootstrap address and connect to it; return whether both succeeded."""
+    """Resolve a bootstrap address and connect to it; return whether both steps succeeded."""
     host, port = split_address(address)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

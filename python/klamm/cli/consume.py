@@ -1,8 +1,8 @@
 """`klamm consume`: prints the records of topics.
 
-With `--group` or `--share` the command is a member of a group, and commits the printed records. Without these options,
-the command assigns partitions itself and commits nothing. The command flushes the output after each poll, and ends when
-the program that reads the output ends, even if no record arrives.
+With `--group` or `--share`, the command is a member of a group, and commits or accepts the printed records. Without
+these options, the command assigns partitions itself and commits nothing. The command flushes the output after each
+poll, and ends when the program that reads the output ends, even if no record arrives.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def print_records(
 
 
 def is_pipe_closed(descriptor: int) -> bool:
-    """Return whether the other end of an output pipe is closed. On Windows, only the next write can detect this."""
+    """Return whether the other end of an output pipe is closed. On Windows, only the next write detects a closed pipe."""
     if os.name == "nt" or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return False
     # The writing end of a pipe becomes readable when the last reader has closed the pipe.

@@ -217,7 +217,7 @@ class Decoder:
             return self.failure(error.message)
 
     def frame(self, data: bytes) -> dict[str, Any]:
-        """Decode a frame: as the response to an earlier request if one matches, otherwise as a request."""
+        """Decode a frame as the response to an earlier request with the same correlation ID, or else as a request."""
         if self.api_version:
             return self.response(data, *self.api_version)
         unanswered = self.unanswered.get(int.from_bytes(data[:LENGTH], "big", signed=True), deque())
@@ -325,7 +325,7 @@ class Decoder:
 
 
 class Rows:
-    """Records that are converted one by one while they are printed.
+    """Records of a batch. The command converts each record only when it prints the record.
 
     In one string, the 500,000 records of a compressed batch of 400 KB would take 380 MB.
     """

@@ -1,7 +1,7 @@
 """`klamm dump`: prints the files in a log directory of a broker as JSON, as kafka-dump-log does.
 
-The command reads segments, their indexes, and snapshots of the producer state. `internal_records` decodes the records of
-`__consumer_offsets`, `__transaction_state` and the metadata log.
+The command reads segments, their indexes, and snapshots of the metadata and of the producer state. `internal_records`
+decodes the records of `__consumer_offsets`, `__transaction_state` and the metadata log.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def batch_fields(path: Path, position: int, size: int, batch: protocol.Batch) ->
 
 
 def record_fields(record: protocol.BatchRecord, decode: Any) -> dict[str, Any]:
-    """Return a record as a dict for JSON. If `decode` is not None, it decodes the key and the value."""
+    """Return a record as a dict for JSON. If `decode` is not None, the function uses it for the key and the value."""
     fields: dict[str, Any] = {"offset": record.offset, "timestamp_ms": record.timestamp}
     if record.control is not None:
         return {**fields, "control": record.control._asdict()}

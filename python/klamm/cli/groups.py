@@ -182,7 +182,7 @@ def group_fields(
 ) -> dict[str, Any]:
     """Return a group as a dict for JSON, with every partition that is assigned or has a committed offset.
 
-    If more than one member of a share group reads a partition, the list has one entry for each member.
+    If more than one member of a share group reads a partition, the list of partitions has one entry for each member.
     """
     readers: dict[klamm.TopicPartition, list[klamm.GroupMember | None]] = {tp: [None] for tp in offsets}
     for tp in {tp for member in group.members for tp in member.assigned}:

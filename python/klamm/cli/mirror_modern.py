@@ -1,4 +1,4 @@
-"""`klamm mirror` between two clusters of Kafka 0.11 or newer.
+"""`klamm mirror`: copies a topic between two clusters of Kafka 0.11 or newer.
 
 Each poll of the source becomes one transaction in the target. The transaction contains the records, and commits the
 next source offset of each partition to a group in the target. An interrupted copy therefore continues without losing or

@@ -114,7 +114,10 @@ def look_up(args: argparse.Namespace, output: Output) -> int:
 
 
 def read_plan(path: Path) -> dict[klamm.TopicPartition, int | None]:
-    """Read partitions and offsets from a JSON file for the tool kafka-delete-records. None stands for the end of a partition."""
+    """Read partitions and offsets from a JSON file in the format of kafka-delete-records.
+
+    None stands for the end of a partition.
+    """
     try:
         plan = json.loads(path.read_text(encoding="utf-8"))
         return {

@@ -1,4 +1,4 @@
-"""Arguments that commands share, and the parser that accepts options before a command.
+"""Declares the arguments that commands share, and a parser that accepts options before a command.
 
 If a command line is wrong, the parser prints one line on standard error. The line says what is wrong and what to do.
 The exit code is 2.

@@ -1,4 +1,4 @@
-"""`klamm produce`: sends lines of standard input or of files, JSON objects, or whole files. `records_in` parses the input."""
+"""`klamm produce`: sends lines, JSON objects, or whole files. `records_in` parses the input."""
 
 from __future__ import annotations
 

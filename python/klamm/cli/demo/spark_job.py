@@ -30,7 +30,7 @@ ERROR_LENGTH = 400
 
 @contextmanager
 def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path) -> Iterator[SparkJob]:
-    """Run `klamm.cli.demo.driver` in the block. At the end of the block, kill all processes of its session."""
+    """Run `klamm.cli.demo.driver` in the block. At the end of the block, kill all processes of the driver's session."""
     log = folder / "spark.log"
     with signals_deferred() as release, log.open("wb") as log_file:
         process = subprocess.Popen(
