@@ -29,7 +29,7 @@ message! {
         transactional_id: String,
         producer_id: i64,
         producer_epoch: i16,
-        /// Only checks whether the partitions are part of it.
+        /// Whether the coordinator only checks that the partitions are part of the transaction.
         verify_only: bool,
         topics: Vec<Topic>,
     }

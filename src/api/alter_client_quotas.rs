@@ -26,7 +26,7 @@ message! {
     }
     struct Op {
         key: String,
-        /// Has no meaning if the quota is removed.
+        /// The new value, which has no meaning if the request removes the quota.
         value: f64,
         remove: bool,
     }

@@ -30,14 +30,14 @@ message! {
         leader_epoch: i32,
         new_isr: Vec<i32> [0..=2],
         new_isr_with_epochs: Vec<BrokerState> [3..],
-        /// 1 while the leader recovers from an unclean election.
+        /// 0 normally, 1 while the leader recovers from an unclean election.
         leader_recovery_state: i8 [1..],
-        /// The epoch this change builds upon.
+        /// The partition epoch on which this change is based.
         partition_epoch: i32,
     }
     struct BrokerState {
         broker_id: i32,
-        /// -1: not to be checked.
+        /// The epoch of the replica's broker, or -1 if the controller must not check it.
         broker_epoch: i64 = -1,
     }
     struct Response {

@@ -22,7 +22,7 @@ message! {
     }
     struct Partition {
         partition_index: i32,
-        /// Null calls the move off.
+        /// The new replicas. Null cancels a move in progress.
         replicas: Option<Vec<i32>>,
     }
     struct Response {

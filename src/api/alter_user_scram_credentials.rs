@@ -26,14 +26,14 @@ message! {
     struct Upsertion {
         name: String,
         mechanism: i8,
-        /// Brokers take 4,096 to 16,384.
+        /// Brokers accept values from 4,096 to 16,384.
         iterations: i32,
         salt: Bytes,
         salted_password: Bytes,
     }
     struct Response {
         throttle_time_ms: i32,
-        /// One a user, however many changes it had.
+        /// One result for each user, even if a user has several changes.
         results: Vec<UserResult>,
     }
     struct UserResult {

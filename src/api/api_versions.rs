@@ -30,7 +30,7 @@ message! {
         finalized_features: Vec<FinalizedFeature> [3.., tag 2],
         zk_migration_ready: bool [3.., tag 3],
     }
-    /// The versions a broker speaks of one API.
+    /// The versions of one API that a broker supports.
     struct ApiVersion {
         api_key: i16,
         min_version: i16,

@@ -13,7 +13,7 @@ api! { BeginQuorumEpoch = 53, 0..=1, flexible 1, internal }
 message! {
     struct Request {
         cluster_id: Option<String>,
-        /// The voter that the request is for.
+        /// The voter to which the leader sends the request.
         voter_id: i32 [1..] = -1,
         topics: Vec<Topic>,
         leader_endpoints: Vec<LeaderEndpoint> [1..],

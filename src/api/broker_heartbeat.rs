@@ -19,7 +19,7 @@ message! {
         want_fence: bool,
         want_shut_down: bool,
         offline_log_dirs: Vec<Uuid> [1.., tag 0],
-        /// Directories that take no new partitions; null until the broker has begun its recovery.
+        /// Directories that accept no new partitions. Null until the broker has started its recovery.
         cordoned_log_dirs: Option<Vec<Uuid>> [2.., tag 1],
     }
     struct Response {

@@ -18,7 +18,7 @@ message! {
     struct Request {
         broker_id: i32,
         cluster_id: String,
-        /// New in each process.
+        /// A UUID that each process of the broker generates.
         incarnation_id: Uuid,
         listeners: Vec<Listener>,
         features: Vec<Feature>,

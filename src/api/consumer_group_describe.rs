@@ -43,7 +43,7 @@ message! {
         subscribed_topic_regex: Option<String>,
         /// The current assignment of the member.
         assignment: Assignment,
-        /// The target assignment of the member, when the other members have released its partitions.
+        /// The target assignment, which the member has after other members have released the partitions.
         target_assignment: Assignment,
         /// 0 classic, 1 consumer, -1 unknown.
         member_type: i8 [1..] = -1,

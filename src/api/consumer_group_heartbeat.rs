@@ -17,18 +17,18 @@ api! { ConsumerGroupHeartbeat = 68, 0..=1, flexible 0 }
 pub const JOIN: i32 = 0;
 /// Member epoch of a member that leaves.
 pub const LEAVE: i32 = -1;
-/// Member epoch of a static member that leaves and will be back.
+/// Member epoch of a static member that leaves and will return.
 pub const LEAVE_STATIC: i32 = -2;
 
 message! {
     struct Request {
         group_id: String,
-        /// Kept for the life of the process.
+        /// The member ID, which stays the same for the life of the process.
         member_id: String,
         member_epoch: i32,
         instance_id: Option<String>,
         rack_id: Option<String>,
-        /// How long the coordinator waits for the member to give partitions up.
+        /// How long the coordinator waits until the member has released its revoked partitions.
         rebalance_timeout_ms: i32 = -1,
         subscribed_topic_names: Option<Vec<String>>,
         subscribed_topic_regex: Option<String> [1..],
@@ -47,7 +47,7 @@ message! {
         member_id: Option<String>,
         member_epoch: i32,
         heartbeat_interval_ms: i32,
-        /// Null unless it changed.
+        /// The new assignment, or null if the assignment has not changed.
         assignment: Option<Assignment>,
     }
     struct Assignment {

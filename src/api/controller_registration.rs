@@ -10,7 +10,7 @@ api! { ControllerRegistration = 70, 0..=0, flexible 0, internal }
 message! {
     struct Request {
         controller_id: i32,
-        /// New in each process.
+        /// A UUID that each process of the controller generates.
         incarnation_id: Uuid,
         zk_migration_ready: bool,
         listeners: Vec<Listener>,

@@ -26,7 +26,7 @@ message! {
     }
     struct Response {
         throttle_time_ms: i32,
-        /// One for each rule, in their order.
+        /// One result for each rule, in the order of the request.
         results: Vec<AclResult>,
     }
     struct AclResult {

@@ -16,11 +16,11 @@ api! { CreateDelegationToken = 38, 0..=3, flexible 2 }
 
 message! {
     struct Request {
-        /// Null, like the name, for the user of the connection.
+        /// The type of the owner. If type and name are null, the owner is the user of the connection.
         owner_principal_type: Option<String> [3..] = Some(String::new()),
         owner_principal_name: Option<String> [3..] = Some(String::new()),
         renewers: Vec<Renewer>,
-        /// -1 is the broker's maximum.
+        /// The maximum lifetime. The value -1 selects the broker's maximum.
         max_lifetime_ms: i64,
     }
     struct Renewer {
@@ -36,7 +36,7 @@ message! {
         issue_timestamp_ms: i64,
         expiry_timestamp_ms: i64,
         max_timestamp_ms: i64,
-        /// The user name to log in with; `hmac` in base64 is the password.
+        /// The token ID, which is the user name for a login. The password is `hmac` in base64.
         token_id: String,
         hmac: Bytes,
         throttle_time_ms: i32,

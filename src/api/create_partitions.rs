@@ -20,9 +20,9 @@ message! {
     }
     struct Topic {
         name: String,
-        /// All of them, old and new.
+        /// The number of old and new partitions together.
         count: i32,
-        /// The replicas of each new partition; null leaves it to the controller.
+        /// The replicas of each new partition. With null, the controller chooses the replicas.
         assignments: Option<Vec<Assignment>> = Some(Vec::new()),
     }
     struct Assignment {

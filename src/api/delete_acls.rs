@@ -26,7 +26,7 @@ message! {
     }
     struct Response {
         throttle_time_ms: i32,
-        /// One for each filter, in their order.
+        /// One result for each filter, in the order of the request.
         filter_results: Vec<FilterResult>,
     }
     struct FilterResult {

@@ -23,7 +23,7 @@ message! {
     }
     struct Partition {
         partition_index: i32,
-        /// Records before it go; -1 is the high watermark.
+        /// The broker deletes the records below this offset. The offset -1 stands for the high watermark.
         offset: i64,
     }
     struct Response {
@@ -36,7 +36,7 @@ message! {
     }
     struct PartitionResponse {
         partition_index: i32,
-        /// Where the log starts now.
+        /// The new start offset of the log.
         low_watermark: i64,
         error_code: ErrorCode,
     }

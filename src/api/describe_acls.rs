@@ -21,7 +21,7 @@ api! { DescribeAcls = 29, 0..=3, flexible 2 }
 message! {
     struct Request {
         resource_type_filter: i8,
-        /// Null matches any name. The same applies to principal and host.
+        /// Null matches any name. A null principal and a null host match any principal and any host.
         resource_name_filter: Option<String> = Some(String::new()),
         pattern_type_filter: i8 [1..] = 3,
         principal_filter: Option<String> = Some(String::new()),

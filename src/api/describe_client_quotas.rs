@@ -9,24 +9,24 @@ use super::ErrorCode;
 
 api! { DescribeClientQuotas = 48, 0..=1, flexible 1 }
 
-/// Match type: the entity of that name.
+/// Match type: the entity with a given name.
 pub const EXACT: i8 = 0;
 /// Match type: the default entity.
 pub const DEFAULT: i8 = 1;
-/// Match type: every entity that has a name.
+/// Match type: every entity with a name.
 pub const ANY: i8 = 2;
 
 message! {
     struct Request {
         components: Vec<Component>,
-        /// Leaves out entities that also have a type no component names.
+        /// Whether the response leaves out entities that also have a type that no component names.
         strict: bool,
     }
     struct Component {
         /// `user`, `client-id` or `ip`.
         entity_type: String,
         match_type: i8,
-        /// The name for [`EXACT`], null otherwise.
+        /// The name for [`EXACT`], or null for other match types.
         r#match: Option<String> = Some(String::new()),
     }
     struct Response {
@@ -45,7 +45,7 @@ message! {
         entity_name: Option<String> = Some(String::new()),
     }
     struct Quota {
-        /// `producer_byte_rate` and the like.
+        /// The name of the quota, such as `producer_byte_rate`.
         key: String,
         value: f64,
     }

@@ -26,7 +26,8 @@ message! {
         error_message: Option<String>,
         endpoint_type: i8 [1..] = 1,
         cluster_id: String,
-        /// A broker names any live broker here, because clients do not reach the controllers.
+        /// The controller's ID. A KRaft broker returns the ID of any live broker, because clients cannot reach the
+        /// controllers.
         controller_id: i32 = -1,
         brokers: Vec<Broker>,
         /// A bit for each operation; `i32::MIN` if not requested.

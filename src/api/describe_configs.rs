@@ -15,7 +15,7 @@ api! { DescribeConfigs = 32, 0..=4, flexible 4 }
 
 /// Resource type of a topic.
 pub const TOPIC: i8 = 2;
-/// Resource type of a broker; without a name, the default of all brokers.
+/// Resource type of a broker. With an empty name, the resource is the default of all brokers.
 pub const BROKER: i8 = 4;
 /// Resource type of a broker's log levels (KIP-412).
 pub const BROKER_LOGGER: i8 = 8;
@@ -40,16 +40,16 @@ pub const DOUBLE: i8 = 6;
 pub const LIST: i8 = 7;
 /// Type of a value: class.
 pub const CLASS: i8 = 8;
-/// Type of a value: password. Its value is not shown.
+/// Type of a value: password. Brokers do not return the values of passwords.
 pub const PASSWORD: i8 = 9;
 
 /// Source of a value: the topic.
 pub const SOURCE_TOPIC: i8 = 1;
-/// Source of a value: the node, changed while it runs.
+/// Source of a value: a dynamic configuration of the node.
 pub const SOURCE_NODE: i8 = 2;
-/// Source of a value: all nodes, changed while they run.
+/// Source of a value: a dynamic configuration of all nodes.
 pub const SOURCE_ALL_NODES: i8 = 3;
-/// Source of a value: the file of the node.
+/// Source of a value: the configuration file of the node.
 pub const SOURCE_FILE: i8 = 4;
 /// Source of a value: the default.
 pub const SOURCE_DEFAULT: i8 = 5;
@@ -65,7 +65,7 @@ message! {
     struct Resource {
         resource_type: i8,
         resource_name: String,
-        /// Null for all.
+        /// The requested keys, or null for all keys.
         configuration_keys: Option<Vec<String>> = Some(Vec::new()),
     }
     struct Response {
@@ -81,11 +81,12 @@ message! {
     }
     struct Config {
         name: String,
-        /// Null if it is sensitive.
+        /// The value, or null if the value is sensitive.
         value: Option<String> = Some(String::new()),
         read_only: bool,
         is_default: bool [0..=0],
-        /// See [`SOURCE_TOPIC`] and the others; 6 the broker's logger, 7 client metrics.
+        /// The source of the value: [`SOURCE_TOPIC`] or another `SOURCE_` constant, 6 for a broker's logger, or 7 for
+        /// client metrics.
         config_source: i8 [1..] = -1,
         is_sensitive: bool,
         synonyms: Vec<Synonym> [1..],
@@ -93,7 +94,7 @@ message! {
         config_type: i8 [3..],
         documentation: Option<String> [3..] = Some(String::new()),
     }
-    /// A value that would count if those before it were not set.
+    /// A value that would be effective if the synonyms before it were not set.
     struct Synonym {
         name: String,
         value: Option<String> = Some(String::new()),

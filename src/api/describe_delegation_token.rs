@@ -15,7 +15,7 @@ api! { DescribeDelegationToken = 41, 0..=3, flexible 2 }
 
 message! {
     struct Request {
-        /// Null for all.
+        /// The owners of the requested tokens, or null for all owners.
         owners: Option<Vec<Principal>> = Some(Vec::new()),
     }
     struct Principal {

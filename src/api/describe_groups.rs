@@ -32,7 +32,7 @@ message! {
         /// `PreparingRebalance`, `CompletingRebalance`, `Stable`, `Empty`, `Dead`.
         group_state: String,
         protocol_type: String,
-        /// The assignor that the coordinator chose.
+        /// The protocol that the coordinator chose. For consumers, this is the assignor.
         protocol_data: String,
         members: Vec<Member>,
         authorized_operations: i32 [3..] = i32::MIN,

@@ -14,7 +14,7 @@ api! { DescribeLogDirs = 35, 0..=5, flexible 2 }
 
 message! {
     struct Request {
-        /// Null for all.
+        /// The requested topics, or null for all topics.
         topics: Option<Vec<Topic>> = Some(Vec::new()),
     }
     struct Topic {
@@ -41,9 +41,10 @@ message! {
     struct PartitionResult {
         partition_index: i32,
         partition_size: i64,
-        /// Distance of the log's end to the high watermark, or for a future replica to the current replica's end.
+        /// How far the end of the log is below the high watermark. For a future replica, how far it is below the end of
+        /// the current replica.
         offset_lag: i64,
-        /// Whether it is the copy that AlterReplicaLogDirs is making.
+        /// Whether the replica is a future replica, which AlterReplicaLogDirs is copying.
         is_future_key: bool,
     }
 }

@@ -30,13 +30,13 @@ message! {
     }
     struct ProducerState {
         producer_id: i64,
-        /// An `i16` in every other API.
+        /// The producer epoch, which is an `i16` in every other API.
         producer_epoch: i32,
         last_sequence: i32 = -1,
         last_timestamp: i64 = -1,
-        /// Of the coordinator that wrote the producer's last marker.
+        /// The epoch of the coordinator that wrote the producer's last marker.
         coordinator_epoch: i32,
-        /// -1 without an open transaction.
+        /// The start offset of the open transaction, or -1 without an open transaction.
         current_txn_start_offset: i64 = -1,
     }
 }

@@ -13,7 +13,7 @@ api! { DescribeQuorum = 55, 0..=2, flexible 0 }
 
 message! {
     struct Request {
-        /// `__cluster_metadata` and its partition 0; the only valid value.
+        /// The only valid value is `__cluster_metadata` with partition 0.
         topics: Vec<Topic>,
     }
     struct Topic {
@@ -47,9 +47,10 @@ message! {
         replica_id: i32,
         replica_directory_id: Uuid [2..],
         log_end_offset: i64,
-        /// By the leader's clock; -1 for the leader and for voters that have not fetched.
+        /// The time of the replica's last fetch, by the leader's clock. It is -1 for the leader and for voters that
+        /// have not fetched.
         last_fetch_timestamp: i64 [1..] = -1,
-        /// The time when the leader appended the record that the replica last fetched; the current time for the leader,
+        /// The last time at which the replica was caught up with the leader. It is the current time for the leader, and
         /// -1 if unknown.
         last_caught_up_timestamp: i64 [1..] = -1,
     }

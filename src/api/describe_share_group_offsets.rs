@@ -17,7 +17,7 @@ message! {
     }
     struct Group {
         group_id: String,
-        /// Null for all.
+        /// The requested topics, or null for all topics.
         topics: Option<Vec<Topic>> = Some(Vec::new()),
     }
     struct Topic {
@@ -43,7 +43,7 @@ message! {
         partition_index: i32,
         start_offset: i64,
         leader_epoch: i32,
-        /// -1 if unknown.
+        /// The lag of the group in the partition, or -1 if the lag is unknown.
         lag: i64 [1..] = -1,
         error_code: ErrorCode,
         error_message: Option<String>,

@@ -10,10 +10,10 @@ api! { DescribeTopicPartitions = 75, 0..=0, flexible 0 }
 
 message! {
     struct Request {
-        /// Empty for all.
+        /// The requested topics. An empty list requests all topics.
         topics: Vec<Topic>,
         response_partition_limit: i32 = 2000,
-        /// Where to begin; null for the first page.
+        /// The position at which the page starts, or null for the first page.
         cursor: Option<Cursor>,
     }
     struct Topic {
@@ -26,7 +26,7 @@ message! {
     struct Response {
         throttle_time_ms: i32,
         topics: Vec<TopicResponse>,
-        /// Where the next page begins; null on the last.
+        /// The position at which the next page starts, or null on the last page.
         next_cursor: Option<Cursor>,
     }
     struct TopicResponse {
@@ -45,9 +45,9 @@ message! {
         leader_epoch: i32 = -1,
         replica_nodes: Vec<i32>,
         isr_nodes: Vec<i32>,
-        /// Replicas out of sync that nevertheless have all committed records.
+        /// Replicas that are not in sync but have all committed records.
         eligible_leader_replicas: Option<Vec<i32>>,
-        /// Those that were eligible before they shut down uncleanly.
+        /// Replicas that were eligible before an unclean shutdown.
         last_known_elr: Option<Vec<i32>>,
         offline_replicas: Vec<i32>,
     }

@@ -26,7 +26,7 @@ message! {
         transaction_start_time_ms: i64,
         producer_id: i64,
         producer_epoch: i16,
-        /// The partitions of the transaction; once it is being ended, those that still lack a marker.
+        /// The partitions of the transaction. While the transaction is ending, the partitions without a marker.
         topics: Vec<Topic>,
     }
     struct Topic {

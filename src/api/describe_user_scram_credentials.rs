@@ -9,7 +9,7 @@ api! { DescribeUserScramCredentials = 50, 0..=0, flexible 0 }
 
 message! {
     struct Request {
-        /// Null and an empty list both mean all.
+        /// The requested users. Null and an empty list each request all users.
         users: Option<Vec<User>> = Some(Vec::new()),
     }
     struct User {

@@ -12,15 +12,15 @@ use super::ErrorCode;
 
 api! { ElectLeaders = 43, 0..=2, flexible 2 }
 
-/// Election of the preferred replica, the first one of the partition.
+/// Election of the preferred replica, which is the first replica of the partition.
 pub const PREFERRED: i8 = 0;
-/// Election of any live replica where none in sync is left; records may be lost.
+/// Election of any live replica if no replica is in sync. Records may be lost.
 pub const UNCLEAN: i8 = 1;
 
 message! {
     struct Request {
         election_type: i8 [1..],
-        /// Null for all.
+        /// The requested partitions, or null for all partitions.
         topic_partitions: Option<Vec<TopicPartitions>> = Some(Vec::new()),
         timeout_ms: i32 = 60_000,
     }

@@ -25,9 +25,9 @@ message! {
         partition_index: i32,
         leader_id: i32,
         leader_epoch: i32,
-        /// Best first.
+        /// The replicas that should become the leader, in order of preference.
         preferred_successors: Vec<i32> [0..=0],
-        /// Best first.
+        /// The replicas that should become the leader, in order of preference.
         preferred_candidates: Vec<Candidate> [1..],
     }
     struct Candidate {

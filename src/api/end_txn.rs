@@ -19,7 +19,7 @@ message! {
         transactional_id: String,
         producer_id: i64,
         producer_epoch: i16,
-        /// False aborts.
+        /// True commits the transaction, and false aborts it.
         committed: bool,
     }
     struct Response {

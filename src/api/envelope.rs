@@ -11,15 +11,15 @@ api! { Envelope = 58, 0..=0, flexible 0, internal }
 
 message! {
     struct Request {
-        /// Header and body of the client's request.
+        /// The header and the body of the client's request.
         request_data: Bytes,
-        /// Who the client is, as the broker's principal builder writes it.
+        /// The client's principal, which the broker's principal builder has serialized.
         request_principal: Option<Bytes> = Some(Bytes::new()),
         /// The client's IP address, 4 or 16 bytes.
         client_host_address: Bytes,
     }
     struct Response {
-        /// Header and body of the response; null if the envelope itself was refused.
+        /// The header and the body of the response, or null if the controller rejected the envelope.
         response_data: Option<Bytes>,
         error_code: ErrorCode,
     }

@@ -6,7 +6,7 @@
 use crate::wire::{Error, Reader, Reflect, ValueVisitor, Wire, Writer};
 use std::fmt;
 
-/// An error code from the wire; 0 means no error.
+/// A Kafka error code. The code 0 means no error.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i16);
 
@@ -196,7 +196,7 @@ impl ErrorCode {
         self != Self::NONE
     }
 
-    /// Returns the name, such as `NOT_LEADER_OR_FOLLOWER`, or `UNKNOWN` for a code newer than this table.
+    /// Returns the name, such as `NOT_LEADER_OR_FOLLOWER`, or `UNKNOWN` for a code that is not in the table.
     pub fn name(self) -> &'static str {
         self.row().map_or("UNKNOWN", |row| row.name)
     }
@@ -211,7 +211,7 @@ impl ErrorCode {
         self.row().is_some_and(|row| row.refresh)
     }
 
-    /// Returns `Ok` for 0.
+    /// Returns `Ok` if the code is 0, and otherwise the code as an error.
     pub fn check(self) -> Result<(), Self> {
         if self.is_error() { Err(self) } else { Ok(()) }
     }

@@ -49,10 +49,10 @@ message! {
         error_code: ErrorCode,
         snapshot_id: SnapshotId,
         current_leader: LeaderIdAndEpoch [tag 0],
-        /// Of the whole snapshot.
+        /// The size of the whole snapshot.
         size: i64,
         position: i64,
-        /// The snapshot from `position` on; a batch may be cut at either end.
+        /// The bytes of the snapshot from `position` on. The first and the last batch may be incomplete.
         unaligned_records: Bytes,
     }
     struct LeaderIdAndEpoch {

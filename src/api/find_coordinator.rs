@@ -16,9 +16,9 @@ api! { FindCoordinator = 10, 0..=6, flexible 3 }
 
 /// Key type of a consumer group.
 pub const GROUP: i8 = 0;
-/// Key type of a transactional id.
+/// Key type of a transactional ID.
 pub const TRANSACTION: i8 = 1;
-/// Key type of a share group's partition, `group:topic id:partition`.
+/// Key type of a share group's partition. The key has the form `group:topic id:partition`.
 pub const SHARE: i8 = 2;
 
 message! {

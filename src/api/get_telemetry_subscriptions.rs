@@ -9,22 +9,22 @@ api! { GetTelemetrySubscriptions = 71, 0..=0, flexible 0 }
 
 message! {
     struct Request {
-        /// Zero at first; afterwards what the broker gave.
+        /// The client instance ID, or zero in the first request.
         client_instance_id: Uuid,
     }
     struct Response {
         throttle_time_ms: i32,
         error_code: ErrorCode,
-        /// The new id if the request had none, else zero.
+        /// The new client instance ID if the request had none, or zero otherwise.
         client_instance_id: Uuid,
         subscription_id: i32,
-        /// Codecs as in record batches, best first.
+        /// The codecs that the broker accepts, with the numbers of record batches. The best codec comes first.
         accepted_compression_types: Vec<i8>,
         push_interval_ms: i32,
         telemetry_max_bytes: i32,
-        /// Counters are pushed as differences rather than totals.
+        /// Whether the client must push the changes of counters instead of their totals.
         delta_temporality: bool,
-        /// Prefixes of names: an empty list means none, an empty prefix all.
+        /// Prefixes of metric names. An empty list requests no metrics, and an empty prefix requests all metrics.
         requested_metrics: Vec<String>,
     }
 }

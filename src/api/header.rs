@@ -15,7 +15,7 @@ message! {
         request_api_key: i16,
         /// The version of the body.
         request_api_version: i16,
-        /// Repeated in the response.
+        /// A number that the response repeats.
         correlation_id: i32,
         /// Name of the client, for logs and quotas.
         client_id: ClientId [1..] = ClientId(Some(String::new())),
@@ -29,8 +29,8 @@ message! {
 structure! { header RequestHeader: RequestHeader, 0..=2, flexible 2 }
 structure! { header ResponseHeader: ResponseHeader, 0..=1, flexible 1 }
 
-/// A client ID. Its length has 16 bits in flexible headers too: a broker must be able to read the header of an
-/// ApiVersions request that is newer than the broker.
+/// A client ID. The length of a client ID has 16 bits even in flexible headers, because a broker must be able to read
+/// the header of an ApiVersions request that is newer than the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientId(pub Option<String>);
 

@@ -11,13 +11,13 @@ use super::ErrorCode;
 
 api! { IncrementalAlterConfigs = 44, 0..=1, flexible 1 }
 
-/// Gives a setting a value.
+/// Sets the value of a setting.
 pub const SET: i8 = 0;
-/// Gives a setting its default.
+/// Resets a setting to its default.
 pub const DELETE: i8 = 1;
-/// Adds to a setting that is a list.
+/// Adds items to a setting that is a list.
 pub const APPEND: i8 = 2;
-/// Takes away from a setting that is a list.
+/// Removes items from a setting that is a list.
 pub const SUBTRACT: i8 = 3;
 
 message! {

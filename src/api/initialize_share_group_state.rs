@@ -21,7 +21,7 @@ message! {
     struct Partition {
         partition: i32,
         state_epoch: i32,
-        /// -1: not known yet.
+        /// The start offset of the group, or -1 if it is not known yet.
         start_offset: i64,
     }
     struct Response {

@@ -25,20 +25,21 @@ message! {
     struct Request {
         group_id: String,
         session_timeout_ms: i32,
-        /// How long the coordinator waits for each member to join again; before v1 it was the session timeout.
+        /// How long the coordinator waits for each member to join again. In v0, the session timeout applies.
         rebalance_timeout_ms: i32 [1..] = -1,
-        /// Empty for a member that has no id yet.
+        /// The member ID, which is empty for a member that has no ID yet.
         member_id: String,
         group_instance_id: Option<String> [5..],
-        /// `consumer`, `connect`; every member has the same.
+        /// The protocol type, such as `consumer` or `connect`. All members must have the same type.
         protocol_type: String,
-        /// Assignors, the preferred one first. The coordinator chooses one that all members have.
+        /// The protocols of the member, the preferred protocol first. The coordinator chooses a protocol that all
+        /// members support. For consumers, a protocol is an assignor.
         protocols: Vec<Protocol>,
         reason: Option<String> [8..],
     }
     struct Protocol {
         name: String,
-        /// Of the consumer's protocols a `data::consumer_protocol::Subscription`.
+        /// The metadata of the protocol. For consumers, this is a `data::consumer_protocol::Subscription`.
         metadata: Bytes,
     }
     struct Response {
@@ -47,7 +48,7 @@ message! {
         generation_id: i32 = -1,
         protocol_type: Option<String> [7..],
         protocol_name: Option<String> [null 7..] = Some(String::new()),
-        /// The leader's member id.
+        /// The leader's member ID.
         leader: String,
         skip_assignment: bool [9..],
         member_id: String,

@@ -46,7 +46,7 @@ message! {
         replicas: Vec<i32>,
         adding_replicas: Vec<i32> [3..],
         removing_replicas: Vec<i32> [3..],
-        /// Whether the broker has to create the replica rather than to find it.
+        /// Whether the broker has to create the replica. Otherwise the replica exists.
         is_new: bool [1..],
         leader_recovery_state: i8 [6..],
     }

@@ -11,7 +11,8 @@ api! { ListConfigResources = 74, 0..=1, flexible 0 }
 
 message! {
     struct Request {
-        /// 2 topics, 4 brokers, 8 broker loggers, 16 client metrics, 32 groups; empty for all.
+        /// The requested types: 2 topics, 4 brokers, 8 broker loggers, 16 client metrics, 32 groups. An empty list
+        /// requests all types.
         resource_types: Vec<i8> [1..],
     }
     struct Response {

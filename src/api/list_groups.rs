@@ -25,10 +25,11 @@ message! {
     }
     struct Group {
         group_id: String,
-        /// `consumer`, `connect`, `share`; empty for a group that only keeps offsets.
+        /// The protocol type, such as `consumer`, `connect` or `share`. It is empty for a group that only stores
+        /// offsets.
         protocol_type: String,
         group_state: String [4..],
-        /// `classic`, `consumer`, `share`, `streams`.
+        /// The group type: `classic`, `consumer`, `share` or `streams`.
         group_type: String [5..],
     }
 }

@@ -21,17 +21,17 @@ use super::ErrorCode;
 
 api! { ListOffsets = 2, 0..=11, flexible 6 }
 
-/// Timestamp that asks for the end of the log.
+/// Timestamp that requests the end of the log.
 pub const LATEST: i64 = -1;
-/// Timestamp that asks for the start of the log.
+/// Timestamp that requests the start of the log.
 pub const EARLIEST: i64 = -2;
-/// Timestamp that asks for the record with the largest timestamp.
+/// Timestamp that requests the offset of the record with the largest timestamp.
 pub const MAX_TIMESTAMP: i64 = -3;
-/// Timestamp for the first offset on the broker's own disk.
+/// Timestamp that requests the first offset on the broker's own disk.
 pub const EARLIEST_LOCAL: i64 = -4;
-/// Timestamp for the end of the records in remote storage.
+/// Timestamp that requests the last offset in remote storage.
 pub const LATEST_TIERED: i64 = -5;
-/// Timestamp that asks for the first offset not yet in remote storage.
+/// Timestamp that requests the first offset that is not yet in remote storage.
 pub const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 message! {

@@ -10,7 +10,7 @@ api! { ListPartitionReassignments = 46, 0..=0, flexible 0 }
 message! {
     struct Request {
         timeout_ms: i32 = 60_000,
-        /// Null for all.
+        /// The requested topics, or null for all topics.
         topics: Option<Vec<Topic>>,
     }
     struct Topic {
@@ -29,7 +29,7 @@ message! {
     }
     struct PartitionResponse {
         partition_index: i32,
-        /// All of them, those that come and those that go.
+        /// All replicas of the partition, including the replicas that the move adds and removes.
         replicas: Vec<i32>,
         adding_replicas: Vec<i32>,
         removing_replicas: Vec<i32>,

@@ -12,17 +12,18 @@ api! { ListTransactions = 66, 0..=2, flexible 0 }
 
 message! {
     struct Request {
-        /// Empty for all, as are the ids.
+        /// The requested states. An empty list requests all states, and an empty list of producer IDs requests all
+        /// producer IDs.
         state_filters: Vec<String>,
         producer_id_filters: Vec<i64>,
-        /// Only transactions open for longer, in milliseconds; negative for all.
+        /// The minimum duration of an open transaction in milliseconds. A negative number requests all transactions.
         duration_filter: i64 [1..] = -1,
         transactional_id_pattern: Option<String> [2..],
     }
     struct Response {
         throttle_time_ms: i32,
         error_code: ErrorCode,
-        /// Filters of the request that are no state the broker knows.
+        /// State filters of the request that the broker does not know.
         unknown_state_filters: Vec<String>,
         transaction_states: Vec<TransactionState>,
     }

@@ -30,7 +30,7 @@ pub struct Info {
     pub max_stable: i16,
     /// The first version with compact lengths and tagged fields, or `i16::MAX`.
     pub flexible: i16,
-    /// Whether only brokers and controllers use it among themselves.
+    /// Whether only brokers and controllers use the API, between each other.
     pub internal: bool,
 }
 
@@ -50,7 +50,7 @@ impl Info {
 
 /// A body: a request, a response, or a structure inside another message.
 pub trait Message: Wire + Struct + Default + Clone + 'static {
-    /// The API that it belongs to. A structure has its own name and versions.
+    /// The API to which the message belongs. A structure has its own name and versions.
     const API: &'static Info;
     /// `request`, `response`, `header` or `data`.
     const KIND: &'static str;
@@ -58,7 +58,7 @@ pub trait Message: Wire + Struct + Default + Clone + 'static {
 
 /// A request body.
 pub trait Request: Message + Send + 'static {
-    /// The body of its response.
+    /// The body of the response to this request.
     type Response: Message;
 }
 
@@ -69,8 +69,8 @@ pub fn decode<M: Message>(version: i16, body: Bytes) -> Result<M, Error> {
     M::get(&mut r).and_then(|m| r.finish().map(|()| m)).map_err(|e| e.of(M::API.name, M::KIND, version))
 }
 
-/// Decodes a body and ignores superfluous empty tag sections. The mock cluster of librdkafka 2.16 writes one in
-/// Metadata since v9, and the Java client ignores remaining bytes.
+/// Decodes a body, and ignores extra empty tag sections at its end. The mock cluster of librdkafka 2.16 writes an extra
+/// tag section in Metadata from v9 on, and the Java client ignores remaining bytes.
 pub fn decode_padded<M: Message>(version: i16, body: Bytes) -> Result<M, Error> {
     M::API.check(M::KIND, version)?;
     let is_flexible = M::API.is_flexible(version);
@@ -90,14 +90,15 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     w.finish().map_err(|e| unwritable(&mut message.clone(), version, e).of(M::API.name, M::KIND, version))
 }
 
-/// Returns a writer's error with the path to the field that caused it.
+/// Returns a writer's error, with the path of the field that caused the error.
 #[cold]
 fn unwritable(message: &mut dyn Struct, version: i16, error: Error) -> Error {
     wire::find_unwritable(Shape::Struct(message), version, error.offset()).unwrap_or(error)
 }
 
-/// A message without its Rust type, for bytes and values by name. The handle is a number, and its functions are looked
-/// up on use: a table of function pointers would be larger, because each pointer is relocated when the program loads.
+/// A message without its Rust type, which encodes and decodes values by field name. The handle is a number, with which
+/// each use looks up a function. A table of function pointers would be larger, because the loader relocates each
+/// pointer.
 pub struct MessageHandle(Which);
 
 enum Which {
@@ -106,19 +107,19 @@ enum Which {
     Structure(Structure),
 }
 
-/// A body that more bytes may follow.
+/// A decoded body, and the bytes after the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
     /// The body.
     pub value: Value,
-    /// Number of unknown tagged fields, which were dropped.
+    /// Number of unknown tagged fields, which decoding has dropped.
     pub unknown_tags: usize,
     /// The bytes after the body.
     pub rest: Bytes,
 }
 
-/// A message without its type. The trait has no supertraits, because each would add a function table to every message.
-/// of functions more.
+/// A message without its type. The trait has no supertraits, because each supertrait would add a function table to
+/// every message.
 trait Untyped {
     fn put(&self, w: &mut Writer);
     fn read(&mut self, r: &mut Reader) -> Result<(), Error>;
@@ -144,7 +145,7 @@ impl Struct for Box<dyn Untyped> {
 }
 
 impl MessageHandle {
-    /// Returns the API or structure that the message belongs to.
+    /// Returns the API or structure to which the message belongs.
     pub fn info(&self) -> &'static Info {
         match self.0 {
             Which::Request(api) | Which::Response(api) => api.info(),
@@ -169,7 +170,7 @@ impl MessageHandle {
         }
     }
 
-    /// Decodes a body into a value, with the fields that `version` has. Fails if bytes remain. Takes memory up to
+    /// Decodes a body into a value, with the fields of `version`. Fails if bytes remain. Uses at most the memory of
     /// [`wire::memory_limit_by_name`].
     pub fn decode(&self, version: i16, body: Bytes) -> Result<Value, Error> {
         let (message, _) = self.read(version, body, Reader::finish)?;
@@ -217,7 +218,7 @@ impl MessageHandle {
     }
 }
 
-/// An API by name, for tools, tests and `klamm.protocol`.
+/// An API that tools, tests and `klamm.protocol` can find by name.
 pub struct Entry {
     /// Name, key and versions.
     pub info: &'static Info,
@@ -240,7 +241,7 @@ macro_rules! api {
         api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], true }
     };
     (@ $name:ident = $key:literal, $min:literal..=$max:literal, $flexible:expr, $max_stable:expr, $internal:expr) => {
-        /// Name, key and versions of this API.
+        /// The name, key and versions of this API.
         pub const API: $crate::api::Info = $crate::api::Info {
             name: stringify!($name),
             key: $key,

@@ -15,7 +15,8 @@ api! { OffsetForLeaderEpoch = 23, 0..=4, flexible 4 }
 
 message! {
     struct Request {
-        /// -1 is a consumer; -2 too, and may see offsets above the high watermark.
+        /// The replica ID. The values -1 and -2 stand for consumers. With -2, the consumer may get offsets above the
+        /// high watermark.
         replica_id: i32 [3..] = -2,
         topics: Vec<Topic>,
     }

@@ -62,7 +62,7 @@ message! {
         error_message: Option<String> [8..],
         current_leader: LeaderIdAndEpoch [10.., tag 0],
     }
-    /// A record that made the broker refuse its batch.
+    /// A record because of which the broker rejected the batch.
     struct RecordError {
         batch_index: i32,
         batch_index_error_message: Option<String>,

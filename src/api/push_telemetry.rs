@@ -13,9 +13,9 @@ message! {
     struct Request {
         client_instance_id: Uuid,
         subscription_id: i32,
-        /// The last push; the only one that may come early.
+        /// Whether this is the client's last push, which may come before the push interval has passed.
         terminating: bool,
-        /// A codec as in record batches.
+        /// The codec, with the number of record batches.
         compression_type: i8,
         /// OpenTelemetry `MetricsData` v1 in protobuf.
         metrics: Bytes,

@@ -34,7 +34,7 @@ message! {
         error_code: ErrorCode,
         error_message: Option<String>,
         state_epoch: i32,
-        /// -1: not known yet.
+        /// The start offset of the group, or -1 if it is not known yet.
         start_offset: i64,
         state_batches: Vec<StateBatch>,
     }

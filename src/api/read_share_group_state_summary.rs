@@ -39,7 +39,7 @@ message! {
         state_epoch: i32,
         leader_epoch: i32,
         start_offset: i64,
-        /// Offsets from `start_offset` on that are done with; -1 if unknown.
+        /// Number of offsets from `start_offset` on whose delivery is complete, or -1 if unknown.
         delivery_complete_count: i32 [1..] = -1,
     }
 }

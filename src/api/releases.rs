@@ -11,7 +11,7 @@ use std::fmt;
 
 macro_rules! releases {
     ($($release:ident = $name:literal,)*) => {
-        /// A release of Kafka. Patch releases have the versions of their release.
+        /// A release of Kafka. A patch release has the same API versions as its release.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs)]
         pub enum Release { $($release,)* }
@@ -20,7 +20,7 @@ macro_rules! releases {
             /// All releases, oldest first.
             pub const ALL: &[Self] = &[$(Self::$release,)*];
 
-            /// Returns the usual name, `0.8.2` or `4.4`.
+            /// Returns the usual name, such as `0.8.2` or `4.4`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$release => $name,)* }
             }
@@ -131,7 +131,8 @@ history! {
 }
 
 impl Release {
-    /// Returns the release with a name such as `0.10.2`, or of a patch such as `0.10.2.1` or `4.4.0`.
+    /// Returns the release with a name such as `0.10.2`. The name can also be a patch release, such as `0.10.2.1` or
+    /// `4.4.0`.
     pub fn parse(name: &str) -> Option<Self> {
         let is = |release: &&Self| {
             name.strip_prefix(release.name()).is_some_and(|rest| {
@@ -148,7 +149,7 @@ impl Release {
         history.iter().rev().find(|(since, ..)| *since <= self).map(|(_, min, max)| (*min, *max))
     }
 
-    /// Returns the first release that has a version of an API or a newer one.
+    /// Returns the first release that has this or a newer version of an API.
     pub fn first_with(api: &Info, version: i16) -> Option<Self> {
         let (_, history) = HISTORY.iter().find(|(info, _)| info.key == api.key)?;
         history.iter().find(|(.., max)| *max >= version).map(|(since, ..)| *since)

@@ -15,7 +15,7 @@ api! { RenewDelegationToken = 39, 0..=2, flexible 2 }
 message! {
     struct Request {
         hmac: Bytes,
-        /// -1 is the broker's default.
+        /// The new lifetime of the token. The value -1 selects the broker's default.
         renew_period_ms: i64,
     }
     struct Response {

@@ -18,7 +18,7 @@ message! {
         error_code: ErrorCode,
         error_message: Option<String> = Some(String::new()),
         auth_bytes: Bytes,
-        /// 0 for no end.
+        /// The lifetime of the session, or 0 if the session does not end.
         session_lifetime_ms: i64 [1..],
     }
 }

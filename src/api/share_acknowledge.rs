@@ -16,11 +16,11 @@ api! { ShareAcknowledge = 79, 0..=2, flexible 0 }
 
 /// Acknowledge type: there is no record at this offset.
 pub const GAP: i8 = 0;
-/// Acknowledge type: the record is done with.
+/// Acknowledge type: the record has been processed.
 pub const ACCEPT: i8 = 1;
-/// Acknowledge type: the record may be delivered again.
+/// Acknowledge type: the broker may deliver the record again.
 pub const RELEASE: i8 = 2;
-/// Acknowledge type: the record is not to be delivered again.
+/// Acknowledge type: the broker must not deliver the record again.
 pub const REJECT: i8 = 3;
 /// Acknowledge type: the member needs more time (v2).
 pub const RENEW: i8 = 4;
@@ -29,7 +29,8 @@ message! {
     struct Request {
         group_id: Option<String>,
         member_id: Option<String> = Some(String::new()),
-        /// Counts on from the last ShareFetch or ShareAcknowledge; -1 closes the session.
+        /// The session epoch: one more than in the last ShareFetch or ShareAcknowledge. The epoch -1 closes the
+        /// session.
         share_session_epoch: i32,
         is_renew_ack: bool [2..],
         topics: Vec<Topic>,
@@ -45,7 +46,7 @@ message! {
     struct AcknowledgementBatch {
         first_offset: i64,
         last_offset: i64,
-        /// One a record, or one for them all.
+        /// One type for each record, or one type for all records.
         acknowledge_types: Vec<i8>,
     }
     struct Response {
@@ -54,7 +55,7 @@ message! {
         error_message: Option<String>,
         acquisition_lock_timeout_ms: i32 [2..],
         responses: Vec<TopicResponse>,
-        /// The leaders that partitions with NOT_LEADER_OR_FOLLOWER name.
+        /// The endpoints of the leaders that partitions with NOT_LEADER_OR_FOLLOWER name.
         node_endpoints: Vec<NodeEndpoint>,
     }
     struct TopicResponse {

@@ -25,7 +25,8 @@ message! {
     struct Request {
         group_id: Option<String>,
         member_id: Option<String> = Some(String::new()),
-        /// 0 opens a session, -1 closes it; it counts up in between.
+        /// The session epoch. The epoch 0 opens a session and -1 closes a session. Each request of a session increases
+        /// the epoch.
         share_session_epoch: i32,
         max_wait_ms: i32,
         min_bytes: i32,
@@ -34,7 +35,7 @@ message! {
         /// How many records the broker should acquire as one batch.
         batch_size: i32 [1..],
         share_acquire_mode: i8 [2..],
-        /// Some acknowledgement is [`RENEW`](super::share_acknowledge::RENEW).
+        /// Whether the request contains an acknowledgement of the type [`RENEW`](super::share_acknowledge::RENEW).
         is_renew_ack: bool [2..],
         topics: Vec<Topic>,
         forgotten_topics_data: Vec<ForgottenTopic>,
@@ -51,7 +52,8 @@ message! {
     struct AcknowledgementBatch {
         first_offset: i64,
         last_offset: i64,
-        /// Of [`share_acknowledge`](super::share_acknowledge): one a record, or one for them all.
+        /// Acknowledge types of [`share_acknowledge`](super::share_acknowledge): one type for each record, or one type
+        /// for all records.
         acknowledge_types: Vec<i8>,
     }
     struct ForgottenTopic {
@@ -62,10 +64,10 @@ message! {
         throttle_time_ms: i32,
         error_code: ErrorCode,
         error_message: Option<String>,
-        /// How long the records are the member's.
+        /// The duration of the acquisition lock.
         acquisition_lock_timeout_ms: i32 [1..],
         responses: Vec<TopicResponse>,
-        /// The leaders that partitions with NOT_LEADER_OR_FOLLOWER name.
+        /// The endpoints of the leaders that partitions with NOT_LEADER_OR_FOLLOWER name.
         node_endpoints: Vec<NodeEndpoint>,
     }
     struct TopicResponse {
@@ -80,7 +82,7 @@ message! {
         acknowledge_error_message: Option<String>,
         current_leader: LeaderIdAndEpoch,
         records: Option<Bytes> [null 0..=0],
-        /// Which of `records` are the member's; the others are not to be delivered.
+        /// The records in `records` that the member has acquired. The member must not process other records.
         acquired_records: Vec<AcquiredRecords>,
     }
     struct LeaderIdAndEpoch {

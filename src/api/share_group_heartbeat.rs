@@ -20,7 +20,7 @@ pub const LEAVE: i32 = -1;
 message! {
     struct Request {
         group_id: String,
-        /// Chosen by the member and kept for the life of the process.
+        /// The member ID, which the member chooses and keeps for the life of the process.
         member_id: String,
         member_epoch: i32,
         rack_id: Option<String>,
@@ -33,7 +33,7 @@ message! {
         member_id: Option<String>,
         member_epoch: i32,
         heartbeat_interval_ms: i32,
-        /// Null unless it changed.
+        /// The new assignment, or null if the assignment has not changed.
         assignment: Option<Assignment>,
     }
     struct Assignment {

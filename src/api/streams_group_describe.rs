@@ -27,7 +27,7 @@ message! {
         group_state: String,
         group_epoch: i32,
         assignment_epoch: i32,
-        /// The topology that the coordinator uses; null on an error.
+        /// The topology that the coordinator uses, or null if there is an error.
         topology: Option<Topology>,
         members: Vec<Member>,
         /// A bit for each operation; `i32::MIN` if not requested.
@@ -36,12 +36,13 @@ message! {
         topology_description: Option<TopologyDescription> [1..],
         /// 0 not requested, 1 not stored, 2 the broker could not read it, 3 available.
         topology_description_status: i8 [1..],
-        /// The assignor of the next assignment, which need not be that of the present one.
+        /// The assignor of the next assignment. The current assignment may be from another assignor.
         assignor_name: Option<String> [1..],
     }
     struct Topology {
         epoch: i32,
-        /// Patterns are resolved to topics; null while source topics are missing or wrongly partitioned.
+        /// The subtopologies, with topics instead of patterns. Null while source topics are missing or wrongly
+        /// partitioned.
         subtopologies: Option<Vec<Subtopology>>,
     }
     struct Subtopology {
@@ -76,7 +77,7 @@ message! {
         task_end_offsets: Vec<TaskOffset>,
         assignment: Assignment,
         target_assignment: Assignment,
-        /// Still speaks the classic protocol.
+        /// Whether the member still uses the classic protocol.
         is_classic: bool,
     }
     struct Endpoint {
@@ -109,11 +110,11 @@ message! {
         name: String,
         /// 1 source, 2 processor, 3 sink.
         node_type: i8,
-        /// Of a source; empty if chosen as it runs.
+        /// The topics of a source. Empty if the source chooses its topics at run time.
         source_topics: Vec<String>,
-        /// Of a sink; null if chosen as it runs.
+        /// The topic of a sink. Null if the sink chooses its topic at run time.
         sink_topic: Option<String>,
-        /// Of a processor.
+        /// The state stores of a processor.
         stores: Vec<String>,
         successors: Vec<String>,
     }

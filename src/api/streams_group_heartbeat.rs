@@ -17,48 +17,49 @@ api! { StreamsGroupHeartbeat = 88, 0..=1, flexible 0 }
 pub const JOIN: i32 = 0;
 /// Member epoch of a member that leaves.
 pub const LEAVE: i32 = -1;
-/// Member epoch of a static member that leaves and will be back.
+/// Member epoch of a static member that leaves and will return.
 pub const LEAVE_STATIC: i32 = -2;
 /// Status: the group has a newer topology than the member.
 pub const STALE_TOPOLOGY: i8 = 0;
-/// Status: source topics are missing, or a pattern matches none.
+/// Status: source topics are missing, or a pattern matches no topics.
 pub const MISSING_SOURCE_TOPICS: i8 = 1;
-/// Status: topics that have to have equally many partitions do not, or a changelog topic has too few or too many.
+/// Status: topics that need the same number of partitions have different numbers, or a changelog topic has a wrong
+/// number of partitions.
 pub const INCORRECTLY_PARTITIONED_TOPICS: i8 = 2;
-/// Status: internal topics are missing; the coordinator tries to create them.
+/// Status: internal topics are missing. The coordinator tries to create these topics.
 pub const MISSING_INTERNAL_TOPICS: i8 = 3;
-/// Status: a member wants the whole application to stop.
+/// Status: a member has requested that the whole application stop.
 pub const SHUTDOWN_APPLICATION: i8 = 4;
 /// Status: there is no assignment yet.
 pub const ASSIGNMENT_DELAYED: i8 = 5;
-/// Status: tags that place standby tasks are missing (v1).
+/// Status: client tags that the coordinator needs to place standby tasks are missing (v1).
 pub const MISSING_CLIENT_TAGS: i8 = 6;
 
 message! {
     struct Request {
         group_id: String,
-        /// Chosen by the member and kept for the life of the process.
+        /// The member ID, which the member chooses and keeps for the life of the process.
         member_id: String,
         member_epoch: i32,
-        /// The newest epoch of `partitions_by_user_endpoint` the member has.
+        /// The newest epoch of `partitions_by_user_endpoint` that the member has received.
         endpoint_information_epoch: i32,
         instance_id: Option<String>,
         rack_id: Option<String>,
         rebalance_timeout_ms: i32 = -1,
-        /// Sent with [`JOIN`] only.
+        /// The topology, which the member sends only with [`JOIN`].
         topology: Option<Topology>,
         active_tasks: Option<Vec<TaskIds>>,
         standby_tasks: Option<Vec<TaskIds>>,
         warmup_tasks: Option<Vec<TaskIds>>,
-        /// The same for all members of a process.
+        /// The process ID, which is the same for all members of a process.
         process_id: Option<String>,
-        /// Where interactive queries reach this process.
+        /// The endpoint of this process for interactive queries.
         user_endpoint: Option<Endpoint>,
         client_tags: Option<Vec<KeyValue>>,
-        /// Summed over the changelogs of a task, as are the end offsets.
+        /// The offsets of each task, summed over the task's changelogs. The end offsets are also sums.
         task_offsets: Option<Vec<TaskOffset>>,
         task_end_offsets: Option<Vec<TaskOffset>>,
-        /// Asks all members to stop.
+        /// Whether the member requests that all members stop.
         shutdown_application: bool,
     }
     struct Topology {
@@ -76,9 +77,9 @@ message! {
     }
     struct TopicInfo {
         name: String,
-        /// 0: as many as it takes.
+        /// The number of partitions, or 0 if the coordinator must calculate it.
         partitions: i32,
-        /// 0: the broker's default.
+        /// The replication factor, or 0 for the broker's default.
         replication_factor: i16,
         topic_configs: Vec<KeyValue>,
     }
@@ -87,7 +88,7 @@ message! {
         value: String,
     }
     struct CopartitionGroup {
-        /// Indexes into the fields of the same name of the subtopology, in all three.
+        /// Indexes into the subtopology's field of the same name. The other two fields also contain indexes.
         source_topics: Vec<i16>,
         source_topic_regex: Vec<i16>,
         repartition_source_topics: Vec<i16>,
@@ -112,19 +113,19 @@ message! {
         member_id: String,
         member_epoch: i32,
         heartbeat_interval_ms: i32,
-        /// As `acceptable_recovery_lag`, in 32 bits.
+        /// The same as `acceptable_recovery_lag`, but with 32 bits.
         acceptable_recovery_lag_legacy: i32 [0..=0],
         task_offset_interval_ms: i32,
-        /// Offsets a task may lack and still count as caught up; -1 if the broker has no such limit.
+        /// The maximum lag in offsets of a task that counts as caught up, or -1 if the broker has no limit.
         acceptable_recovery_lag: i64 [1..] = -1,
         status: Option<Vec<Status>> = Some(Vec::new()),
         active_tasks: Option<Vec<TaskIds>>,
         standby_tasks: Option<Vec<TaskIds>>,
         warmup_tasks: Option<Vec<TaskIds>>,
-        /// Asks for a StreamsGroupTopologyDescriptionUpdate.
+        /// Whether the member should send a StreamsGroupTopologyDescriptionUpdate.
         topology_description_required: bool [1..],
         endpoint_information_epoch: i32,
-        /// An entry a member, so an endpoint may come several times.
+        /// The partitions of each member's endpoint. An endpoint may appear several times.
         partitions_by_user_endpoint: Option<Vec<EndpointToPartitions>>,
     }
     struct Status {
@@ -134,7 +135,7 @@ message! {
     struct EndpointToPartitions {
         user_endpoint: Endpoint,
         active_partitions: Vec<TopicPartition>,
-        /// Of warm-up tasks too.
+        /// The partitions of standby tasks and warm-up tasks.
         standby_partitions: Vec<TopicPartition>,
     }
     struct TopicPartition {

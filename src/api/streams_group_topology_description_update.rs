@@ -29,11 +29,11 @@ message! {
         name: String,
         /// 1 source, 2 processor, 3 sink.
         node_type: i8,
-        /// Of a source; empty if chosen as it runs.
+        /// The topics of a source. Empty if the source chooses its topics at run time.
         source_topics: Vec<String>,
-        /// Of a sink; null if chosen as it runs.
+        /// The topic of a sink. Null if the sink chooses its topic at run time.
         sink_topic: Option<String>,
-        /// Of a processor.
+        /// The state stores of a processor.
         stores: Vec<String>,
         successors: Vec<String>,
     }

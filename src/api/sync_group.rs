@@ -24,12 +24,12 @@ message! {
         group_instance_id: Option<String> [3..],
         protocol_type: Option<String> [5..],
         protocol_name: Option<String> [5..],
-        /// Empty unless the leader sends it.
+        /// The assignments of all members. Only the leader sends assignments, and the list of other members is empty.
         assignments: Vec<Assignment>,
     }
     struct Assignment {
         member_id: String,
-        /// Of the consumer's protocols a `data::consumer_protocol::Assignment`.
+        /// The member's assignment. For consumers, this is a `data::consumer_protocol::Assignment`.
         assignment: Bytes,
     }
     struct Response {

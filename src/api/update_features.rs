@@ -10,7 +10,7 @@ use super::ErrorCode;
 
 api! { UpdateFeatures = 57, 0..=2, flexible 0 }
 
-/// Upgrade type: levels only rise.
+/// Upgrade type: levels may only rise.
 pub const UPGRADE: i8 = 1;
 /// Upgrade type: a level may fall if no metadata is lost.
 pub const SAFE_DOWNGRADE: i8 = 2;
@@ -25,7 +25,7 @@ message! {
     }
     struct FeatureUpdate {
         feature: String,
-        /// Below 1 to delete the level.
+        /// The new level. A value below 1 deletes the level.
         max_version_level: i16,
         allow_downgrade: bool [0..=0],
         upgrade_type: i8 [1..] = 1,

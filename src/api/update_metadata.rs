@@ -26,7 +26,7 @@ message! {
         ungrouped_partition_states: Vec<PartitionState> [0..=4],
         topic_states: Vec<TopicState> [5..],
         live_brokers: Vec<Broker>,
-        /// 0 unknown, 1 what has changed, 2 everything.
+        /// The type of the request: 0 unknown, 1 only changed metadata, 2 all metadata.
         r#type: i8 [8.., tag 0],
     }
     struct TopicState {

@@ -13,7 +13,7 @@ api! { UpdateRaftVoter = 82, 0..=0, flexible 0, internal }
 message! {
     struct Request {
         cluster_id: Option<String> = Some(String::new()),
-        /// -1 if unknown.
+        /// The leader epoch that the voter knows, or -1 if it knows none.
         current_leader_epoch: i32,
         voter_id: i32,
         voter_directory_id: Uuid,

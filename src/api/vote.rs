@@ -14,7 +14,7 @@ api! { Vote = 52, 0..=2, flexible 0, internal }
 message! {
     struct Request {
         cluster_id: Option<String>,
-        /// Who is asked.
+        /// The voter that receives the request.
         voter_id: i32 [1..] = -1,
         topics: Vec<Topic>,
     }
@@ -25,14 +25,14 @@ message! {
     struct Partition {
         partition_index: i32,
         replica_epoch: i32,
-        /// Who asks.
+        /// The replica that requests the vote.
         replica_id: i32,
         replica_directory_id: Uuid [1..],
         voter_directory_id: Uuid [1..],
         last_offset_epoch: i32,
-        /// Where the asking replica's log ends.
+        /// The end offset of the requesting replica's log.
         last_offset: i64,
-        /// Only asks whether the voter would grant a vote; no epoch changes.
+        /// Whether the replica only asks if the voter would grant its vote. A pre-vote changes no epoch.
         pre_vote: bool [2..],
     }
     struct Response {

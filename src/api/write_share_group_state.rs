@@ -24,9 +24,9 @@ message! {
         partition: i32,
         state_epoch: i32,
         leader_epoch: i32,
-        /// -1: unchanged.
+        /// The new start offset, or -1 if it is unchanged.
         start_offset: i64,
-        /// Offsets from `start_offset` on that are done with; -1 if unknown.
+        /// Number of offsets from `start_offset` on whose delivery is complete, or -1 if unknown.
         delivery_complete_count: i32 [1..] = -1,
         state_batches: Vec<StateBatch>,
     }

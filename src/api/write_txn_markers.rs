@@ -20,7 +20,7 @@ message! {
     struct Marker {
         producer_id: i64,
         producer_epoch: i16,
-        /// True commits.
+        /// True commits the transaction, and false aborts it.
         transaction_result: bool,
         topics: Vec<Topic>,
         coordinator_epoch: i32,

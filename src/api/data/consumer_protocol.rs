@@ -38,11 +38,11 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     Ok([&version.to_be_bytes()[..], &body].concat())
 }
 
-/// The user data of a body that ends before it: null.
+/// Null user data, for a body that ends before this field.
 const NO_USER_DATA: [u8; 4] = (-1_i32).to_be_bytes();
 
-/// Decodes the body after a version. Fields of newer versions are ignored, as in Java. Fields that are missing at the
-/// end have their defaults: some clients write a newer version than the one whose fields they fill in.
+/// Decodes the body after a version. As in Java, decoding ignores fields of newer versions. Fields that are missing at
+/// the end have their defaults, because some clients write a newer version than the version of their fields.
 pub fn decode<M: Message>(data: Bytes) -> Result<M, Error> {
     let mut r = Reader::new(data, 0, false);
     let version = i16::get(&mut r).map_err(|e| e.of(M::API.name, M::KIND, 0))?;

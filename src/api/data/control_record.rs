@@ -8,9 +8,9 @@
 
 use crate::wire::Uuid;
 
-/// The transaction's earlier batches are aborted.
+/// The marker of an aborted transaction.
 pub const ABORT: i16 = 0;
-/// The transaction's earlier batches are committed.
+/// The marker of a committed transaction.
 pub const COMMIT: i16 = 1;
 /// A [`LeaderChange`].
 pub const LEADER_CHANGE: i16 = 2;
@@ -29,10 +29,10 @@ message! {
     }
     /// End of a transaction: [`COMMIT`] or [`ABORT`].
     struct EndTxn {
-        /// Epoch of the coordinator that wrote this. A coordinator with an older epoch is a zombie.
+        /// Epoch of the coordinator that wrote the marker. A coordinator with an older epoch is a zombie.
         coordinator_epoch: i32,
     }
-    /// First record of a new leader of the KRaft quorum; v1 directory IDs.
+    /// The first record of a new leader of the KRaft quorum. Version 1 has directory IDs.
     struct LeaderChange {
         version: i16,
         leader_id: i32,
@@ -51,12 +51,12 @@ message! {
     struct SnapshotFooter {
         version: i16,
     }
-    /// Version of the KRaft protocol; 1 allows dynamic voters.
+    /// The version of the KRaft protocol. Version 1 allows dynamic voters.
     struct KRaftVersion {
         version: i16,
         k_raft_version: i16,
     }
-    /// The complete voter set, as of this record.
+    /// The complete voter set from this record on.
     struct Voters {
         version: i16,
         voters: Vec<Voter>,
