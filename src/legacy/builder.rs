@@ -6,7 +6,8 @@ use crate::compress::{Codec, Compression, compress};
 use crate::record::crc32;
 use crate::wire::{Error, Reason};
 
-/// Messages that are being collected. The offset of an error is where the message would have started in the set.
+/// Collects messages for a message set. The offset of an error is the position in the set at which the message would
+/// have started.
 #[derive(Debug)]
 pub struct MessageSetBuilder {
     buf: Vec<u8>,
@@ -14,7 +15,8 @@ pub struct MessageSetBuilder {
 }
 
 impl MessageSetBuilder {
-    /// Creates a set of messages of one format. A broker of 0.7 may store both formats, so sets may be concatenated.
+    /// Creates a set of messages of one format. A broker of 0.7 can store both formats, so a program may concatenate
+    /// sets of different formats.
     pub fn new(magic: Magic) -> Self {
         Self { buf: Vec::new(), magic }
     }
@@ -29,7 +31,7 @@ impl MessageSetBuilder {
         put(&mut self.buf, self.magic, Compression::None, payload)
     }
 
-    /// Returns the messages plain, or inside one wrapper of the same magic, as the Java producer of 0.7 writes them. An
+    /// Returns the messages uncompressed, or inside one wrapper with the same magic, like the Java producer of 0.7. An
     /// empty set has no wrapper. Kafka 0.7 has only gzip and snappy, and 0.6 has no compression.
     pub fn seal(self, codec: impl Into<Codec>) -> Result<Vec<u8>, Error> {
         let codec = codec.into();

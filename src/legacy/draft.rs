@@ -32,11 +32,11 @@ use bytes::Bytes;
 /// Fields at the start of every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Version of the request; only 0 exists.
+    /// Version of the request. Only version 0 exists.
     pub version: i16,
     /// A number that the response repeats.
     pub correlation_id: i32,
-    /// Name of the client; may be empty.
+    /// Name of the client, which may be empty.
     pub client_id: String,
 }
 
@@ -65,7 +65,7 @@ pub struct OffsetData {
     pub topic: String,
     /// The partitions.
     pub partitions: Vec<i32>,
-    /// The first offset to read in each of them.
+    /// The first offset to read in each partition.
     pub offsets: Vec<i32>,
 }
 
@@ -76,7 +76,8 @@ pub enum Request {
     Produce {
         /// The common fields.
         header: Header,
-        /// Number of replicas that must store the messages before the response. With 0 there is no response.
+        /// Number of replicas that must store the messages before the broker responds. With 0, the broker does not
+        /// respond.
         required_acks: i8,
         /// Timeout in milliseconds.
         ack_timeout: i32,
@@ -91,7 +92,7 @@ pub enum Request {
         replica_id: i32,
         /// Maximum time that the broker may wait, in milliseconds.
         max_wait: i32,
-        /// Number of bytes for which the broker does not wait longer.
+        /// Number of available bytes at which the broker responds without waiting longer.
         min_bytes: i32,
         /// The topics to read.
         topics: Vec<OffsetData>,
@@ -112,11 +113,11 @@ pub struct ResponseHeader {
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// Response to a produce request. Both lists have the order of its message sets.
+    /// Response to a produce request. The lists `errors` and `offsets` have the order of the request's message sets.
     Produce {
         /// The common fields.
         header: ResponseHeader,
-        /// Errors of the message sets, or -1.
+        /// The error of each message set, or -1 for no error.
         errors: Vec<i16>,
         /// Offset of the first message of each set.
         offsets: Vec<i64>,
@@ -203,7 +204,8 @@ impl Request {
 }
 
 impl Response {
-    /// Decodes a frame, including its length. The caller says what was requested, because the response does not.
+    /// Decodes a frame, including its length. `is_produce` is the type of the request, which the response does not
+    /// contain.
     pub fn decode_frame(is_produce: bool, frame: Bytes) -> Result<Self, Error> {
         let r = &mut frame_reader(frame)?;
         let header = ResponseHeader {

@@ -19,7 +19,7 @@ use crate::record::crc32;
 use crate::wire::{Error, Reason, Step};
 use bytes::Bytes;
 
-/// Maximum nesting of wrappers. Producers write one level; brokers accept as many as fit their stack.
+/// Maximum nesting of wrappers. Producers write one level. Brokers accept as many levels as fit into their stack.
 pub const MAX_DEPTH: usize = 8;
 
 /// A message and its position.
@@ -27,11 +27,11 @@ pub const MAX_DEPTH: usize = 8;
 pub struct Message {
     /// The payload: a slice of the message set, or of a wrapper's decompressed payload.
     pub payload: Bytes,
-    /// Its format. A wrapper always has magic 1.
+    /// The format of the message. A wrapper always has magic 1.
     pub magic: Magic,
     /// Compression of the outermost wrapper.
     pub compression: Compression,
-    /// Offset of the outermost message that contains it.
+    /// Offset of the outermost message that contains this message.
     pub offset: i64,
     /// Offset of the next outermost message.
     pub next_offset: i64,
@@ -41,12 +41,12 @@ pub struct Message {
     pub count: usize,
 }
 
-/// Iterates over a message set, including the messages inside wrappers. An incomplete message at the end is skipped,
-/// inside wrappers too, as brokers do. An error ends the iteration.
+/// Iterates over a message set, including the messages inside wrappers. Like a broker, the iterator skips an incomplete
+/// message at the end, also inside wrappers. An error ends the iteration.
 ///
 /// Opening a wrapper takes at most three times its decompressed size, as in [`crate::record`]. The decompressed sizes
-/// of a wrapper and of those inside it count against one limit, and their memory is freed before the next outermost
-/// wrapper is opened. Nested wrappers are decompressed twice, the first time to count their messages.
+/// of a wrapper and of the wrappers inside it count towards one limit. The iterator frees their memory before it opens
+/// the next outermost wrapper. It decompresses nested wrappers twice, the first time to count their messages.
 #[derive(Clone, Debug)]
 pub struct Messages {
     outer: Level,
@@ -141,17 +141,17 @@ impl Wrapper {
     }
 }
 
-/// The messages inside a wrapper, in order, including those of nested wrappers.
+/// The messages inside a wrapper, in order, including the messages of nested wrappers.
 #[derive(Clone, Debug)]
 struct Walk {
-    /// The open wrappers, the innermost one last.
+    /// The open wrappers. The innermost wrapper comes last.
     levels: Vec<Level>,
-    /// Bytes that wrappers may still decompress to.
+    /// Number of bytes that wrappers may still decompress to.
     budget: usize,
 }
 
 impl Walk {
-    /// Opens a wrapper whose payload is at `at` of its set.
+    /// Opens a wrapper. `at` is the position of the wrapper's payload in its set.
     fn open(compression: Compression, payload: &[u8], at: usize, limit: usize) -> Result<Self, Error> {
         let plain = open(compression, payload, at, limit)?;
         let budget = limit.saturating_sub(plain.len());
@@ -204,7 +204,7 @@ impl Walk {
     }
 }
 
-/// Decompresses a wrapper's payload at `at`.
+/// Decompresses a wrapper's payload, which is at the position `at`.
 fn open(compression: Compression, payload: &[u8], at: usize, limit: usize) -> Result<Bytes, Error> {
     let refused = |why: String| Error::new(Reason::Compression(why), at).in_field("payload");
     decompress(compression, payload, limit).map(Bytes::from).map_err(|e| refused(e.to_string()))
@@ -216,7 +216,7 @@ struct Level {
     data: Bytes,
     /// Position of the next message.
     position: usize,
-    /// Number of messages before it.
+    /// Number of messages before this position.
     index: usize,
 }
 
@@ -233,7 +233,7 @@ impl Level {
         Self { data, position: 0, index: 0 }
     }
 
-    /// Returns the next message, if it is complete. The checksum of a compressed message is always verified.
+    /// Returns the next message, if it is complete. Always verifies the checksum of a compressed message.
     #[inline]
     fn next(&mut self, check_crc: bool) -> Result<Option<Raw>, Error> {
         let found = self.read(check_crc).map_err(|(reason, at, field)| {

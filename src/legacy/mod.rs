@@ -45,7 +45,7 @@ impl Magic {
         self as u8
     }
 
-    /// Returns the format for a byte on the wire, or `None` if brokers of 0.7 refuse it.
+    /// Returns the format for a byte on the wire, or `None` if brokers of 0.7 reject the format.
     pub fn from_number(number: u8) -> Option<Self> {
         [Self::V0, Self::V1].into_iter().find(|magic| magic.number() == number)
     }
@@ -64,7 +64,7 @@ fn reader(body: Bytes) -> Reader {
     Reader::new(body, 0, false)
 }
 
-/// Checks that `frame` has the size that its length says, and removes the length.
+/// Checks that the length field of `frame` is correct, and removes the length field.
 fn frame_reader(frame: Bytes) -> Result<Reader, Error> {
     let mut r = reader(frame);
     let (length, left) = (i32::get(&mut r).map_err(|e| e.in_field("length"))?, r.remaining());
@@ -94,7 +94,8 @@ fn framed(write: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) -> Result<Vec<u
     Ok(out)
 }
 
-/// A value that cannot be null in the old formats. A length of -1 is an error there, like any negative length.
+/// Converts an error about null to an error about a negative length, because the old formats have no null. A length of
+/// -1 is an error, like any negative length.
 fn never_null(e: Error) -> Error {
     match e.reason() {
         Reason::Null => Error::new(Reason::NegativeLength(-1), e.offset()),

@@ -16,13 +16,13 @@ use bytes::Bytes;
 /// Type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestType {
-    /// Stores messages; without a response.
+    /// Stores messages. This request has no response.
     Produce,
     /// Reads bytes of one partition.
     Fetch,
     /// Reads bytes of several partitions.
     MultiFetch,
-    /// Stores messages in several partitions; without a response.
+    /// Stores messages in several partitions. This request has no response.
     MultiProduce,
     /// Returns the offsets at which segments start.
     Offsets,
@@ -64,13 +64,13 @@ impl RequestType {
 pub struct Produce {
     /// The topic, which is the name of a directory on the broker.
     pub topic: String,
-    /// The partition; -1 lets the broker choose one.
+    /// The partition. With -1, the broker chooses a partition.
     pub partition: i32,
     /// The messages.
     pub message_set: Bytes,
 }
 
-/// Range to read of a partition.
+/// The range of bytes to read from a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
     /// The topic.
@@ -79,7 +79,7 @@ pub struct Fetch {
     pub partition: i32,
     /// First byte to read, which should be the start of a message.
     pub offset: i64,
-    /// Maximum number of bytes, exactly. Never send a negative number: it breaks the broker's framing.
+    /// The exact maximum number of bytes. Never send a negative number, because it breaks the broker's framing.
     pub max_size: i32,
 }
 
@@ -119,7 +119,7 @@ impl Request {
         }
     }
 
-    /// Decodes a body as [`crate::frame::Frames`] returns it: a frame without its length.
+    /// Decodes a body: a frame without its length, which [`crate::frame::Frames`] returns.
     pub fn decode(body: Bytes) -> Result<Self, Error> {
         Self::read(reader(body))
     }
@@ -170,7 +170,7 @@ impl Request {
 }
 
 impl Produce {
-    /// Size of a part without topic and messages.
+    /// Size of a part without its topic and messages.
     const MIN_SIZE: usize = 10;
 
     fn read(r: &mut Reader) -> Result<Self, Error> {

@@ -14,7 +14,7 @@ use crate::wire::{Error, Reader, Reason, Step, Wire};
 use bytes::Bytes;
 use std::fmt;
 
-/// Error code of a response. Unknown codes are kept.
+/// Error code of a response. Unknown codes keep their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub i16);
 
@@ -23,14 +23,14 @@ impl ErrorCode {
     pub const UNKNOWN: Self = Self(-1);
     /// No error.
     pub const NONE: Self = Self(0);
-    /// The offset is before the first retained byte, or after the last flushed one.
+    /// The offset is below the first retained byte, or above the last flushed byte.
     pub const OFFSET_OUT_OF_RANGE: Self = Self(1);
     /// A message is damaged. No tested broker sends this code.
     pub const INVALID_MESSAGE: Self = Self(2);
     /// The partition does not exist.
     pub const WRONG_PARTITION: Self = Self(3);
-    /// The first message is larger than the requested size. No tested broker sends this code; the Java client generates
-    /// it.
+    /// The first message is larger than the requested size. No tested broker sends this code, but the Java client
+    /// generates it.
     pub const INVALID_FETCH_SIZE: Self = Self(4);
 
     /// Returns the name, or UNKNOWN.
@@ -57,7 +57,7 @@ impl fmt::Display for ErrorCode {
 pub struct Fetched {
     /// The error code.
     pub error: ErrorCode,
-    /// Bytes of the log from the offset on, cut at the requested size.
+    /// Bytes of the log from the offset on, at most the requested size.
     pub message_set: Bytes,
 }
 
@@ -83,7 +83,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// Decodes a body as [`crate::frame::Frames`] returns it: a frame without its length. `to` is the type of the
+    /// Decodes a body: a frame without its length, which [`crate::frame::Frames`] returns. `to` is the type of the
     /// request, which the response does not contain.
     pub fn decode(to: RequestType, body: Bytes) -> Result<Self, Error> {
         Self::read(to, reader(body))

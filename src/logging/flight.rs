@@ -43,21 +43,22 @@ impl FrameKind {
     }
 }
 
-/// Bytes of a frame, and the function that appends fields about them to a dump. Each field begins with a comma.
+/// Bytes of a frame, and the function that appends fields about these bytes to a dump. Each field begins with a comma.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// The bytes.
     pub bytes: Bytes,
-    /// Takes the frame, the bytes, and whether the dump may have keys and values of records.
+    /// The function's arguments are the frame, the bytes, whether the dump may contain keys and values of records, and
+    /// the dump.
     pub describe: fn(&Frame, &Bytes, bool, &mut String),
 }
 
 /// A request or a response.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// When it was sent or received, in microseconds since the client was created.
+    /// When the client sent or received the frame, in microseconds since the client was created.
     pub at: u64,
-    /// What happened.
+    /// The event.
     pub kind: FrameKind,
     /// The address of the broker.
     pub broker: Arc<str>,
@@ -71,7 +72,7 @@ pub struct Frame {
     pub size: usize,
     /// The CRC-32C of the first bytes.
     pub checksum: u32,
-    /// The bytes, if they are small enough and no secret.
+    /// The bytes, if they are small enough and contain no secret.
     pub content: Option<Content>,
 }
 
@@ -102,9 +103,9 @@ pub struct Flight {
     client_id: Arc<str>,
     limit: usize,
     started: (Instant, SystemTime),
-    /// Where to write the dump after an error that ends the client's work.
+    /// The file to which the client writes the dump after an error that ends the client's work.
     path: Option<PathBuf>,
-    /// Whether keys and values of records are recorded.
+    /// Whether the recorder stores keys and values of records.
     keeps_values: bool,
     /// Whether an error ended the client's work since the last dump.
     has_failed: AtomicBool,
@@ -117,7 +118,7 @@ pub fn checksum(frame: &[u8]) -> u32 {
 }
 
 impl Flight {
-    /// Creates a recorder that takes about `limit` bytes of memory.
+    /// Creates a recorder that uses about `limit` bytes of memory.
     pub fn new(client_id: &str, limit: usize, path: Option<PathBuf>, keeps_values: bool) -> Self {
         let started = (Instant::now(), SystemTime::now());
         Self {
@@ -131,12 +132,13 @@ impl Flight {
         }
     }
 
-    /// Returns whether keys and values of records are recorded.
+    /// Returns whether the recorder stores keys and values of records.
     pub fn keeps_values(&self) -> bool {
         self.keeps_values
     }
 
-    /// Returns the size of the largest frame whose bytes are recorded. A larger one would drop most other entries.
+    /// Returns the size of the largest frame whose bytes the recorder stores. A larger frame would replace most other
+    /// entries.
     pub fn longest_content(&self) -> usize {
         self.limit / 4
     }
@@ -209,19 +211,19 @@ impl Flight {
         std::fs::write(path, self.dump())
     }
 
-    /// Notes an error that ends the client's work.
+    /// Records that an error has ended the client's work.
     pub(super) fn note_failure(&self) {
         self.has_failed.store(true, Relaxed);
     }
 
-    /// Writes the dump to the configured file, if there was such an error since the last call.
+    /// Writes the dump to the configured file, if an error has ended the client's work since the last call.
     pub fn dump_if_failed(&self) {
         if self.has_failed.load(Relaxed) && self.has_failed.swap(false, Relaxed) {
             self.dump_after_failure();
         }
     }
 
-    /// Writes the dump to the configured file, if there is one.
+    /// Writes the dump to the configured file, if any.
     pub fn dump_after_failure(&self) {
         if let Some(path) = &self.path {
             // The client already has an error, which explains more than this one.
@@ -230,7 +232,7 @@ impl Flight {
     }
 }
 
-/// Appends text as a string of JSON.
+/// Appends text as a JSON string.
 pub fn put_text(out: &mut String, text: &str) {
     out.push('"');
     for letter in text.chars() {

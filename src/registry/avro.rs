@@ -8,7 +8,7 @@ use super::fault::{Fault, Result};
 use arrow_buffer::i256;
 use serde_json::Value;
 
-/// How a value of a writer is read into a column.
+/// An operation that reads a value of the writer's schema into a column.
 #[derive(Debug)]
 pub enum Op {
     Null,
@@ -19,36 +19,37 @@ pub enum Op {
     Double,
     /// Bytes or a string.
     Bytes,
-    /// The remaining bytes: Confluent's serializers write a value of the schema "bytes" without a length.
+    /// The remaining bytes, because Confluent's serializers write a value of the schema "bytes" without a length.
     Rest,
     Fixed(usize),
     /// Bytes, or a fixed number of bytes, and the number of digits after the point.
     Decimal(Option<usize>, i8),
     /// 16 bytes that become the text of a UUID.
     Uuid,
-    /// An integer that is multiplied and divided, because the reader counts time in another unit.
+    /// An integer that the decoder multiplies and divides, because the reader counts time in another unit.
     Scaled(i64, i64),
-    /// A time of day that is multiplied and divided, and must stay below a limit.
+    /// A time of day that the decoder multiplies and divides, and that must be below a limit.
     Time(i64, i64, i64),
-    /// The reader's symbols for those of the writer. False marks a symbol for which the reader has none and no default.
+    /// The reader's symbol for each symbol of the writer. False marks a symbol of the writer for which the reader has
+    /// no symbol and no default.
     Enum(Vec<(String, bool)>),
     /// The items, and their smallest size in bytes.
     Array(Box<Op>, usize),
     Map(Box<Op>),
     Record(Vec<Step>),
     Union(Vec<Op>),
-    /// A branch of a union that is a column of its own.
+    /// A branch of a union. Each branch has its own column.
     Member(usize, Box<Op>),
     /// A value that the reader's schema does not allow.
     Fail(String),
 }
 
-/// How a field of a record is read.
+/// An operation that reads a field of a record.
 #[derive(Debug)]
 pub enum Step {
     Read(usize, String, Op),
     Skip(String, Op),
-    /// A field that only the reader has: its default, as the reader would write it.
+    /// A field that only the reader has, with its encoded default.
     Fill(usize, String, Op, Vec<u8>),
 }
 
@@ -91,7 +92,7 @@ impl Op {
         })
     }
 
-    /// Returns the smallest number of bytes of a value.
+    /// Returns the minimum number of bytes of a value.
     fn least(&self) -> usize {
         match self {
             Self::Null | Self::Rest | Self::Fail(_) => 0,
@@ -129,7 +130,7 @@ impl Step {
     }
 }
 
-/// Reads one value, which must end with the bytes.
+/// Reads one value, which must fill all bytes.
 pub fn decode(op: &Op, data: &[u8], column: &mut Column) -> Result<()> {
     let mut input = Input { data, items_left: data.len() + SPARE_ITEMS };
     read(op, &mut input, column)?;
@@ -141,7 +142,8 @@ pub fn decode(op: &Op, data: &[u8], column: &mut Column) -> Result<()> {
 
 struct Input<'a> {
     data: &'a [u8],
-    /// How many items of arrays and maps this record may still have. This bounds items without bytes.
+    /// How many items of arrays and maps this record may still have. The limit is necessary because items can have no
+    /// bytes.
     items_left: usize,
 }
 
@@ -220,7 +222,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads the number of items of the next block of an array or map. It is 0 at the end.
+    /// Reads the number of items of the next block of an array or map. The number is 0 at the end.
     fn block(&mut self, least: usize) -> Result<usize> {
         let count = self.long()?;
         if count < 0 {
@@ -355,7 +357,7 @@ fn read_map(item: &Op, input: &mut Input<'_>, column: &mut Column) -> Result<()>
     Ok(())
 }
 
-/// Reads over a value that the reader does not have, with the same checks.
+/// Skips a value that the reader does not have, with the same checks as for other values.
 fn skip(op: &Op, input: &mut Input<'_>) -> Result<()> {
     match op {
         Op::Null => {}
@@ -429,7 +431,7 @@ fn symbol<'a>(symbols: &'a [(String, bool)], input: &mut Input<'_>) -> Result<&'
     }
 }
 
-/// Returns a number of at most 32 bytes.
+/// Returns a big-endian number of at most 32 bytes.
 fn big_endian(bytes: &[u8]) -> Result<i256> {
     let is_negative = bytes.first().is_some_and(|byte| *byte >= 0x80);
     let filler = if is_negative { 0xff } else { 0 };
@@ -459,5 +461,5 @@ fn no_column() -> Box<Fault> {
     Fault::new("the plan does not fit the column")
 }
 
-/// How many items without bytes a record can have more than it has bytes.
+/// By how much the number of items of a record may exceed the number of its bytes.
 const SPARE_ITEMS: usize = 1000;

@@ -21,7 +21,7 @@ pub struct Column {
     pub(super) field: FieldRef,
     pub(super) data: Data,
     pub(super) nulls: NullBufferBuilder,
-    /// Whether the values are JSON text of any type: the field has the metadata `klamm.json`.
+    /// Whether the values are JSON text of any type. Such a field has the metadata `klamm.json`.
     pub(super) is_json: bool,
 }
 
@@ -84,7 +84,7 @@ fn too_large() -> Box<Fault> {
 }
 
 impl Column {
-    /// Creates an empty column. Fails if columns of this type cannot be built.
+    /// Creates an empty column. Fails if klamm does not support columns of this type.
     pub fn new(field: &FieldRef) -> std::result::Result<Self, String> {
         Self::at_depth(field, 0)
     }
@@ -293,7 +293,7 @@ impl Column {
         Ok(())
     }
 
-    /// Appends bytes to a column of binary values, or of text if they are UTF-8.
+    /// Appends bytes to a column of binary values. Also appends UTF-8 bytes to a column of text.
     #[inline]
     pub(super) fn push_bytes(&mut self, value: &[u8]) -> Result<()> {
         match &mut self.data {
@@ -440,7 +440,7 @@ fn out_of_range(value: &dyn std::fmt::Display) -> Box<Fault> {
     Fault::new(format!("the number {value} does not fit the type of the column"))
 }
 
-/// Returns the digits with more or fewer decimal places. Digits that are not zero cannot be dropped.
+/// Returns the digits with more or fewer decimal places. Fails if this would drop digits that are not zero.
 fn rescaled(digits: i256, places: i32) -> Result<i256> {
     let exceeds = || Fault::new("the decimal number has more digits than its column");
     let factor = power_of_ten(places.unsigned_abs().min(76));
@@ -457,7 +457,7 @@ pub(super) fn power_of_ten(exponent: u32) -> i256 {
     i256::from_i128(10).wrapping_pow(exponent)
 }
 
-/// Returns the unit of a column of dates or times in nanoseconds, if it has one.
+/// Returns the unit of a column of dates or times in nanoseconds, or `None` for other types.
 pub(super) fn nanoseconds_per_unit(data_type: &DataType) -> Option<i64> {
     Some(match data_type {
         DataType::Timestamp(unit, _) | DataType::Duration(unit) | DataType::Time32(unit) | DataType::Time64(unit) => {
@@ -477,5 +477,5 @@ pub fn nullable(name: &str, data_type: DataType) -> FieldRef {
     Arc::new(Field::new(name, data_type, true))
 }
 
-/// Maximum depth of a type. The decoders recurse as deep as their type.
+/// Maximum depth of a type. The recursion of the decoders is as deep as the type.
 pub const MAX_DEPTH: usize = 64;

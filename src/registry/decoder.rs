@@ -16,7 +16,7 @@ use arrow_schema::FieldRef;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// How the payloads of one schema are decoded.
+/// The plan for decoding the payloads of one schema.
 pub enum Plan {
     /// Avro's binary encoding.
     Avro(avro::Op),
@@ -24,12 +24,12 @@ pub enum Plan {
     Json,
     /// Protobuf's wire format.
     Protobuf(protobuf::Message),
-    /// The schema cannot be used.
+    /// The schema is not usable, for this reason.
     Fail(String),
 }
 
 impl Plan {
-    /// Reads a plan from JSON: the format and what belongs to it.
+    /// Reads a plan from JSON: the format, and the format's own plan.
     pub fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         Some(match value.get(0)?.as_str()? {
@@ -52,20 +52,20 @@ impl Plan {
     }
 }
 
-/// A record that could not be decoded.
+/// A record that the decoder could not decode.
 #[derive(Debug)]
 pub struct Failure {
-    /// Its position among the records.
+    /// The position of the record among all records.
     pub row: usize,
-    /// The framing, or nothing if it is damaged.
+    /// The framing, or no bytes if the framing is damaged.
     pub prefix: Box<[u8]>,
-    /// What is wrong.
+    /// The error.
     pub fault: Box<Fault>,
 }
 
 /// The decoded values of consecutive records.
 pub struct Decoded {
-    /// The values. Those of failed records are null.
+    /// The values. The values of failed records are null.
     pub column: ArrayRef,
     /// The failed records, in order.
     pub failures: Vec<Failure>,
@@ -79,7 +79,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder. Fails if a column of this type cannot be built.
+    /// Creates a decoder. Fails if klamm does not support columns of this type.
     pub fn new(field: FieldRef, framing: Framing) -> std::result::Result<Self, String> {
         Column::new(&field)?;
         Ok(Self { field, framing, plans: HashMap::new() })
@@ -105,10 +105,11 @@ impl Decoder {
         self.plans.contains_key(prefix)
     }
 
-    /// Decodes the records from `start` on, and stops at the first failure if `stop_at_failure`, or when the column is
-    /// large.
+    /// Decodes the records from `start` on. Stops when the column is large and, with `stop_at_failure`, at the first
+    /// failure.
     ///
-    /// The number of values is that of the decoded records, which includes failed ones only without `stop_at_failure`.
+    /// The column has one value for each decoded record. Without `stop_at_failure`, it also has a null for each failed
+    /// record.
     pub fn decode(
         &self,
         rows: &[Rows<'_>],
@@ -158,7 +159,8 @@ impl Decoder {
     }
 }
 
-/// Returns the framings without a plan, each once. Records with a damaged framing are left to `decode`.
+/// Returns each framing without a plan once. Ignores records with a damaged framing, for which `decode` reports the
+/// failure.
 pub fn unknown(framing: Framing, rows: &[Rows<'_>], has_plan: impl Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
     let mut last: &[u8] = &[];
     let mut unknown = Vec::new();
@@ -177,10 +179,10 @@ fn records<'a>(rows: &'a [Rows<'a>]) -> impl Iterator<Item = (&'a Rows<'a>, &'a 
     rows.iter().flat_map(|part| part.records.iter().map(move |record| (part, record)))
 }
 
-/// How often the size of the column is checked, in bytes of records.
+/// Number of record bytes after which the decoder checks the size of the column.
 const SIZE_CHECK: usize = 1 << 20;
 
-/// A record counts as so many bytes more, because it can have items without bytes.
+/// Number of bytes that each record counts in addition to its size, because a record can have items without bytes.
 const EACH_RECORD: usize = 4096;
 
 /// Size of a column at which a batch ends, in bytes. Arrow's offsets allow 2 GiB.

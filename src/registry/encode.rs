@@ -47,12 +47,12 @@ pub fn encode(column: &ArrayRef, plan: &str, prefix: &[u8]) -> std::result::Resu
     Ok(Arc::new(values.finish()))
 }
 
-/// A column with the part of the plan that belongs to it.
+/// A column, and its part of the plan.
 struct Node<'a> {
     nulls: Option<&'a NullBuffer>,
     values: Values<'a>,
     op: Op,
-    /// Avro: what is written for null, and before a value, in a union with null.
+    /// Avro: in a union with null, the bytes for null, and the bytes before a value.
     union: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -80,12 +80,12 @@ struct Part<'a> {
     name: String,
     /// The number of the field in Protobuf, or the branch of a union in Avro.
     number: u32,
-    /// Bytes to write instead of a column: the default of a field that the column does not have.
+    /// The encoded default of a field for which there is no column.
     fill: Vec<u8>,
     node: Option<Node<'a>>,
 }
 
-/// How a value is written. `Plain` follows from the column.
+/// The operation that writes a value. For `Plain`, the type of the column determines the encoding.
 enum Op {
     Plain,
     /// Avro: bytes without a length.
@@ -94,17 +94,18 @@ enum Op {
     FixedDecimal(usize),
     Enum(Vec<String>),
     Uuid,
-    /// Avro: a struct of the branches of a union.
+    /// Avro: a struct with a field for each branch of a union.
     Members,
-    /// Protobuf: the type of the field, and whether it is written although it has the default.
+    /// Protobuf: the type of the field, and whether the encoder also writes the default value.
     Field(String, bool),
     /// Protobuf: the numbers of an enum by name.
     Numbers(Vec<(String, i32)>, bool),
-    /// JSON: the digits of a decimal number after the point, or text that is JSON already.
+    /// JSON: a decimal number with this number of digits after the point.
     Scale(i8),
+    /// JSON: text that already is JSON.
     Raw,
     Date,
-    /// JSON: a timestamp with a unit in nanoseconds, and whether it has a zone.
+    /// JSON: a timestamp with a unit in nanoseconds, and whether the timestamp has a time zone.
     Time(i64, bool),
 }
 
@@ -553,7 +554,7 @@ fn put_tag(number: u32, wire: u64, out: &mut Vec<u8>) {
     put_varint(u64::from(number) << 3 | wire, out);
 }
 
-/// Returns a value of a column. The row is always one of the column's.
+/// Returns a value of a column. The column must have the row.
 #[inline]
 fn value<T: Copy + Default>(values: &[T], row: usize) -> T {
     values.get(row).copied().unwrap_or_default()
@@ -598,5 +599,5 @@ fn uuid(text: &str) -> Result<[u8; 16]> {
     number.map(u128::to_be_bytes).ok_or_else(|| Fault::new(format!("{text:?} is no UUID")))
 }
 
-/// Bytes reserved for each record.
+/// Number of bytes that the encoder reserves for each record.
 const TYPICAL_SIZE: usize = 64;

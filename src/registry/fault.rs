@@ -10,12 +10,12 @@ enum Part {
     Key(String),
 }
 
-/// A value that does not fit its schema. The path grows while the fault passes through the fields.
+/// A value that does not fit its schema. Each field that contains the value adds its part to the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The description of the error.
     pub message: String,
-    /// The innermost part is first.
+    /// The parts of the path. The innermost part comes first.
     parts: Vec<Part>,
 }
 
@@ -46,7 +46,8 @@ impl Fault {
         self
     }
 
-    /// Returns the path of the field, such as `lines[2].price`. It is empty if the value as a whole is wrong.
+    /// Returns the path of the field, such as `lines[2].price`. The path is empty if the error concerns the whole
+    /// value.
     pub fn path(&self) -> String {
         let mut path = String::new();
         for part in self.parts.iter().rev() {

@@ -7,20 +7,20 @@
 use super::fault::{Fault, Result};
 use crate::record::Record;
 
-/// How the records of a column are framed.
+/// The framing of a column's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
-    /// Whether values have a framing at all. Plain JSON has none.
+    /// Whether values have a framing. Plain JSON has no framing.
     pub is_framed: bool,
-    /// Length of a schema ID: 4, or 8 as Apicurio can be configured.
+    /// Length of a schema ID: 4 bytes, or 8 bytes in some configurations of Apicurio.
     pub id_bytes: usize,
-    /// Whether the position of a Protobuf message follows the ID.
+    /// Whether the position of a Protobuf message in its schema follows the ID.
     pub has_indexes: bool,
-    /// Whether keys are decoded, instead of values.
+    /// Whether the column contains keys instead of values.
     pub is_key: bool,
 }
 
-/// A framing and the payload that it belongs to.
+/// A framing and its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framed<'a> {
     /// Magic byte, schema ID and message indexes.
@@ -30,7 +30,7 @@ pub struct Framed<'a> {
 }
 
 impl Framing {
-    /// Returns the key or value of a record with its framing, or `None` for a null.
+    /// Returns the key or value of a record with its framing, or `None` for a null key or value.
     pub fn of<'a>(&self, record: &Record, data: &'a [u8]) -> Result<Option<Framed<'a>>> {
         let bytes = if self.is_key { record.key(data) } else { record.value(data) };
         let Some(bytes) = bytes else { return Ok(None) };

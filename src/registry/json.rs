@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use std::cell::RefCell;
 use std::fmt;
 
-/// Reads one value, which must end with the bytes.
+/// Reads one value, which must fill all bytes.
 pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
     let site = FaultSite::default();
     let mut parser = serde_json::Deserializer::from_slice(data);
@@ -29,7 +29,7 @@ pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
     })
 }
 
-/// The position of the parser in the value, and what went wrong there.
+/// The position of the parser in the value, and the error at this position.
 #[derive(Default)]
 struct FaultSite {
     path: RefCell<Vec<Step>>,
@@ -43,14 +43,14 @@ enum Step {
 }
 
 impl FaultSite {
-    /// Keeps a fault, and returns an error that ends the parsing.
+    /// Stores a fault, and returns an error that ends the parsing.
     #[cold]
     fn fail<E: serde::de::Error>(&self, fault: Box<Fault>) -> E {
         *self.fault.borrow_mut() = Some(fault);
         E::custom("")
     }
 
-    /// Adds a step to the path of an error that passes through.
+    /// Adds a step to the path of an error, and returns the error.
     #[cold]
     fn step<E>(&self, error: E, step: Step) -> E {
         self.path.borrow_mut().insert(0, step);
@@ -191,7 +191,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// Finds the column of a field by its name. Most writers keep the order of the fields.
+/// Finds the column of a field by its name. The search starts at the next field, because most writers keep the order of
+/// the fields.
 struct Field<'a> {
     columns: &'a [Column],
     expected: usize,
@@ -220,7 +221,7 @@ impl Visitor<'_> for Field<'_> {
     }
 }
 
-/// Appends a string to a column of text, or what the string means to a column of another type.
+/// Appends a string to a column of text. For a column of another type, parses the string and appends the parsed value.
 fn push_string(value: &str, column: &mut Column) -> Result<()> {
     let data_type = column.field.data_type();
     let meant = match data_type {
@@ -244,5 +245,5 @@ fn push_string(value: &str, column: &mut Column) -> Result<()> {
     }
 }
 
-/// Above this, a double does not hold every integer.
+/// The largest number up to which a double represents every integer.
 const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;

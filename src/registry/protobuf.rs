@@ -13,7 +13,7 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub struct Message {
     fields: Vec<Field>,
-    /// Indices of the fields, by their number, for small numbers.
+    /// Indices of the fields with small numbers, by field number.
     by_number: Vec<Option<usize>>,
 }
 
@@ -23,7 +23,7 @@ struct Field {
     name: String,
     kind: Kind,
     shape: Shape,
-    /// The fields of a oneof have the same number here.
+    /// The number of the field's oneof. All fields of a oneof have the same number.
     oneof: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ enum Kind {
     Double,
     Text,
     Bytes,
-    /// Names by number.
+    /// An enum: the names by number.
     Enum(Vec<(i32, String)>),
     Message(Box<Message>),
     /// `google.protobuf.Timestamp` and `Duration`.
@@ -134,7 +134,7 @@ impl Kind {
         })
     }
 
-    /// Returns how a single value is on the wire.
+    /// Returns the wire type of a single value.
     fn wire(&self) -> u8 {
         match self {
             Self::Int32 | Self::Int64 | Self::UInt32 | Self::UInt64 | Self::SInt32 | Self::SInt64 => VARINT,
@@ -205,7 +205,7 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
     Ok(())
 }
 
-/// Ends a field of a message: its list, or the value of a missing field.
+/// Completes a field of a message: ends the field's list, or adds the value of a missing field.
 fn close(field: &Field, child: &mut Column, length: usize) -> Result<()> {
     match (field.shape, &mut child.data) {
         (Shape::Repeated, Data::List { offsets, items: inner })
@@ -349,7 +349,7 @@ fn wrapped(message: &Message, bytes: &[u8], column: &mut Column) -> Result<()> {
     if column.len() == length { default(&field.kind, column) } else { Ok(()) }
 }
 
-/// The bytes of a message that are left.
+/// The remaining bytes of a message.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -440,11 +440,11 @@ const GROUP: u8 = 3;
 const END_OF_GROUP: u8 = 4;
 const FOUR_BYTES: u8 = 5;
 
-/// Largest number of a field.
+/// The largest valid field number.
 const LARGEST_NUMBER: u32 = (1 << 29) - 1;
 
-/// Fields with smaller numbers are found without a search.
+/// The decoder finds fields with smaller numbers without a search.
 const DIRECT_NUMBERS: usize = 64;
 
-/// As deep as Protobuf's own parsers go.
+/// The maximum nesting of groups, as in Protobuf's own parsers.
 const DEEPEST_GROUP: usize = 100;

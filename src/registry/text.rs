@@ -4,14 +4,14 @@
 use arrow_buffer::i256;
 use base64::Engine as _;
 
-/// Returns the bytes of base64, of the standard or the URL-safe alphabet, padded or not.
+/// Decodes base64 of the standard or the URL-safe alphabet, with or without padding.
 pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     let bare = text.trim_end_matches('=');
     STANDARD_NO_PAD.decode(bare).or_else(|_| URL_SAFE_NO_PAD.decode(bare)).ok()
 }
 
-/// Returns the digits of a decimal number, and how many of them are after the point.
+/// Returns the digits of a decimal number, and the number of digits after the point.
 pub(super) fn decimal(text: &str) -> Option<(i256, i8)> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -55,7 +55,7 @@ pub(super) fn date(text: &str) -> Option<i64> {
     Some(era * 146_097 + year * 365 + year / 4 - year / 100 + days - 719_468)
 }
 
-/// Writes the day that is so many days after 1970-01-01.
+/// Writes the date that is `days` days after 1970-01-01.
 pub(super) fn show_date(days: i64) -> String {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
