@@ -150,7 +150,7 @@ def run_share(args: argparse.Namespace, render: Render) -> int:
     refuse_with("--share", [*not_for_groups(args), ("--matching", args.matching)])
     if args.start != Position(Kind.EARLIEST):
         raise UsageError(
-            "--share and --from exclude each other: the group decides where it starts",
+            "--share and --from exclude each other: the group decides where its members start",
             "leave out --from, and use `klamm share-groups reset-offsets`",
         )
     config = client_config(args, "share consumer")
@@ -166,7 +166,8 @@ def refuse_group_settings(args: argparse.Namespace) -> None:
     """Raise if `-X` sets the group and the command line has neither `--group` nor `--share`."""
     if args.group is None and args.share is None and {"group.id", "group_id"} & dict(args.config).keys():
         raise UsageError(
-            "a group set with -X would be ignored: this command would read from --from and not from the committed offsets",
+            "a group that -X sets has no effect: without --group, the command starts at --from and not at committed "
+            "offsets",
             "use --group NAME to read as a member of a group",
         )
 
@@ -202,7 +203,7 @@ def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
     set_options = [name for name, value in others if value not in (None, False)]
     if set_options:
         raise UsageError(
-            f"{option} and {set_options[0]} exclude each other: the group decides which partitions a member reads, and until when",
+            f"{option} and {set_options[0]} exclude each other: a member reads the partitions that its group assigns, without an end",
             "leave one of these options out, or use --max or --idle to stop",
         )
 
@@ -319,7 +320,7 @@ def print_records(
 
 
 def is_pipe_closed(descriptor: int) -> bool:
-    """Return whether the other end of an output pipe is closed. On Windows, only the next write detects a closed pipe."""
+    """Return whether the other end of a pipe is closed. On Windows, only the next write detects a closed pipe."""
     if os.name == "nt" or not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return False
     # The writing end of a pipe becomes readable when the last reader has closed the pipe.

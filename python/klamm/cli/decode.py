@@ -114,7 +114,7 @@ def run(args: argparse.Namespace, _: Output) -> int:
                 print(line)
         return 0
     if (args.api is None) != (args.api_version is None):
-        raise CommandError("--api and --version belong together", "pass both, or neither")
+        raise CommandError("--api and --version belong together", "pass both options, or neither")
     api_version = None if args.api is None else (args.api, args.api_version)
     decoder = Decoder(args.kind, api_version, expand=not args.plain_records)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -248,7 +248,7 @@ class Decoder:
         if self.api_version is None:
             raise CommandError(
                 f"--as {self.kind} needs --api and --version",
-                "pass both: the bytes do not contain the API and its version",
+                "pass both options: the bytes do not contain the API and its version",
             )
         if self.kind == "response":
             return self.response(data, *self.api_version)

@@ -154,7 +154,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
         sources = client_configs({"bootstrap.servers": old.broker, **dict(args.source_config)})
         return mirror_modern.run(args, output, sources, configs)
     if args.groups or args.source_config:
-        raise UsageError("--group and --source-option are for current clusters", "leave them out for Kafka 0.6 and 0.7")
+        raise UsageError(
+            "--group and --source-option are for current clusters", "leave out both options for Kafka 0.6 and 0.7"
+        )
     with legacy.Consumer07(old.broker, magic=old.magic, fetch_size=args.fetch_size) as consumer:
         partitions = partitions_with_messages(consumer, old.topic)
         make_topic(configs["admin"], new.topic, len(partitions))
@@ -222,7 +224,9 @@ def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied,
             raise
         if not copied.is_away:
             print(
-                f"klamm: {error.message}; the copy continues when the old broker is back", file=sys.stderr, flush=True
+                f"klamm: {error.message}; the copy continues when the old broker responds again",
+                file=sys.stderr,
+                flush=True,
             )
         copied.is_away = True
         return None
@@ -239,7 +243,7 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
     clients = {name: option.clients for option in options() for name in (option.name, *option.aliases)}
     for name, value in config.items():
         if name in OWN_KEYS:
-            raise ConfigError(f"option {name} cannot be set: {OWN_KEYS[name]}", hint="leave it out")
+            raise ConfigError(f"option {name} cannot be set: {OWN_KEYS[name]}", hint="leave this option out")
         if configs.keys().isdisjoint(clients.get(name, ())):
             hints = (known.hint for known in rejected_options() if name in known.names)
             near = get_close_matches(

@@ -181,7 +181,7 @@ def check(args: argparse.Namespace) -> None:
     )
     for option, is_given, other, is_there in excluded:
         if is_given and is_there:
-            raise UsageError(f"{option} and {other} exclude each other", "leave one of them out")
+            raise UsageError(f"{option} and {other} exclude each other", "leave one of these options out")
 
 
 def parts(path: str, args: argparse.Namespace) -> Iterator[list[bytes]]:

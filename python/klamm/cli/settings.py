@@ -163,7 +163,7 @@ def read_profiles() -> tuple[dict[str, dict[str, str]], str | None]:
     if unknown_keys or not (isinstance(profiles, dict) and all(isinstance(each, dict) for each in profiles.values())):
         problem = f"unknown key {unknown_keys[0]}" if unknown_keys else "profiles is not a table of tables"
         raise UsageError(
-            f"{path}: {problem}", "a profile is a table [profiles.NAME]; the key default names one of them"
+            f"{path}: {problem}", "a profile is a table [profiles.NAME]; the key default names one profile"
         )
     return {name: flat(path, table) for name, table in profiles.items()}, tables.get("default")
 
@@ -197,7 +197,7 @@ def profile(profiles: Mapping[str, Mapping[str, str]], name: str) -> Iterator[Se
     """Yield the options of a profile."""
     if name not in profiles:
         close = get_close_matches(name, list(profiles), 1)
-        suggestion = f"did you mean {close[0]}?" if close else f"add a table [profiles.{name}] to it"
+        suggestion = f"did you mean {close[0]}?" if close else f"add a table [profiles.{name}] to the file"
         raise UsageError(f"{config_path()} has no profile {name!r}", suggestion)
     for key, value in profiles[name].items():
         yield Setting(key, value, f"profile {name}")

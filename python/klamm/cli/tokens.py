@@ -92,7 +92,9 @@ def base64_hmac(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise argparse.ArgumentTypeError("the HMAC is not base64; copy it from `klamm tokens create`") from None
+        raise argparse.ArgumentTypeError(
+            "the HMAC is not base64; copy the HMAC from the output of `klamm tokens create`"
+        ) from None
 
 
 def fields(token: DelegationToken) -> dict[str, Any]:

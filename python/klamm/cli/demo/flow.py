@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, output: Output, corpus: Corpus | None = None) 
     if args.keep and not args.bootstrap:
         raise CommandError(
             "--keep needs --bootstrap",
-            "pass both, or leave --keep out: the dev broker and its topics end with the demo",
+            "pass both options, or leave --keep out: the dev broker and its topics end with the demo",
         )
     check_prerequisites()
     corpus = corpus or find_corpus(args.input)
