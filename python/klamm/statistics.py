@@ -68,7 +68,7 @@ def pop_statistics_options(
 
 
 class Settings:
-    """Settings of the statistics: the function, the interval in milliseconds (not yet checked), and the client ID."""
+    """Settings of the statistics: the function, the interval in milliseconds as passed, and the client ID."""
 
     def __init__(self, function: Callable[[str], object], interval: Any, client_id: str) -> None:
         self.function = function

@@ -1,10 +1,10 @@
-"""Starts a small Kafka cluster inside the test process.
+"""Starts a small Kafka cluster in the test process.
 
     def test_orders(klamm_broker):
         with klamm.Producer(klamm_broker.bootstrap_servers) as producer: ...
 
 pytest finds two fixtures by itself. `klamm_broker` is a new cluster of one node for each test. `klamm_session_broker`
-is one cluster of three nodes for all tests. Without pytest, `DevBroker` starts such a cluster. Any Kafka client can
+is a cluster of three nodes that all tests share. Without pytest, `DevBroker` starts a cluster. Any Kafka client can
 connect to the cluster. The cluster does not replicate records and is not for production.
 """
 
@@ -55,9 +55,9 @@ class Request:
         node: Number of the node that received the request.
         api: Kafka's name of the API, such as "Produce".
         version: Version of the API.
-        client_id: Client id in the request header.
-        correlation_id: Correlation id in the request header.
-        time: Seconds since the cluster started, by the cluster's clock.
+        client_id: Client ID in the request header.
+        correlation_id: Correlation ID in the request header.
+        time: Time of the request, in seconds since the cluster started, by the cluster's clock.
     """
 
     node: int
@@ -73,8 +73,8 @@ class PushedMetric:
     """A metric that a client pushed.
 
     Attributes:
-        name: Name, such as `org.apache.kafka.producer.record.send.total`.
-        type: `gauge`, `sum`, or `delta`, which is the change since the previous push.
+        name: Name of the metric, such as `org.apache.kafka.producer.record.send.total`.
+        type: `gauge`, `sum` or `delta`. The value of a `delta` is the change since the previous push.
         attributes: Labels of the metric, such as `topic`.
         value: Value of the metric.
     """
@@ -92,8 +92,8 @@ class TelemetryPush:
     Attributes:
         client_instance_id: ID that the cluster gave the client.
         terminating: Whether this is the last push of the client.
-        compression: Name of the codec.
-        labels: Labels that the client sent about itself, such as `group_id`.
+        compression: Name of the compression codec.
+        labels: Labels that describe the client, such as `group_id`.
         metrics: The metrics that the client pushed.
     """
 
@@ -108,50 +108,56 @@ class TelemetryPush:
 class DevBroker(DevBrokerCore, metaclass=ClientType):
     """A small Kafka cluster in this process, for tests and development.
 
-    The cluster runs inside the `with` block, or from `start()` to `stop()`. Records are kept in memory unless
-    `data_dir` is set.
+    The cluster runs inside the `with` block, or from `start()` to `stop()`. Without a `data_dir`, the cluster keeps
+    records only in memory.
 
     Args:
         brokers: Number of nodes. Default 1.
-        auto_create_topics: Create a topic when a client first asks for it. Default True.
-        default_partitions: Number of partitions of a topic that is created without a number. Default 1.
-        port: Port of the first node. Default 0, which takes a free port.
-        transaction_version: Version of the transaction protocol: 2 (the default) as in Kafka 4.0 (KIP-890), or 1 as in
-            older releases.
-        racks: Racks of the nodes, assigned in turn. A consumer with `client_rack` then fetches from a replica in its
-            own rack, as with Kafka's `RackAwareReplicaSelector` (KIP-392). Default: no racks.
-        as_version: Kafka release to emulate, "0.8.0" to "4.4": the cluster serves the APIs, versions and message
-            formats of that release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate old releases, in which each node is a
-            separate broker (docs/legacy.md). Default: the newest release.
+        auto_create_topics: Whether to create a topic when a client first asks for the topic. Default True.
+        default_partitions: Number of partitions of a new topic, if the client asks for no number. Default 1.
+        port: Port of the first node. The default 0 selects a free port.
+        transaction_version: Version of the transaction protocol. Version 2, the default, is the protocol of Kafka 4.0
+            (KIP-890). Version 1 is the protocol of older releases.
+        racks: Racks, which the cluster assigns to the nodes in turn. A consumer with `client_rack` then fetches from a
+            replica in its own rack, as with Kafka's `RackAwareReplicaSelector` (KIP-392). By default, nodes have no
+            racks.
+        as_version: Kafka release to emulate, from "0.8.0" to "4.4". The cluster serves the APIs, versions and message
+            formats of this release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate old releases, in which each node is a
+            separate broker (docs/legacy.md). By default, the cluster emulates the newest release.
         config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
-            The defaults of topics and groups, `num.partitions`, `default.replication.factor` and
-            `auto.create.topics.enable` have an effect. The cluster returns all other properties, but ignores them.
-            For 0.6 and 0.7, pass properties of these old brokers, such as `{"log.file.size": 1000}`.
-        zookeeper: ZooKeeper `host:port` where 0.7 nodes register themselves and their topics. Needs `klamm[zookeeper]`.
+            The cluster applies `num.partitions`, `default.replication.factor`, `auto.create.topics.enable`, and the
+            properties that are defaults for topics and groups. It returns all other properties to clients, but does not
+            apply them. For 0.6 and 0.7, pass properties of these old brokers, such as `{"log.file.size": 1000}`.
+        zookeeper: `host:port` of the ZooKeeper in which 0.7 nodes register themselves and their topics. This option
+            needs `klamm[zookeeper]`.
         max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with
             KAFKA_STORAGE_ERROR.
-        data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions, so
-            that they survive a restart and `kill -9`. An open transaction continues. Group members join again, and
-            share groups start from the beginning. The file only grows. Default: memory only.
-        fsync: Sync the file to disk before each response, so that the data survives a power failure too. Default False.
-        sasl: Users and passwords for each SASL mechanism: `{"PLAIN": {"alice": "secret"}}`. OAUTHBEARER accepts
-            unsecured tokens (JWT with `alg` none) and takes `None` instead of users. Default: clients do not
-            authenticate.
-        sasl_session: Seconds after which a connection must authenticate again (KIP-368). Default: never.
-        super_users: Users that may do everything. Passing a list enables authorization: other users may do what access
-            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin". A client
-            without either name is "ANONYMOUS". An empty list means no super users. Default: no authorization.
-        allow_everyone_if_no_acl_found: Allow all users to use resources that have no ACL. Default False.
-        tls: Encrypt connections. True creates a certificate for localhost, signed by a temporary CA. Pass a
+        data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions. The
+            file survives a restart and `kill -9`. After a restart, an open transaction continues, group members join
+            again, and share groups start from the beginning. The file only grows. By default, the cluster keeps
+            everything only in memory.
+        fsync: Whether to sync the file to disk before each response, so that the data also survives a power failure.
+            Default False.
+        sasl: Users and passwords for each SASL mechanism: `{"PLAIN": {"alice": "secret"}}`. For OAUTHBEARER, pass
+            `None` instead of users. The cluster then accepts unsecured tokens (JWT with `alg` none). By default,
+            clients do not authenticate.
+        sasl_session: Seconds after which a connection must authenticate again (KIP-368). By default, connections never
+            authenticate again.
+        super_users: Users that may do everything. A list enables authorization, and other users may then do only what
+            access control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin".
+            The user of a client without a name is "ANONYMOUS". An empty list means no super users. By default, the
+            cluster does not check authorization.
+        allow_everyone_if_no_acl_found: Whether all users may use resources that have no ACL. Default False.
+        tls: Whether to encrypt connections. True creates a certificate for localhost that a temporary CA signs. Pass a
             `CertificateAuthority` to share one CA among clusters, or a pair of PEM strings (certificate, key) to use
             your own certificate. Default False.
-        client_auth: Require a client certificate. This needs `tls`. Default False.
-        schema_registry: Start a schema registry with the cluster, on a free port or on the port that is passed. The
-            registry keeps its schemas in `data_dir`, uses the certificates of `tls`, and needs `klamm[registry]`.
-            Default False.
+        client_auth: Whether clients need a certificate. This option needs `tls`. Default False.
+        schema_registry: Whether to start a schema registry with the cluster. Pass True for a free port, or a port
+            number. The registry keeps its schemas in `data_dir`, uses the certificates of `tls`, and needs
+            `klamm[registry]`. Default False.
         first_node: ID of the first node. The IDs of the other nodes follow. Default 1.
-        telemetry: Accept metrics that clients push (KIP-714), as Kafka's brokers do with a metrics receiver. Default
-            False.
+        telemetry: Whether to accept metrics that clients push (KIP-714), as Kafka's brokers do with a metrics receiver.
+            Default False.
 
     Raises:
         ConfigError: An argument has an invalid value, or contradicts another argument.
@@ -265,31 +271,31 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @classmethod
     def replay(cls, path: str | PathLike[str], **options: Any) -> Self:
-        """Create a cluster that replays a dump of a client's flight recorder: it responds as the client's brokers did.
+        """Create a cluster that responds as the brokers in the dump of a client's flight recorder did.
 
-        The cluster has the recorded topics and the recorded number of nodes. It serves no version of an API that is
-        newer than the version that the client used. For each API, the first request gets the first recorded result, the
-        second request gets the second result, and so on. The last result repeats. A result is one of these:
+        The cluster has the recorded topics and the recorded number of nodes. For each API, the cluster serves no newer
+        version than the client used. The first request of an API gets the first recorded result, the second request
+        gets the second result, and so on. After the last recorded result, all requests get this last result. A result
+        is one of these:
 
-        * A response without an error: the cluster handles the request as usual.
-        * An error code: the cluster rejects the whole request with this code, even if only one partition had the error.
-        * No response: the cluster closes the connection. If the request timed out, the cluster does not respond.
+        * A response without an error. The cluster handles the request as usual.
+        * An error code. The cluster rejects the whole request with this code, even if only one partition had the error.
+        * No response. The cluster closes the connection, or stays silent if the recorded request timed out.
 
-        The dump has records only if the client had `flight_recorder_values=True`. The cluster stores these records at
+        The dump has records only if the client had `flight_recorder_values=True`. The cluster stores the records at
         their recorded offsets.
 
-        A dump has no ACLs, committed offsets, configurations or other members of a group. It also lacks attempts to
-        connect that failed, and everything that happened before the oldest entry. The cluster does not reproduce
-        response times. If the client
-        did not record values, the error codes of fetch responses larger than 4 KiB, and of other responses larger than
-        64 KiB, are missing. A test can set up missing state with `options` and the other methods.
+        A dump contains no ACLs, committed offsets, configurations, other members of a group or failed attempts to
+        connect. It also lacks everything that happened before its oldest entry. The cluster does not reproduce response
+        times. Without recorded values, a dump has no error codes of fetch responses larger than 4 KiB and of other
+        responses larger than 64 KiB. A test can set up missing state with `options` and the other methods.
 
         Args:
             path: File that `dump_flight()` wrote.
             options: Arguments of `DevBroker`, such as `sasl`.
 
         Returns:
-            The cluster, which is not started yet. `clear_faults()` ends the recorded errors.
+            The cluster, which does not run yet. `clear_faults()` ends the recorded errors.
 
         Raises:
             ConfigError: The file is not a dump, or an argument has an invalid value.
@@ -307,7 +313,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def schema_registry(self) -> DevRegistry:
-        """Return the schema registry. Its address is `url`, and its method `fault` injects faults.
+        """Return the schema registry, which has the address `url`, and the method `fault` to inject faults.
 
         Raises:
             ConfigError: The cluster has no schema registry.
@@ -329,7 +335,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
     @property
     def ca_location(self) -> str:
-        """Return the path of the CA certificate (PEM) for clients to trust. The file is deleted with this object."""
+        """Return the path of the CA certificate (PEM) that clients must trust.
+
+        The file exists as long as this object.
+        """
         return self._file("ca.pem", self.authority.pem)
 
     def client_certificate(self, name: str = "client") -> tuple[str, str]:
@@ -339,7 +348,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             name: Common name (CN) of the certificate. Default "client".
 
         Returns:
-            Paths of two PEM files, which are deleted with this object.
+            Paths of two PEM files. The files exist as long as this object.
 
         Raises:
             ConfigError: The cluster has no TLS.
@@ -348,14 +357,14 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return self._file(f"{name}.pem", certificate), self._file(f"{name}.key", key)
 
     def client_config(self, user: str | None = None, mechanism: Mechanism | None = None) -> dict[str, Any]:
-        """Return the configuration that a client needs to connect, as a dict of Kafka's dotted keys.
+        """Return the configuration with which a client can connect, as a dict of Kafka's dotted keys.
 
         Clients of klamm and librdkafka accept the dict unchanged.
 
         Args:
             user: SASL user. The configuration contains the password of this user.
-            mechanism: SASL mechanism. Default: the first mechanism that has this user. With OAUTHBEARER, add your own
-                token.
+            mechanism: SASL mechanism. The default is the first mechanism that has this user. With OAUTHBEARER, add your
+                own token to the configuration.
 
         Raises:
             ConfigError: No mechanism has this user.
@@ -382,7 +391,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def _file(self, name: str, text: str) -> str:
         if self._files is None:
             self._files = Path(mkdtemp(prefix="klamm-dev-broker-"))
-            # Private keys are deleted together with this object.
+            # Python deletes the private keys together with this object.
             finalize(self, rmtree, self._files, ignore_errors=True)
         path = self._files / name
         path.touch(mode=0o600)
@@ -393,7 +402,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def bootstrap_servers(self) -> str:
         """Return the addresses of all nodes, as `host:port,host:port`.
 
-        The string is empty while the cluster does not run. A killed node keeps its address.
+        The string is empty while the cluster does not run. It includes the addresses of killed nodes.
         """
         return ",".join(self._addresses())
 
@@ -401,8 +410,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         """Start the cluster, or restart one node after `kill`, and return the cluster.
 
         Args:
-            node: Number of the node to restart on its former port. Default: the whole cluster. If it already runs,
-                nothing happens.
+            node: Number of the node to restart on its former port. The default is the whole cluster. Starting a cluster
+                that already runs does nothing.
         """
         if node is None:
             is_running = bool(self.bootstrap_servers)
@@ -433,10 +442,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             raise
 
     def kill(self, node: int) -> None:
-        """Crash a node: its connections break, and its port refuses new connections.
+        """Crash a node. The node's connections break, and its port refuses new connections.
 
-        Other nodes become leaders and coordinators immediately. A partition without a replica elsewhere has no leader
-        until the node is restarted.
+        Other nodes become leaders and coordinators immediately. A partition without a replica on another node has no
+        leader until the node restarts.
 
         Args:
             node: Number of the node. `start(node)` restarts it.
@@ -460,9 +469,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         self._move_leader(topic, partition, node)
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Delete the records of a partition from an offset on, as when a replica that lagged is elected leader.
+        """Delete the records of a partition from an offset on, as if a lagging replica had become the leader.
 
-        Whole batches are deleted, and the leader epoch increases. Producer state is kept.
+        The cluster deletes whole batches, and increases the leader epoch. It keeps the state of producers.
 
         Args:
             topic: Topic name.
@@ -472,17 +481,18 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         self._truncate(topic, partition, offset)
 
     def compact(self, topic: str) -> None:
-        """Compact a topic: keep only the newest record of each key, up to the first open transaction.
+        """Compact a topic up to the first open transaction. The cluster keeps only the newest record of each key.
 
-        A record without a value is removed once `delete.retention.ms` has passed since it was first compacted.
+        A later call removes a record without a value if `delete.retention.ms` has passed since the record's first
+        compaction.
         """
         self._compact(topic)
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """Make another node the coordinator of a group or a transactional id.
+        """Make another node the coordinator of a group or a transactional ID.
 
         Args:
-            key: Group id or transactional id.
+            key: Group ID or transactional ID.
             node: Number of the new coordinator.
         """
         self._move_coordinator(key, node)
@@ -490,16 +500,16 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def fail_next(
         self, api: str, *, error: str, times: int | None = 1, node: int | None = None, topic: str | None = None
     ) -> None:
-        """Respond to the next requests of an API with an error, without handling the requests.
+        """Respond to the next requests of an API with an error. The cluster does not handle these requests.
 
         A request with more than one partition fails for all partitions.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
             error: Kafka's name of the error, such as "NOT_LEADER_OR_FOLLOWER".
-            times: Number of requests that fail. Default 1; None means all, until `clear_faults`.
-            node: Only requests to this node. Default: all nodes.
-            topic: Only requests that contain this topic. Default: all topics.
+            times: Number of requests that fail. Default 1. None means all requests until `clear_faults`.
+            node: Affect only requests to this node. The default is all nodes.
+            topic: Affect only requests that contain this topic. The default is all topics.
         """
         self.fault(api, "error", error=error, times=times, node=node, topic=topic)
 
@@ -511,12 +521,12 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         ]
 
     def want_telemetry(self, metrics: Iterable[str] = ("",), interval: float = 1.0, *, delta: bool = False) -> None:
-        """Choose the metrics that clients push, like a subscription of Kafka's `client-metrics`.
+        """Choose the metrics that clients push, as a subscription in Kafka's `client-metrics` does.
 
         Args:
             metrics: Prefixes of names. An empty prefix, the default, means all metrics. An empty list means no metrics.
             interval: Seconds between two pushes of a client.
-            delta: Whether clients push the change of each total since the last push, instead of the total.
+            delta: Whether clients push the change of each total since the last push, and not the total itself.
         """
         self._want_telemetry(list(metrics), round(interval * 1000), delta)
 
@@ -548,19 +558,20 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
         If more than one fault matches a request, the fault that was added first applies.
 
-        Brokers of Kafka 0.6 and 0.7 only support `delay` and `drop`, for requests of all APIs. With `delay`, they
-        handle the request late. A long delay therefore simulates a broker that accepts requests but never responds.
+        Brokers of Kafka 0.6 and 0.7 support only `delay` and `drop`, for requests of all APIs. With `delay`, an old
+        broker handles the request late and responds late. A long delay therefore simulates a broker that accepts
+        requests but never responds.
 
         Args:
             api: Kafka's name of the API, or None for every API.
             action: One of the actions above.
-            seconds: Duration in seconds, by the cluster's clock. Only for `delay`, `throttle` and `drip`.
-            error: Kafka's name of the error. Only for `error`.
-            times: Number of requests to affect. Default 1; None means all, until `clear_faults`.
-            node: Only requests to this node. Default: all nodes.
-            topic: Only requests that contain this topic. Default: all topics.
-            probability: Probability that a matching request is affected, 0 to 1. Default 1.
-            seed: Seed of the random choice. Equal seeds affect the same requests. Default 0.
+            seconds: Duration of the fault, by the cluster's clock. Only `delay`, `throttle` and `drip` need it.
+            error: Kafka's name of the error. Only the action `error` needs it.
+            times: Number of requests to affect. Default 1. None means all requests until `clear_faults`.
+            node: Affect only requests to this node. The default is all nodes.
+            topic: Affect only requests that contain this topic. The default is all topics.
+            probability: Probability that the fault affects a matching request, from 0 to 1. Default 1.
+            seed: Seed of the random choice. The same seed always selects the same requests. Default 0.
 
         Raises:
             ConfigError: The action, the API or the error is unknown, or an argument is missing or not allowed.
@@ -585,7 +596,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         """Return the requests that the cluster received, oldest first. The cluster keeps the last 10,000 requests.
 
         Args:
-            api: Only requests of this API. Default: all APIs.
+            api: Return only requests of this API. The default is all APIs.
         """
         return [request for request in self._requests() if api in (None, request.api)]
 
@@ -593,12 +604,12 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         """Advance the cluster's clock. When this method returns, everything that is due by the new time has happened.
 
         Args:
-            seconds: Seconds to add.
+            seconds: Number of seconds to add.
         """
         self._advance(seconds)
 
     def stop(self) -> None:
-        """Stop the cluster and discard its data, except what `data_dir` keeps."""
+        """Stop the cluster, and discard all data that is not in `data_dir`."""
         if self._registration is not None:
             self._registration.close()
             self._registration = None
@@ -628,7 +639,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         )
 
 
-# If pytest loads this module as a plugin, `pytest` is already imported. Other programs can use a broker without pytest.
+# If pytest loads this module as a plugin, the program has already imported `pytest`. Other programs need no pytest.
 if "pytest" in sys.modules:
     import pytest
 
