@@ -1,12 +1,13 @@
-"""Measures what the metrics and the flight recorder cost: their share of the instructions of produce and consume loops.
+"""Measures the cost of metrics and flight recorder, as their fraction of the instructions in produce and consume loops.
 
     cargo build --locked --lib --profile extension --features python
     python benches/overhead.py target/extension/libklamm.so
 
 Each loop runs in valgrind's callgrind, which counts the instructions of each source line. So the counts do not depend on the
-load of the machine. The cost of a source file includes the functions that its lines call. Callgrind does not count the kernel's
-instructions, but the CPU time includes them: it is measured without valgrind. The extension needs line tables, which the
-extension in a wheel does not have. The cost of starting a client, measured by the loop `start`, is subtracted.
+load of the machine. The cost of a source file includes the functions that its lines call. Callgrind does not count the
+instructions of the kernel. The script measures the CPU time without valgrind, so the CPU time includes the kernel. The
+extension needs line tables, which the extension in a wheel does not have. The loop `start` measures the cost of
+starting a client, and the script subtracts this cost.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def counted(profile: Path) -> Counter[str]:
             is_call = True
         elif line and line[0] in "0123456789+-*" and len(fields := line.split()) > 1:
             cost, here = int(fields[1]), part(file)
-            # Do not count a call within a part here: the called lines count as lines of the same part.
+            # Do not count a call from a part to the same part here, because the called lines already count for the
+            # part.
             if here and (not is_call or part(callee) != here):
                 counts[here] += cost
             counts["all"] += 0 if is_call else cost
@@ -100,7 +102,7 @@ def counted(profile: Path) -> Counter[str]:
 
 
 def main() -> None:
-    """Print the share of each part in each loop."""
+    """Print the fraction of each part in each loop."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("extension", type=Path, help="an optimised extension with line tables")
     with tempfile.TemporaryDirectory() as folder:

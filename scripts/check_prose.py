@@ -1,14 +1,15 @@
 """Check the English of klamm's docs, docstrings, doc comments and messages against the rules of CONTRIBUTING.md.
 
 The check finds sentences of more than 35 words, and words that make a reader guess who acts. It compares the number of
-findings with scripts/prose_baseline.txt. A number above the baseline fails. A lower number can become the new baseline.
+findings with scripts/prose_baseline.txt. The check fails if a number is above the baseline. A lower number can become
+the new baseline.
 
     python3 scripts/check_prose.py                        # compare the counts with the baseline, as `make check` does
-    python3 scripts/check_prose.py src/net docs/spark.md  # list what these paths contain; fails if there is anything
+    python3 scripts/check_prose.py src/net docs/spark.md  # list the findings in these paths; fail if there are any
     python3 scripts/check_prose.py --lower                # write lower counts into the baseline
     python3 scripts/check_prose.py --sample 150 --seed 1  # print random sentences, for a count by hand
 
-The script only needs Python's standard library. It does not judge style: a short sentence can still be hard to read.
+The script only needs Python's standard library. The script does not judge style: a short sentence can be hard to read.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 
-Kind = str  # "docs" (Markdown), "docstring" (Python), "doc comment" (Rust) or "message" (a string literal of either)
+Kind = str  # "docs" (Markdown), "docstring" (Python), "doc comment" (Rust) or "message" (string literal)
 
 
 class Text(NamedTuple):
@@ -59,11 +60,11 @@ class Text(NamedTuple):
     line: int
     kind: Kind
     text: str
-    is_prose: bool = True  # False: a table cell or a message, whose sentences are not measured
+    is_prose: bool = True  # False: a table cell or a message, in which long sentences are allowed
 
 
 class Hit(NamedTuple):
-    """One finding, and the name of the count in the baseline that includes it."""
+    """One finding, and the name of the count in the baseline that includes the finding."""
 
     path: str
     line: int

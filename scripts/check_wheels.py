@@ -1,7 +1,7 @@
 """Checks the sdist and the wheels in a folder: contents, size, paths of the build machine, and the rendered README.
 
-`make wheels` calls this script. The script runs auditwheel and abi3audit, and imports readme_renderer. All three are in
-the dependency group `wheels`.
+`make wheels` calls this script. The script runs auditwheel and abi3audit, and imports readme_renderer. The dependency
+group `wheels` contains these three packages.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def readme_findings(metadata: bytes) -> list[str]:
 
 
 def sdist_findings(path: Path) -> list[str]:
-    """Return a text for each file of the repository that is missing in an sdist."""
+    """Return a text for each file of the repository that an sdist does not contain."""
     tracked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False).stdout.split()
     with tarfile.open(path) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}

@@ -3,13 +3,13 @@
 
 For each loop, the script prints the files, the imports between these files, and the imported names. If a `mod.rs` or an
 `__init__.py` re-exports a name, the import counts for the file that defines the name. Tests inside Rust files and imports
-under `TYPE_CHECKING` do not count. A call of a method does not count as an import, even if its `impl` block is in
-another file.
+under `TYPE_CHECKING` do not count. A call of a method does not count as an import, even if the method's `impl` block is
+in another file.
 
     python3 scripts/import_loops.py [--max N] [PREFIX ...]
 
 PREFIX (for example src/broker) limits the list to loops with a file below this path. With `--max N`, the script only
-prints the loops if more than N files are part of a loop. It then exits with 1.
+prints the loops if more than N files are part of a loop. In this case, the script exits with 1.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Rust:
     def resolve(
         self, path: list[str], seen: frozenset[tuple[str, ...]] = frozenset()
     ) -> tuple[tuple[str, ...], str | None] | None:
-        """Returns the module that defines the item of a path, and the name of the item.
+        """Returns the module that defines the item to which a path refers, and the name of the item.
 
         The name is None if the path is a module.
         """

@@ -1,7 +1,7 @@
 """Prepares docstrings for the reference pages of the documentation site.
 
-`zensical.toml` names this file as an extension of griffe, which reads the docstrings. The extension marks the examples in
-docstrings as code, and drops names that a module only imports.
+griffe reads the docstrings, and `zensical.toml` names this file as a griffe extension. The extension marks the examples
+in docstrings as code, and drops names that a module only imports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXAMPLE = re.compile(r"^( *)Example:\n((?:\1 +\S.*\n?|[ \t]*\n)+)", re.MULTILINE
 
 
 def fenced(match: re.Match[str]) -> str:
-    """Return the section Examples with a fenced code block, for a section Example with an indented program."""
+    """Turn a section Example with an indented program into a section Examples with a fenced code block."""
     indent = match[1] + "    "
     code = textwrap.indent(textwrap.dedent(match[2]).strip("\n"), indent)
     return f"{match[1]}Examples:\n{indent}```python\n{code}\n{indent}```\n"

@@ -1,8 +1,8 @@
 """Removes the directory of the source tree from the bill of materials (SBOM) in wheels.
 
-maturin copies the ID of the crate from cargo. This ID is a URL of the source directory, and no option changes it. Without
-this script, two builds of one commit in different directories would differ. `make wheels` and the release workflow call
-the script.
+maturin copies the ID of the crate from cargo. This ID contains the URL of the source directory, and no option of
+maturin removes the URL. Without this script, two builds of one commit in different directories would differ. `make
+wheels` and the release workflow call the script.
 """
 
 from __future__ import annotations

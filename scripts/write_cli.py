@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 START = "<!-- The rest is written by scripts/write_cli.py. -->\n"
 EVERYWHERE = {"help", "bootstrap", "profile", "config_file", "config"}
-"""Options that every connecting command has. The page describes these options once, not in each section."""
+"""Options of all commands that connect to a cluster. The page describes these options once, not in each section."""
 
 
 def leaves(parser: Parser) -> Iterator[Parser]:
@@ -93,7 +93,7 @@ def sentence(text: str | None) -> str:
 
 
 def page() -> str:
-    """Return the whole page: the existing part that people write, and then the new reference."""
+    """Return the whole page: the part of the existing page that people have written, and then the new reference."""
     written = PAGE.read_text(encoding="utf-8").partition(START)[0]
     return written + START + reference(build_parser())
 

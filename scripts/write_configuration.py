@@ -1,4 +1,4 @@
-"""Write docs/configuration.md from the table of keys in the extension: `python scripts/write_configuration.py`."""
+"""Write docs/configuration.md from the extension's table of keys: `python scripts/write_configuration.py`."""
 
 from pathlib import Path
 

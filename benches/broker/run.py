@@ -2,8 +2,8 @@
 
     python benches/broker/run.py [--records N] [--rounds N] [--clusters N]
 
-Each broker is a separate process on loopback. Both processes run through all rounds and take turns. The client is klamm, in the process
-of the benchmark. The targets are in ../README.md.
+Each broker is a separate process on loopback. The two brokers run through all rounds and take turns. The client is
+klamm, in the process of the benchmark. The targets are in ../README.md.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def starts() -> tuple[str, ...]:
 
 
 def leaks(count: int) -> Iterator[tuple[str, ...]]:
-    """Measure what stopped clusters leave behind: descriptors, threads and memory. A client used each cluster before."""
+    """Measure what clusters leave behind after they were used and stopped: descriptors, threads and memory."""
 
     def one() -> None:
         with DevBroker(brokers=3) as broker:

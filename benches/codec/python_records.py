@@ -1,7 +1,8 @@
-"""Measures decoding a batch into Python records, with `klamm.protocol` and kafka-python in turns.
+"""Measures how long `klamm.protocol` and kafka-python take to decode a batch into Python records.
 
-The bench reads key and value of each record, and both clients check the CRC. The bench prints JSON: nanoseconds per record by shape and
-client, with one value for each round. `run.py` puts these values into its table.
+The two clients take turns. The bench reads key and value of each record, and both clients check the CRC. The bench
+prints JSON: nanoseconds per record by shape and client, with one value for each round. `run.py` puts these values into
+a table.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main() -> None:
         for _ in range(rounds + 1):
             for client, read in clients.items():
                 found[client].append(seconds(read, data, size) / RECORDS * 1e9)
-        # The first round warms up.
+        # Do not count the first round, which warms up caches.
         measured[name] = {client: times[1:] for client, times in found.items()}
     json.dump(measured, sys.stdout)
 

@@ -4,8 +4,9 @@
     make bench-codec ARGS='--only time'       # or python, instructions, size
     make bench-codec ARGS=--markdown          # the table for benches/README.md
 
-Time is criterion's median. A machine may be half as fast a second later, so all codecs take turns in each round, and a ratio compares
-times of the same round. The table shows the median over all rounds. For ratios, the table also shows the smallest and the largest value.
+Time is criterion's median. The speed of a machine can change within a second, so all codecs take turns in each round,
+and a ratio compares times of the same round. The table shows the median over all rounds. For ratios, the table also
+shows the smallest and the largest value.
 
 Callgrind counts instructions, through gungraun, and every run gives the same counts. Size is how much a stripped, optimized program grows
 if it uses every API in both directions and every record format. The build time is for klamm and its dependencies from scratch, with

@@ -1,8 +1,8 @@
-"""The raw socket: a client that needs the fewest bytes and steps to move the same records to and from the broker.
+"""The raw socket: a client that moves the same records to and from the broker with the fewest bytes and steps.
 
-The client uses Produce v3 and Fetch v4, the oldest versions that a Kafka 4 broker supports. Requests are built before the measurement.
-Of a response, the client only reads error codes and the next offset, which is in the header of each batch. The client has no metadata,
-retries or groups, so the broker must lead every partition.
+The client uses Produce v3 and Fetch v4, the oldest versions that a Kafka 4 broker supports. The client builds its
+requests before the measurement. It reads only two parts of a response: error codes, and the next offset in the header
+of each batch. The client has no metadata, retries or groups, so the broker must lead every partition.
 """
 
 import socket
@@ -114,7 +114,7 @@ class Broker:
         return self.buffer[:size]
 
     def acknowledged(self) -> None:
-        """Read one Produce response, and raise if it contains an error."""
+        """Read one Produce response, and raise an error if the response contains one."""
         body = self.response()
         for _, error, *_ in partitions(body, struct.Struct(">ihqq")):
             check("Produce", error)

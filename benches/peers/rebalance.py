@@ -1,8 +1,8 @@
 """Measures how long a group of ten members takes to assign a topic of 100 partitions: klamm, confluent-kafka and Apache Kafka's client.
 
 The members of a client are threads of one process. The process runs through all rounds, and the members join again in each round. Every
-millisecond, the bench asks the process for the assignments. The time ends when every member has partitions and every partition has
-exactly one owner.
+millisecond, the bench asks the process for the assignments. The measured time ends when every member has partitions and
+every partition has exactly one owner.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def command(client: str) -> list[str]:
 
 
 def measure(clients: list[str], bootstrap: str, rounds: int, say: Callable[[str], None]) -> Iterator[Result]:
-    """Measure every client and protocol once per round, in a rotating order. The first round is not counted."""
+    """Measure every client and protocol once per round, in a rotating order. Do not count the first round."""
     topics = make_topic(bootstrap)
     rows = [(client, protocol) for protocol in PROTOCOLS for client in clients]
     with contextlib.ExitStack() as stack, topics as topic:

@@ -1,8 +1,8 @@
 """Formats the tables: medians over rounds, and ratios of a client's time per record to another client's time.
 
-A ratio below 1 means that the client is faster. Each client is compared with the raw socket in the same case, and with the
-best row of confluent-kafka for each value. In the bulk cases, this row can also be confluent-kafka's loop over the same
-records, because its users have no bulk calls for these cases.
+A ratio below 1 means that the client is faster. The report compares each client with the raw socket in the same case,
+and with the best row of confluent-kafka for each value. In the bulk cases, the best row is the better of
+confluent-kafka's bulk call and confluent-kafka's loop over the same records.
 """
 
 from __future__ import annotations

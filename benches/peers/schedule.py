@@ -1,6 +1,7 @@
-"""Schedules the measurements: cases, rounds, and the worker processes that run them.
+"""Schedules the measurements: chooses cases and rounds, and runs worker processes.
 
-Between measurements only the broker runs. Topics are created before a measurement and counted after it, never during one.
+Between measurements only the broker runs. The module creates topics before a measurement, and counts records after a
+measurement.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CASES = (
 )
 WORKER = Path(__file__).resolve().with_name("worker.py")
 WORKER_S = 300  # a measurement that takes longer has failed
-TRIPS, COLD_TRIPS = 50, 10  # round trips of a turn, and uncounted round trips before it that warm up caches
+TRIPS, COLD_TRIPS = 50, 10  # counted round trips of a turn, and earlier round trips that only warm up caches
 
 IMPORT = """\
 import resource, time

@@ -1,4 +1,4 @@
-"""Manages the topics of a run: creates a topic before a client starts, counts its records afterwards, and deletes it."""
+"""Manages the topics of a run: creates a topic before a client starts, counts the records, and deletes the topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from workload import PARTITIONS, WAIT_S
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# A segment has room for a whole measurement. The broker removes a deleted topic from disk at once: a run writes about 15 GB.
+# A segment has room for a whole measurement. The broker removes a deleted topic from disk at once, because a run writes
+# about 15 GB in total.
 CONFIG = {"segment.bytes": str(1 << 30), "file.delete.delay.ms": "0"}
 # Errors for a partition that its leader does not serve yet.
 NOT_YET = {
@@ -50,8 +51,9 @@ class Topics:
     def is_served(self, name: str) -> bool:
         """Return whether the leader of each partition accepts requests for the partition.
 
-        Metadata shows a leader a little earlier, but the raw socket does not retry. The method uses a new client each time. If a
-        partition had no leader once, a client of librdkafka 2.16 does not look up the leader again.
+        Metadata names a leader a little before the leader accepts requests, and the raw socket does not retry. The
+        method uses a new client each time. If a partition had no leader once, a client of librdkafka 2.16 does not look
+        up the leader again.
         """
         try:
             end_offsets(AdminClient({**self.config, "log_level": 0}), name)
@@ -62,7 +64,7 @@ class Topics:
         return True
 
     def count(self, name: str) -> int:
-        """Return the number of records in a topic: the sum of its end offsets. No record expires or is aborted here."""
+        """Return the number of records in a topic: the sum of its end offsets. No record expires or is aborted."""
         return sum(end_offsets(self.admin, name))
 
     def delete(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """Defines the workload of every client: the same records with the same settings.
 
-This module defines each setting once, and each adapter translates the settings for its client. The docstring of an adapter lists and
-explains how its client differs.
+This module defines each setting once, and each adapter translates the settings for its client. If a client needs other
+settings, the docstring of its adapter lists and explains these settings.
 """
 
 import random
@@ -11,8 +11,8 @@ PARTITIONS = 4
 KEY_BYTES, VALUE_BYTES = 16, 100
 POOL = 10_000  # distinct records: enough to distribute keys evenly, but so few that the client uses most of the memory
 
-# Producers: librdkafka's defaults for batch size and linger. No client was faster with batches of 16 or 128 KiB. Java 4 also lingers
-# 5 ms.
+# Producers: librdkafka's defaults for batch size and linger. No client was faster with batches of 16 or 128 KiB. The
+# Java client 4 also has a linger of 5 ms.
 BATCH_BYTES = 1_000_000
 LINGER_MS = 5
 IN_FLIGHT = 5

@@ -1,7 +1,7 @@
 """Compares a typed batch read in Spark with Spark's own Kafka connector and `from_avro` of spark-avro (Maven Central).
 
-Both programs read the same topic with one schema, drop no records, and aggregate all eight fields. The programs take turns. The first
-round is not counted.
+Both programs read the same topic with one schema, drop no records, and aggregate all eight fields. The programs take
+turns. The bench does not count the first round.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The source reads rows from Arrow files, one file for each partition. The operati
 rows.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations

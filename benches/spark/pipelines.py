@@ -1,10 +1,11 @@
-"""Typical pipelines, each with klamm and with Spark's own connector.
+"""Measures typical pipelines, each with klamm and with Spark's own connector.
 
-A batch pipeline is timed as a whole. Streams run in micro-batches until the end of their topic. For each stream, the table has the time
-until the first micro-batch with rows has finished (start-up). The table also has the median time of a micro-batch, without the first ten
-(steady state). CPU times are for Spark's JVM, and for the Python processes that the JVM starts.
+The bench times a batch pipeline as a whole. Streams run in micro-batches until the end of their topic. For each stream,
+the table has the time until the first micro-batch with rows has finished (start-up). The table also has the median time
+of a micro-batch, without the first ten (steady state). The table shows the CPU time of Spark's JVM, and of the Python
+processes that the JVM starts.
 
-The formats take turns. The first round is not counted.
+The formats take turns. The bench does not count the first round.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def main(options: argparse.Namespace, sources: list[str], jars: list[Path]) -> N
             client=client,
         )
         fill(plain, load)
-        # This lets Spark's workers import floor.py. Otherwise Spark would send its code with each task.
+        # This lets Spark's workers import floor.py. Otherwise Spark would send the code of floor.py with each task.
         os.environ["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
         )

@@ -3,12 +3,12 @@
     python benches/spark/requests.py [--tasks 4] [--slots 2] [--brokers 3] [--batches 25]
 
 A stream copies a topic with one partition for each task. Each micro-batch has ten records for each partition. The dev broker counts the
-requests of the source and the sink. Each connection begins with one ApiVersions request. The first micro-batches start the workers and
-are not counted. The bench needs Java only for Spark, and its counts do not depend on the load of the machine. The bench also counts how
-often a worker ran the same task as in the previous micro-batch.
+requests of the source and the sink. Each connection begins with one ApiVersions request. The bench does not count the
+first micro-batches, which start the workers. The counts do not depend on the load of the machine. The bench needs Java
+only for Spark. The bench also counts how often a worker ran the same task as in the previous micro-batch.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def copy(spark: SparkSession, broker: DevBroker, tasks: int, batches: int, scrat
 
 
 class LoggingSink(KlammDataSource):
-    """klamm's sink with one addition: it writes the worker of each task into the file that option `log` names."""
+    """Like klamm's sink, but also writes the worker of each task into the file that option `log` names."""
 
     @classmethod
     def name(cls) -> str:

@@ -2,16 +2,16 @@
 
     python benches/spark/run.py [bulk] [pipelines] [--records N] [--rounds N] ...
 
-`pipelines` measures typical pipelines, see `pipelines.py`. `bulk` has these cases:
+`pipelines` measures typical pipelines (see `pipelines.py`). `bulk` measures these cases:
 
 * batch reads (`sum(length(value)), count(*)`) of a large topic and of a small topic
 * batch writes
 * a stream that reads the whole topic in one micro-batch and writes nothing
 * a stream of small micro-batches, whose result is the median duration of a micro-batch
 
-klamm and the connector take turns. The first round is not counted. The table shows the median, the fastest and the slowest round. The
-script checks all counts. At the end, it prints the memory of klamm's Python workers. Without the connector's jars (Maven Central), the
-script only measures klamm.
+klamm and the connector take turns. The script does not count the first round. The table shows the median, the fastest
+and the slowest round. The script checks all counts. At the end, the script prints the memory of klamm's Python workers.
+Without the connector's jars (Maven Central), the script only measures klamm.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ HEADERS = [
     {"key": "source", "value": b"shop"},
 ]
 
-# klamm's targets: how many times as fast as the connector klamm should be.
+# klamm's targets: the speed of klamm divided by the speed of the connector.
 TARGETS = {
     "batch read": 2.5,
     "batch read, headers": 2.5,

@@ -1,8 +1,9 @@
-"""aiokafka, on asyncio's own event loop.
+"""The adapter for aiokafka, on asyncio's own event loop.
 
-The produce case awaits `send`, which waits while the partition's batch is full, and flushes at the end, as aiokafka's documentation
-shows. The case drops the futures, so a failure shows as missing records. aiokafka has at most one batch per partition in flight, and no
-limit in bytes. The consume case uses `getmany`, aiokafka's fastest method. aiokafka's wheel checks CRCs in C.
+The produce case awaits `send` for each record and flushes at the end, as aiokafka's documentation shows. `send` waits
+while the batch of the partition is full. The case drops the futures, so a failure shows as missing records. aiokafka
+has at most one batch per partition in flight, and no limit in bytes. The consume case uses `getmany`, aiokafka's
+fastest method. aiokafka's wheel checks CRCs in C.
 """
 
 import asyncio

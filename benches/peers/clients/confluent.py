@@ -1,16 +1,16 @@
-"""confluent-kafka (librdkafka), with which the other clients are compared.
+"""The adapter for confluent-kafka (librdkafka). The report compares the other clients with this client.
 
 The client needs special settings:
 
-* murmur2 as the partitioner, as in the other clients; its default is CRC-32
-* a queue limited in bytes; its default limit of 100,000 messages is reached before the network is busy
+* murmur2 as the partitioner, as in the other clients; confluent-kafka's default is CRC-32
+* a queue with a limit in bytes; a queue with the default limit of 100,000 messages is full before the network is busy
 * a prefetch limited in bytes; by default, the prefetch stops at 100,000 messages per partition and checks again a second later
 * CRC checks and read_uncommitted, as in every other client
 
 confluent-kafka's documentation asks for `poll(0)` after each `produce`, although this call does nothing without a delivery callback.
-The first variant does so, and the second variant polls once per 10,000 records. The asyncio producer collects records until it has 1,000
-or until a second has passed, and handles acknowledgements when the program polls. So the bench calls `flush` after a single record, which
-is the fastest way.
+The first variant polls after each `produce`, and the second variant polls once per 10,000 records. The asyncio producer
+collects records until it has 1,000 or until a second has passed, and handles acknowledgements when the program polls.
+So the bench calls `flush` after a single record, which is the fastest way.
 """
 
 import asyncio

@@ -1,7 +1,9 @@
-"""kafka-python. It uses the package `crc32c` if installed, because a CRC in pure Python takes longer than all other work.
+"""The adapter for kafka-python.
 
-The produce case uses `send` and `flush`. The case drops the futures, so a failure shows as missing records. Since kafka-python 3.0,
-unsent records have no limit. The consume case uses `poll`, which avoids the iterator's work per record.
+kafka-python uses the package `crc32c` if it is installed, because a CRC in pure Python takes longer than all other
+work. The produce case uses `send` and `flush`. The case drops the futures, so a failure shows as missing records.
+kafka-python 3.0 and later does not limit unsent records. The consume case uses `poll`, which avoids the iterator's work
+per record.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""klamm, with the common settings only.
+"""The adapter for klamm, which uses only the common settings.
 
 The consume loop iterates over single records, although the other clients use their batch calls. The Arrow batches that the producer
 sends have as many rows as the pool of records.

@@ -1,7 +1,9 @@
-"""The raw socket: ready-made requests and barely parsed responses. The raw socket shows the limits of the broker and the machine.
+"""The adapter for the raw socket, which sends ready-made requests and reads only a few fields of each response.
+
+The raw socket shows the limits of the broker and the machine.
 
 The produce case keeps five requests in flight, each with one batch for every partition. The consume case has one fetch request in
-flight for all partitions, as Java's consumer does. Batches and their CRCs are computed before the measurement.
+flight for all partitions, as Java's consumer does. The adapter computes batches and their CRCs before the measurement.
 """
 
 import sys
