@@ -1,7 +1,8 @@
-"""Registers the data source `klamm` with Spark, which loads every top-level module named `pyspark_*`.
+"""Registers the data source `klamm` with Spark.
 
-If one such module fails to import, Spark disables this for all of them. So if pyarrow is missing, or PySpark is older than 4.0, this
-module logs a warning and registers nothing.
+Spark imports every top-level module whose name begins with `pyspark_`. If one of these imports fails, Spark ignores all
+of these modules. So if pyarrow is missing, or PySpark is older than 4.0, this module logs a warning and registers
+nothing.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""Example programs. The package contains these programs so that `klamm demo` runs the same code that users copy."""
+"""Example programs. klamm includes these programs so that `klamm demo` runs the same code that users copy."""

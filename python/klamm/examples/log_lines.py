@@ -16,7 +16,7 @@ Line = tuple[str, bytes]
 
 
 def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
-    """Generate log lines of three systems, in the order of their times.
+    """Generate log lines of three systems, in the order of their timestamps.
 
     One line in 200 has no timestamp, and one line in 200 has an unknown system.
 
@@ -50,7 +50,7 @@ def send(bootstrap: str, topic: str, lines: Iterable[Line]) -> int:
     """Produce lines with the system as the key, and return the number of lines."""
     sent = 0
     with klamm.Producer(bootstrap) as producer:
-        for sent, (system, line) in enumerate(lines, 1):  # noqa: B007 - the last one counts
+        for sent, (system, line) in enumerate(lines, 1):  # noqa: B007 - the last value is the result
             producer.send_nowait(topic, line, key=system.encode())
         producer.flush(timeout=60)
     return sent

@@ -9,7 +9,7 @@ row for each package to a second topic: key `json`, value `{"lines": 1234, "byte
 The pipeline reads the topic to its end and stops. If you start the pipeline again with the same checkpoint, it continues
 with new records. Counts are exact, because Spark commits its state and the offsets together. Every batch writes the
 current totals in output mode complete, because Spark has no update mode for Python data sources. The last row of a
-package is therefore correct even if a batch was repeated.
+package is therefore correct even if Spark repeated a batch.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ KEYWORDS = ", ".join(f"'{word}'" for word in keyword.kwlist)
 
 TOP = 5
 
-# Word counts are exact for packages with up to this many different words. The package `test` of the standard library has the
-# most: 73,000.
+# Word counts are exact for packages with up to this many different words. The package `test` has 73,000 different
+# words, the most in the standard library.
 TRACKED = 100_000
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ class _Registry(Requests):
         return int(deleted)
 
     async def _setting(self, kind: str, subject: str | None, method: str, body: Any = None, **query: Any) -> Any:
-        """Read, change or delete a configuration or a mode. It belongs to a subject or to the whole registry."""
+        """Read, change or delete the configuration or mode of a subject, or of the whole registry."""
         verb = {"GET": "reading", "PUT": "changing", "DELETE": "deleting"}[method]
         path, whose = f"/{kind}", "of the schema registry"
         if subject is not None:

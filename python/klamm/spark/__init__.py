@@ -16,8 +16,7 @@ The modules, in the order in which Spark's calls and the data pass through them:
 
 * `source` receives Spark's calls; `options`, `client_options` and `positions` parse options; `schema` checks columns
 * `lookup` and `offsets` find the offsets to read; `filters` narrows the offsets; `read` and `stream` plan tasks and
-read
-  records; `columns` converts batches
+  read records; `columns` converts batches
 * `write` and `exactly_once` write rows; `foreach` writes streams in every output mode
 * `clients` caches the Kafka clients of a worker
 """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ExactlyOnceError(KafkaError):
-    """A repeated task differs from the committed task. Writing the rows of this task would lose or repeat rows."""
+    """A repeated task differs from the committed task, so writing the new rows would lose or repeat rows."""
 
 
 class Task(NamedTuple):

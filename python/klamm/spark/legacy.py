@@ -5,7 +5,7 @@ the starts of log segments, which brokers list. Rows have no key and no timestam
 source.broker, source.partition, source.offset, and source.index for messages that were compressed together.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations

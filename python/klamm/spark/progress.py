@@ -5,7 +5,7 @@ observation that `observed` adds to the query. Lag is the difference between the
 batch, which the data source reports.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations

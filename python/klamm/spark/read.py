@@ -5,7 +5,7 @@ input of its task, and each process creates its own connections. A task notices 
 `failOnDataLoss` then decides whether the task fails.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Spark creates and pickles the data source object. So the object stores nothing, and every method parses the options again.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations

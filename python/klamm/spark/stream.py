@@ -8,7 +8,7 @@ Spark writes the result of `latestOffset` into the checkpoint before it plans th
 for lost partitions itself. If the result lacked these partitions, a later batch would read them again from the start.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations

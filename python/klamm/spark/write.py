@@ -4,7 +4,7 @@ Delivery is at least once, as with Spark's own connector: if Spark repeats a tas
 producer prevents duplicates from its own retries. The module `exactly_once` prevents duplicates from repeated tasks.
 """
 
-# typing.override exists since Python 3.12.
+# klamm supports Python 3.10, which does not have `typing.override`.
 # mypy: disable-error-code="explicit-override"
 
 from __future__ import annotations
