@@ -203,7 +203,8 @@ def refuse_with(option: str, others: list[tuple[str, object]]) -> None:
     set_options = [name for name, value in others if value not in (None, False)]
     if set_options:
         raise UsageError(
-            f"{option} and {set_options[0]} exclude each other: a member reads the partitions that its group assigns, without an end",
+            f"{option} and {set_options[0]} exclude each other: a member reads the partitions that its group assigns, "
+            "without an end",
             "leave one of these options out, or use --max or --idle to stop",
         )
 

@@ -221,7 +221,10 @@ def shifted(bounds: Bounds, current: Mapping[klamm.TopicPartition, int], shift: 
     """Return the committed offsets plus `shift`, limited to the range of existing offsets."""
     for tp in bounds.begin:
         if tp not in current:
-            message = f"cannot shift the offset of {tp.topic}-{tp.partition}: the group has no committed offset for this partition"
+            message = (
+                f"cannot shift the offset of {tp.topic}-{tp.partition}: the group has no committed offset for this "
+                "partition"
+            )
             raise CommandError(
                 message, hint="use --to-earliest, --to-latest or --to-offset, which need no committed offsets"
             )

@@ -126,7 +126,7 @@ macro_rules! alias {
 }
 
 alias! {
-    "queue.buffering.max.kbytes": PRODUCER, "use {buffer.memory}, which is in bytes: multiply by 1024";
+    "queue.buffering.max.kbytes": PRODUCER, "use {buffer.memory}, which is in bytes: multiply the value by 1024";
     "queue.buffering.max.messages": PRODUCER, "klamm limits bytes, not records: use {buffer.memory}";
     "queue.buffering.backpressure.threshold" "queuing.strategy": PRODUCER, "remove this option: batches grow while {max.in.flight.requests.per.connection} requests are in flight, and the producer sends batches in order";
     "batch.num.messages": PRODUCER, "klamm limits the bytes of a batch, not its records: use {batch.size}";
@@ -159,7 +159,7 @@ alias! {
     "fetch.error.backoff.ms": READERS, "use {retry.backoff.ms}, in milliseconds";
     "max.partition.bytes": CONSUMER, "use {max.partition.fetch.bytes}";
     "receive.message.max.bytes": READERS, "use {fetch.max.bytes}";
-    "queued.max.messages.kbytes": CONSUMER, "use {queued.max.bytes}, which is in bytes: multiply by 1024";
+    "queued.max.messages.kbytes": CONSUMER, "use {queued.max.bytes}, which is in bytes: multiply the value by 1024";
     "queued.min.messages": CONSUMER, "klamm limits the bytes that it fetches ahead, not the records: use {queued.max.bytes}";
     "key.deserializer" "value.deserializer": READERS, "klamm runs no Java classes: pass functions as `key_deserializer` and `value_deserializer`";
     "interceptor.classes": CONSUMER, "klamm runs no Java classes: pass objects with on_consume or on_commit as `interceptors`";

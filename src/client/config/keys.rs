@@ -285,7 +285,7 @@ keys! {
          leader (`1`), or none (`0`). With `1` or `0`, a record can be lost although the producer reported success. \
          Brokers before 0.9 also accept a number of replicas.";
     "metadata.max.idle.ms": Kind::Int(5000, i32::MAX as i64), "300000", PRODUCER,
-        "How long the producer keeps the metadata of a topic after the last record for it.";
+        "How long the producer keeps the metadata of a topic after the last record for the topic.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER,
         "How long a batch waits for more records before the producer sends it. With `0`, the producer sends a \
          single record at once, and batches form while earlier requests are in flight.";
@@ -398,6 +398,6 @@ keys! {
         "With `implicit`, the next poll accepts every record that the application has not acknowledged itself. With \
          `explicit`, the application must acknowledge each record.";
     "share.acquire.mode": Kind::Choice(&["batch_optimized", "record_limit"]), "batch_optimized", SHARE,
-        "Whether brokers deliver whole batches, or never more than `max.poll.records` records at a time \
-         (KIP-1206).";
+        "With `batch_optimized`, brokers deliver whole batches. With `record_limit`, brokers deliver at most \
+         `max.poll.records` records at a time (KIP-1206).";
 }
