@@ -98,7 +98,9 @@ def add(commands: Commands) -> None:
     add_common(part, remove_members, "print one JSON object, with group and removed")
 
     part = parts.add_parser(
-        "delete", help="delete groups", description="Delete groups without members, and their committed offsets."
+        "delete",
+        help="delete groups",
+        description="Delete groups that have no members, and delete the committed offsets of these groups.",
     )
     part.add_argument("groups", metavar="GROUP", nargs="+", help="groups to delete")
     add_confirmation(part)

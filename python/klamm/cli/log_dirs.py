@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "move",
         help="move replicas to another directory",
-        description="Move replicas of partitions from one log directory of a broker to another log directory of this broker.",
+        description="Move replicas on a broker from one log directory to another.",
     )
     part.add_argument("broker", metavar="BROKER", type=natural, help="ID of the broker")
     part.add_argument("path", metavar="PATH", help="path of the new directory")

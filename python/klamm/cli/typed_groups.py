@@ -81,7 +81,9 @@ def add_kind(commands: Commands, kind: str) -> None:
     add_common(part, delete_offsets, "print one JSON object, with group and topics")
 
     part = parts.add_parser(
-        "delete", help="delete groups", description="Delete groups without members, and their offsets."
+        "delete",
+        help="delete groups",
+        description="Delete groups that have no members, and delete the offsets of these groups.",
     )
     part.add_argument("groups", metavar="GROUP", nargs="+", help="groups to delete")
     part.set_defaults(kind=kind)

@@ -282,8 +282,8 @@ keys! {
          `auto.create.topics.enable` must be true as well.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER,
         "Which replicas must have a record before the leader acknowledges it: `all` in-sync replicas, only the \
-         leader (`1`), or none (`0`). With `1` or `0`, a record can be lost although the producer reported success. \
-         Brokers before 0.9 also accept a number of replicas.";
+         leader (`1`), or none (`0`). With `acks=1` or `acks=0`, a record can be lost although the producer reported \
+         success. Brokers before 0.9 also accept a number of replicas.";
     "metadata.max.idle.ms": Kind::Int(5000, i32::MAX as i64), "300000", PRODUCER,
         "How long the producer keeps the metadata of a topic after the last record for the topic.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER,
