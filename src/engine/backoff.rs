@@ -12,7 +12,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates a sequence. Different seeds spread clients that fail at the same time.
+    /// Creates a sequence. With different seeds, clients that fail at the same time retry at different times.
     pub fn new(first: Duration, max: Duration, seed: u64) -> Self {
         Self { range: (first, max), failures: 0, seed }
     }

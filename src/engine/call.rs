@@ -6,17 +6,17 @@ use crate::wire::{self, Wire, Writer};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// A request whose type is erased.
+/// A request of any type, for use as a trait object.
 pub trait Call: Send {
     /// Returns the API.
     fn api(&self) -> &'static Info;
-    /// Appends the body.
+    /// Appends the body of the request.
     fn put(&self, w: &mut Writer);
-    /// Returns the oldest version that can express the request.
+    /// Returns the oldest version that can encode the request.
     fn min_version(&self) -> i16 {
         self.api().min
     }
-    /// Returns the first release that has the feature, if the versions of the API do not show it.
+    /// Returns the first release that supports the feature, if the versions of the API do not show this.
     fn min_release(&self) -> Option<Release> {
         None
     }
@@ -24,17 +24,17 @@ pub trait Call: Send {
     fn feature(&self) -> &'static str {
         self.api().name
     }
-    /// Returns whether the broker responds: it does not respond to Produce with `acks` 0.
+    /// Returns whether the broker responds to this request. It does not respond to Produce with `acks` 0.
     fn is_answered(&self) -> bool {
         true
     }
-    /// Returns how long the broker may hold back the response on purpose.
+    /// Returns how long the broker may hold back the response on purpose, for example in a long poll.
     fn max_broker_wait(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Every request is a call. Produce, which needs more, has its own in the producer.
+/// Every request is a call. Only Produce requests have a separate implementation, in the producer.
 impl<R: api::Request> Call for R {
     fn api(&self) -> &'static Info {
         R::API
@@ -44,7 +44,7 @@ impl<R: api::Request> Call for R {
     }
 }
 
-/// A request that versions before this one cannot express.
+/// A request together with the oldest version that can encode it.
 pub(super) struct AtLeast<R>(pub R, pub i16);
 
 impl<R: api::Request> Call for AtLeast<R> {
@@ -64,7 +64,7 @@ impl<R: api::Request> Call for AtLeast<R> {
 pub struct Reply {
     /// The version of the request.
     pub version: i16,
-    /// The body; empty for a request to which the broker does not respond.
+    /// The body. It is empty if the broker does not respond to the request.
     pub body: Bytes,
 }
 
@@ -75,7 +75,7 @@ impl Reply {
     }
 }
 
-/// After this many malformed responses in a row, the broker is at fault and not a line that damages bytes.
+/// After this many malformed responses in a row, the client blames the broker, and not the network.
 pub(super) const MAX_MALFORMED: u32 = 3;
 
 pub(super) fn malformed(e: wire::Error) -> Error {

@@ -24,25 +24,26 @@ pub struct Broker {
 /// A partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// The ID of the leader; -1 if there is none.
+    /// The ID of the leader, or -1 if the partition has no leader.
     pub leader: i32,
-    /// The leader's epoch; -1 if the broker is too old to report it.
+    /// The leader's epoch, or -1 if the broker is too old to report it.
     pub leader_epoch: i32,
     /// The IDs of the brokers that have replicas.
     pub replicas: Vec<i32>,
     /// The IDs of the in-sync replicas.
     pub isr: Vec<i32>,
-    /// How often in a row brokers named an older epoch than the leader's.
+    /// How many times in a row brokers reported an older epoch than the known leader epoch.
     pub older: u32,
 }
 
-/// How often in a row brokers may name an older leader epoch than the known epoch before the older epoch counts. A
-/// broker that lags catches up within a few requests. A topic that was recreated, in a cluster without topic IDs,
-/// begins at epoch 0 for good.
+/// How many times in a row brokers may report an older leader epoch than the known epoch. After that, the client
+/// accepts the older epoch. A broker that lags behind catches up within a few requests. In a cluster without topic IDs,
+/// an older epoch is also the only sign of a recreated topic, whose epochs start again at 0.
 const MAX_OLDER: u32 = 5;
 
 impl Partition {
-    /// Notes that a broker named another epoch. Returns whether it is older, and does not count yet.
+    /// Notes that a broker reported another epoch. Returns whether that epoch is older, and the client does not accept
+    /// it yet.
     fn keeps_leader(&mut self, epoch: i32) -> bool {
         let is_older = epoch >= 0 && epoch < self.leader_epoch;
         self.older = if is_older { self.older + 1 } else { 0 };
@@ -50,10 +51,10 @@ impl Partition {
     }
 }
 
-/// A topic, or the error of asking for it.
+/// A topic, or the error of a request for its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// The topic's ID; zero if the broker is too old to report it.
+    /// The topic's ID, or zero if the broker is too old to report it.
     pub id: Uuid,
     /// The error of the topic.
     pub error: ErrorCode,
@@ -63,7 +64,7 @@ pub struct Topic {
     pub partitions: Vec<Partition>,
 }
 
-/// A new leader of a partition, which a broker named in a response (KIP-951).
+/// A new leader of a partition, as a broker reported it in a response (KIP-951).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderChange {
     /// The topic's name.
@@ -74,16 +75,16 @@ pub struct LeaderChange {
     pub leader: i32,
     /// The epoch of the new leader.
     pub leader_epoch: i32,
-    /// The new leader's address, if the broker named it.
+    /// The new leader's address, if the broker reported it.
     pub broker: Option<Broker>,
 }
 
 /// The state of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// The cluster's ID, from Kafka 0.10.1 on.
+    /// The cluster's ID, if the brokers report it (Kafka 0.10.1).
     pub id: Option<String>,
-    /// The ID of the controller, which serves administrative requests; -1 if unknown.
+    /// The ID of the controller, which serves administrative requests, or -1 if unknown.
     pub controller: i32,
     /// The brokers, by ID.
     pub brokers: BTreeMap<i32, Broker>,
@@ -93,12 +94,12 @@ pub struct Cluster {
     pub complete: bool,
     /// When the last metadata response arrived.
     pub updated_at: Time,
-    /// The finalized level of the feature `transaction.version`; 0 if the brokers did not report it.
+    /// The finalized level of the feature `transaction.version`, or 0 if the brokers did not report it.
     pub transaction_version: i16,
 }
 
 impl Cluster {
-    /// Returns the state after a metadata response. Topics that were not requested stay as they were.
+    /// Returns the state after a metadata response. Topics that were not requested do not change.
     pub fn updated(&self, now: Time, response: metadata::Response, all: bool) -> Self {
         let mut next = Self {
             id: response.cluster_id.or_else(|| self.id.clone()),
@@ -143,8 +144,8 @@ impl Cluster {
         next
     }
 
-    /// Returns the state after leader changes. Changes older than the known leaders have no effect, unless brokers
-    /// insist.
+    /// Returns the state after leader changes. Changes with an older epoch have no effect, unless brokers report the
+    /// older epoch repeatedly.
     pub fn with_leader_changes(&self, changes: &[LeaderChange]) -> Self {
         let mut next = self.clone();
         for m in changes {
@@ -166,8 +167,8 @@ impl Cluster {
         next
     }
 
-    /// Keeps only these topics, and marks those that are missing as unknown. For the response of a broker that was
-    /// asked about all topics, see `MetadataCall`.
+    /// Keeps only these topics, and marks the missing ones as unknown. This is for responses about all topics to a
+    /// request for some topics, see `MetadataCall`.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
@@ -177,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// Marks the given topics as unknown that a response about all topics does not contain.
+    /// Marks topics in `names` as unknown if a response about all topics does not contain them.
     pub fn add_unknown<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
             if !self.topics.contains_key(name) {
@@ -186,7 +187,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the ID and epoch of a partition's leader, if it has one whose address is known.
+    /// Returns the ID and epoch of a partition's leader, if the partition has a leader and its address is known.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<(i32, i32)> {
         let p = self.topics.get(topic)?.partitions.get(usize::try_from(partition).ok()?)?;
         self.brokers.contains_key(&p.leader).then_some((p.leader, p.leader_epoch))
@@ -198,7 +199,7 @@ impl Cluster {
     }
 }
 
-/// How long a broker may throttle a client before that is logged.
+/// How long a broker may throttle a client before the client logs this.
 const LONG_THROTTLE: Duration = Duration::from_secs(1);
 
 /// Logs that a broker throttles the client for long.
@@ -216,7 +217,7 @@ pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Du
 pub struct MetadataCall(pub metadata::Request);
 
 impl MetadataCall {
-    /// The first version that can ask about a topic without creating it.
+    /// The first version that can request the metadata of a topic without creating the topic.
     pub const MIN_VERSION_WITHOUT_CREATION: i16 = 4;
 }
 
@@ -237,14 +238,14 @@ impl Call for MetadataCall {
 }
 
 impl Topic {
-    /// Returns a topic that the cluster does not have.
+    /// Returns the entry for a topic that does not exist in the cluster.
     pub fn unknown() -> Self {
         let (id, error) = (Uuid::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         Self { id, error, internal: false, partitions: Vec::new() }
     }
 
-    /// Keeps leaders with a newer epoch: a broker that lags may name a leader that is known to be gone (KIP-320). This
-    /// does not hold for a topic that was deleted and created again.
+    /// Keeps the old leaders that have a newer epoch, because a broker that lags behind may report a previous leader
+    /// (KIP-320). Accepts all leaders of a topic that was deleted and created again.
     fn keep_newer_leaders(mut self, old: &Self) -> Self {
         if self.id == old.id {
             for (new, old) in self.partitions.iter_mut().zip(&old.partitions) {

@@ -32,21 +32,24 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The version of the first ApiVersions request. A broker that does not know it gets a second one in v0.
+/// The version of the first ApiVersions request. A broker that does not support this version gets a second request in
+/// v0.
 const FIRST_API_VERSIONS: i16 = 4;
 
-/// Byte fields of at least this size are sent without a copy. For smaller ones a copy is cheaper than another buffer.
+/// The connection sends byte fields of at least this size without a copy. For smaller fields, a copy is cheaper than
+/// another buffer.
 const SHARED_FROM: usize = 4 << 10;
 
-/// When to renew a session, in percent of its lifetime. The Java client picks from 85 to 95.
+/// When to renew a session, in percent of its lifetime. The Java client chooses between 85 and 95 percent.
 const RENEW_AT: u32 = 85;
 /// The largest frame before authentication has completed, in bytes.
 const MAX_LOGIN_FRAME: usize = 1 << 20;
 
-/// The size of a request, in bytes, that may exceed the limit of a broker. Smaller limits are not in use.
+/// The smallest size of a request, in bytes, that may exceed a broker's limit. In practice, brokers do not have smaller
+/// limits.
 pub const LARGE_REQUEST: usize = 1 << 20;
 
-/// Identifies a connection, from the attempt to make it to its end.
+/// Identifies a connection, from the attempt to connect to the end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub usize);
 
@@ -61,23 +64,23 @@ struct InFlight<T> {
     owner: Owner<T>,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 enum Owner<T> {
     Caller(T),
     /// The connection itself.
     Connection,
-    /// The connection itself, and the response has no header (SASL before Kafka 1.0).
+    /// The connection itself, with a request whose response has no header (SASL before Kafka 1.0).
     ConnectionBare,
 }
 
-/// The timers of a connection, besides those of responses.
+/// The timers of a connection, except the timeouts of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionTimer {
-    /// How long the broker may be silent before it is probed as one without ApiVersions.
+    /// How long the broker may be silent before the client probes it as a broker without ApiVersions.
     Silence,
-    /// The result from the Kerberos library.
+    /// The deadline for the result from the Kerberos library.
     Kerberos,
-    /// The renewal of the session.
+    /// The time to renew the SASL session.
     Renewal,
 }
 
@@ -86,22 +89,22 @@ enum ConnectionTimer {
 pub struct LoginConfig {
     /// The client's credentials.
     pub credentials: Arc<Credentials>,
-    /// The source of a nonce for each login of the connection.
+    /// The source of the nonces for the logins of the connection.
     pub nonces: Nonces,
-    /// How long it may take to renew a session.
+    /// How long the renewal of a session may take.
     pub renewal_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     Negotiating,
-    /// The newest release whose probe got a response.
+    /// The client probes the broker. The value is the newest release whose probe got a response.
     Probing(Option<Release>),
     Authenticating,
-    /// The broker has to show that it belongs to the client's cluster.
+    /// The broker must first show that it belongs to the client's cluster.
     Verifying,
     Ready,
-    /// The connection was idle, and may be dead.
+    /// The connection was idle, and the broker must show that the connection still works.
     Checking,
     Failed,
 }
@@ -113,14 +116,15 @@ pub struct Connection<T> {
     address: Arc<str>,
     frames: Frames,
     versions: BTreeMap<i16, (i16, i16)>,
-    /// The broker's release, if it has no ApiVersions and was probed.
+    /// The broker's release, if the broker has no ApiVersions and the client has probed it.
     release: Option<Release>,
     /// The epoch of the cluster's features, and the level of the feature `transaction.version`.
     transaction_version: Option<(i64, i16)>,
     in_flight: VecDeque<InFlight<T>>,
-    /// Requests to which the broker does not respond, with version and deadline, until they are written.
+    /// Requests to which the broker does not respond, with their version and deadline, until the driver has written
+    /// them.
     unanswered: Vec<(T, i16, Time)>,
-    /// Whether the broker may not have read such a request yet.
+    /// Whether the broker may not have read a request to which it does not respond.
     is_unconfirmed: bool,
     outbox: VecDeque<Bytes>,
     responses: VecDeque<(T, Result<Reply, Error>)>,
@@ -132,12 +136,12 @@ pub struct Connection<T> {
     timers: Timers<ConnectionTimer>,
     /// Whether the broker has responded to a caller's request.
     has_answered: bool,
-    /// How long a broker may be silent before it is probed.
+    /// How long a broker may be silent before the client probes it.
     versions_timeout: Duration,
-    /// When the broker last sent data, and the longest silence after which it sent data again.
+    /// When the broker last sent data. `longest_silence` is the longest time after which the broker sent data again.
     received_at: Time,
     longest_silence: Duration,
-    /// When the connection was used last, also for requests without a response.
+    /// When the connection was last used, even for requests without a response.
     used_at: Time,
     /// Whether the connection was ready before.
     was_ready: bool,
@@ -149,7 +153,7 @@ pub struct Connection<T> {
 }
 
 impl<T> Connection<T> {
-    /// Starts a connection that was just made: it negotiates versions, then authenticates.
+    /// Starts a connection that was just established. The connection negotiates versions, then authenticates.
     pub fn new(
         now: Time,
         address: String,
@@ -164,8 +168,9 @@ impl<T> Connection<T> {
         this
     }
 
-    /// Starts a connection without authentication to a broker that may have no ApiVersions. `probe` has the result of
-    /// earlier connections. A broker that may be probed next has `versions_timeout` to begin its response.
+    /// Starts a connection without authentication to a broker that may have no ApiVersions. `probe` is the result of
+    /// earlier connections. If the client may probe the broker next, the broker has `versions_timeout` to begin its
+    /// response.
     pub fn with_version_probe(
         now: Time,
         address: String,
@@ -249,8 +254,9 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns how the next connection should start, if this one ended before the broker reported its versions. Returns
-    /// `None` if the broker reported them, or if the end of the connection says nothing about its release.
+    /// Returns how the next connection should start, if this connection ended before the broker reported its versions.
+    /// Returns `None` if the broker reported its versions, or if the end of the connection does not indicate the
+    /// broker's release.
     pub fn next_version_probe(&mut self, closed: bool) -> Option<VersionProbe> {
         let nothing_received = self.frames.buffer().is_empty() && self.login_config.is_none();
         match self.state {
@@ -309,7 +315,7 @@ impl<T> Connection<T> {
         self.transaction_version
     }
 
-    /// Returns the newest version of an API that the broker serves; -1 for none.
+    /// Returns the newest version of an API that the broker supports, or -1 if it supports none.
     pub fn newest(&self, api: &Info) -> i16 {
         self.versions.get(&api.key).map_or(-1, |(_, high)| *high)
     }
@@ -324,7 +330,7 @@ impl<T> Connection<T> {
         self.in_flight.len()
     }
 
-    /// Returns the version for a call: the newest that both sides know, at most `max`.
+    /// Returns the version for a call: the newest version that client and broker support, at most `max`.
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
         let tried = || format!("{} on {}", call.feature(), self.address);
@@ -355,7 +361,7 @@ impl<T> Connection<T> {
         Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint))
     }
 
-    /// Sends a request. [`Connection::poll_response`] returns its response, unless this fails.
+    /// Sends a request. Unless this call fails, [`Connection::poll_response`] later returns the response.
     pub fn send(&mut self, call: &dyn Call, max_version: i16, deadline: Time, token: T) -> Result<(), (T, Error)> {
         let version = match self.version(call, max_version) {
             Ok(version) => version,
@@ -377,7 +383,7 @@ impl<T> Connection<T> {
         Ok(())
     }
 
-    /// Notes that all bytes so far were written. This completes requests to which the broker does not respond.
+    /// Notes that the driver has written all bytes. This completes requests to which the broker does not respond.
     pub fn handle_written(&mut self) {
         let written = self.unanswered.drain(..);
         self.responses.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));
@@ -504,7 +510,7 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Ends the connection: every request in flight fails with `error`.
+    /// Ends the connection. Every request in flight fails with `error`.
     pub fn fail(&mut self, error: &Error) {
         self.state = ConnectionState::Failed;
         self.outbox.clear();
@@ -545,7 +551,7 @@ impl<T> Connection<T> {
     }
 
     /// Handles the deadlines that have passed. Renews a session that is about to end. Returns an error if a response is
-    /// late: the caller has to close the connection, because later responses would wait behind it.
+    /// late. The caller then has to close the connection, because all later responses would be late as well.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         if let Some(login_config) = &self.login_config
             && self.timers.has_passed(ConnectionTimer::Renewal, now)

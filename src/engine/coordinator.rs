@@ -5,7 +5,7 @@ use crate::api::{ErrorCode, Info, Release, find_coordinator};
 use crate::wire::{Wire, Writer};
 use std::fmt;
 
-/// A FindCoordinator request, and what it is needed for.
+/// A FindCoordinator request, and its purpose.
 pub struct Find {
     request: find_coordinator::Request,
     is_for_member: bool,
@@ -39,7 +39,7 @@ impl Call for Find {
     }
 }
 
-/// Returns the request for one key, which fits all versions.
+/// Returns the request for one key. All versions can encode this request.
 pub fn request(key_type: i8, key: &str) -> Find {
     let request = find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
     Find { request, is_for_member: false }
@@ -50,7 +50,8 @@ pub fn request_as_member(group: &str) -> Find {
     Find { is_for_member: true, ..request(find_coordinator::GROUP, group) }
 }
 
-/// Reads the coordinator's broker ID from a response. `whose` is for the error, as `group "g"`.
+/// Reads the coordinator's broker ID from a response. `whose` is the owner of the coordinator for error messages, such
+/// as `group "g"`.
 pub fn read(reply: Reply, whose: impl fmt::Display) -> Result<i32, Error> {
     let response: find_coordinator::Response = reply.decode()?;
     let (code, node) = match response.coordinators.first() {

@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kind of an error, which shows where its cause is.
+/// The kind of an error, which shows where the cause of the error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// A broker responded with an error code.
     Broker,
-    /// A connection could not be made or was lost.
+    /// A connection could not be established, or was lost.
     Network,
     /// A connection was lost during a large request, which may exceed a limit of the broker.
     Oversized,
@@ -23,9 +23,9 @@ pub enum ErrorKind {
     Decode,
     /// TLS or SASL authentication failed.
     Authentication,
-    /// There is no valid token to authenticate with, until the token provider returns the next one.
+    /// The client has no valid token until the token provider returns the next token.
     NoToken,
-    /// Another client has the same transactional ID or group instance ID now.
+    /// Another client now has the same transactional ID or group instance ID.
     Fenced,
     /// The transaction was aborted.
     Aborted,
@@ -37,7 +37,8 @@ pub enum ErrorKind {
     Forked,
     /// Another cluster answers at an address of the client's cluster.
     OtherCluster,
-    /// A controller has an address of `bootstrap.servers`, or a broker one of `bootstrap.controllers`.
+    /// An address in `bootstrap.servers` belongs to a controller, or an address in `bootstrap.controllers` belongs to a
+    /// broker.
     WrongEndpoint,
     /// The client stopped because of a defect of its own.
     Internal,
@@ -61,7 +62,8 @@ struct Inner {
 }
 
 impl Error {
-    /// Creates an error. The message says what was tried and what happened, in lower case and without a full stop.
+    /// Creates an error. The message tells what the client tried and what happened, in lower case and without a full
+    /// stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
             kind,
@@ -76,7 +78,7 @@ impl Error {
         }))
     }
 
-    /// Creates the error for a broker's error code. `tried` says what the client tried.
+    /// Creates the error for a broker's error code. `tried` is what the client tried.
     pub fn refused(code: ErrorCode, tried: impl fmt::Display) -> Self {
         let kind = match code {
             ErrorCode::PRODUCER_FENCED | ErrorCode::FENCED_INSTANCE_ID | ErrorCode::INVALID_PRODUCER_EPOCH => {
@@ -95,7 +97,8 @@ impl Error {
         }
     }
 
-    /// Creates the error for a timeout, with the last known cause. `hint` applies if the cause has none.
+    /// Creates the error for a timeout, with the last known cause. The error has the cause's hint, or `hint` if the
+    /// cause has no hint.
     pub fn in_vain(tried: impl fmt::Display, time: Duration, why: &Self, hint: &str) -> Self {
         // If no broker was ever reached, the user has to know that and not that the time has passed.
         let kind = if why.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { why.kind() };
@@ -103,7 +106,7 @@ impl Error {
         Self::because(kind, tried, why).with_hint(why.hint().unwrap_or(hint))
     }
 
-    /// Creates an error whose cause is known. It ends with the cause's message, and is about the same broker and
+    /// Creates an error whose cause is known. The error ends with the cause's message, and has the cause's broker and
     /// partition.
     pub fn because(kind: ErrorKind, tried: impl fmt::Display, why: &Self) -> Self {
         let mut error = Self::new(kind, format!("{tried}: {}", why.message())).caused_by(why);
@@ -114,7 +117,7 @@ impl Error {
         error
     }
 
-    /// Returns the error with another kind, and without its code.
+    /// Returns the error with another kind and without its error code.
     pub fn as_kind(mut self, kind: ErrorKind) -> Self {
         let inner = self.inner();
         (inner.kind, inner.code) = (kind, None);
@@ -125,13 +128,13 @@ impl Error {
         Arc::make_mut(&mut self.0)
     }
 
-    /// Adds a hint: what the user can do.
+    /// Adds a hint that tells the user what to do.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner().hint = Some(hint.into());
         self
     }
 
-    /// Adds where it happened to the message.
+    /// Adds the place where the error happened to the message.
     pub fn with_location(mut self, location: &str) -> Self {
         self.inner().message.push_str(location);
         self
@@ -157,19 +160,19 @@ impl Error {
         self
     }
 
-    /// Adds the ID of the broker, unless it is negative: then it is not known.
+    /// Adds the ID of the broker, if it is known (not negative).
     pub fn of_node(mut self, node: i32) -> Self {
         self.inner().node = Some(node).filter(|node| *node >= 0);
         self
     }
 
-    /// Adds the error that caused this one.
+    /// Adds the error that caused this error.
     pub fn caused_by(mut self, cause: &Self) -> Self {
         self.inner().cause = Some(cause.clone());
         self
     }
 
-    /// Returns the error that caused this one.
+    /// Returns the error that caused this error.
     pub fn cause(&self) -> Option<&Self> {
         self.0.cause.as_ref()
     }
@@ -207,7 +210,7 @@ impl Error {
         self.hint().map_or_else(String::new, |hint| format!("; hint: {hint}"))
     }
 
-    /// Returns where the error happened, for a log line.
+    /// Returns the location of the error for a log line.
     pub fn location(&self) -> Location<'_> {
         Location { broker: self.broker(), topic: self.topic(), partition: self.partition() }
     }
@@ -218,8 +221,8 @@ impl Error {
         self.log_warning(component);
     }
 
-    /// Writes the error as a log line, and makes the client write its flight recorder: the error ends what the client
-    /// does.
+    /// Writes the error as a log line, and makes the client write its flight recorder, because the error ends the
+    /// client's work.
     pub fn log_fatal(&self, component: Component) {
         self.log_warning(component);
         logging::note_failure();
@@ -253,8 +256,8 @@ impl Error {
         self.0.node
     }
 
-    /// Returns whether the broker refused the client, or is not one of the client's nodes. The next attempt would fail
-    /// in the same way.
+    /// Returns whether the broker rejected the client, or is not one of the client's nodes, so that the next attempt
+    /// would fail in the same way.
     pub fn is_refusal(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Authentication | ErrorKind::OtherCluster | ErrorKind::WrongEndpoint)
     }
@@ -276,8 +279,8 @@ impl Error {
     }
 }
 
-/// Returns a time in seconds, to the millisecond, as texts show it. `as_secs_f64` would make 1.801 s 1.8010000000000002
-/// s.
+/// Returns a time in seconds, rounded to milliseconds, for messages. `as_secs_f64` would return 1.8010000000000002 for
+/// 1.801 s.
 pub fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1000.0
 }

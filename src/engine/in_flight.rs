@@ -2,8 +2,8 @@
 
 use super::{ClientResponse, Outgoing};
 
-/// The tokens of requests in flight. The network knows each request by its number here. So the network is not generic,
-/// and is compiled once for all roles: its maps and queues are a tenth of the crate.
+/// The tokens of requests in flight. The network identifies each request by a number, so it is not generic and is
+/// compiled only once for all roles. Its maps and queues are a tenth of the crate.
 #[derive(Debug)]
 pub struct RequestsInFlight<T> {
     tokens: Vec<Option<T>>,
@@ -17,7 +17,7 @@ impl<T> Default for RequestsInFlight<T> {
 }
 
 impl<T> RequestsInFlight<T> {
-    /// Keeps a request's token and replaces it by its number.
+    /// Stores a request's token, and replaces the token in the request by a number.
     pub fn begin(&mut self, outgoing: Outgoing<T>) -> Outgoing<usize> {
         outgoing.map(|token| {
             let number = self.free.pop().unwrap_or_else(|| {
@@ -31,7 +31,7 @@ impl<T> RequestsInFlight<T> {
         })
     }
 
-    /// Returns a response with the token of its request; `None` if the request had its response.
+    /// Returns a response with the token of its request, or `None` if the request already has a response.
     pub fn end(&mut self, response: ClientResponse<usize>) -> Option<ClientResponse<T>> {
         let ClientResponse { token: number, node, result } = response;
         let token = self.tokens.get_mut(number)?.take()?;

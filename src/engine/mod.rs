@@ -63,7 +63,7 @@ impl Time {
     /// A time after every deadline.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
+    /// Returns the time that has passed since `earlier`, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -89,13 +89,13 @@ impl fmt::Display for Time {
     }
 }
 
-/// Returns `host:port` for messages: with brackets around an IPv6 address, and with control characters escaped.
+/// Returns `host:port` for messages. Puts brackets around an IPv6 address, and escapes control characters.
 pub fn address(host: &str, port: u16) -> String {
     let shown: String = if host.contains(char::is_control) { host.escape_debug().collect() } else { host.to_owned() };
     if shown.contains(':') && !shown.starts_with('[') { format!("[{shown}]:{port}") } else { format!("{shown}:{port}") }
 }
 
-/// Returns the earlier of two deadlines, either of which may be missing.
+/// Returns the earlier of two deadlines. Each of them may be missing.
 pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -3,17 +3,17 @@
 use super::{Error, ErrorKind, Time};
 use std::time::Duration;
 
-/// The hint of an outage, if its cause has none.
+/// The hint of an outage, if its cause has no hint.
 const KEEPS_RETRYING: &str = "the client keeps retrying; check the brokers and the network";
 
 /// The time without a response from any broker.
 #[derive(Debug)]
 pub struct Outage {
-    /// How long it may last before it is an error.
+    /// How long the outage may last before it is an error.
     timeout: Duration,
-    /// When requests began to fail, moved forward by each report.
+    /// When requests began to fail, or when the outage was last reported.
     since: Option<Time>,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     last: Option<Error>,
     /// Whether `last` names all brokers that were tried.
     is_of_all: bool,
@@ -26,7 +26,7 @@ impl Outage {
         Self { timeout, since: None, last: None, is_of_all: false, due: None }
     }
 
-    /// Takes in the error of a request that was sent at `asked_at`. An error code is a response.
+    /// Notes the error of a request that was sent at `asked_at`. An error code counts as a response.
     pub fn failed(&mut self, now: Time, asked_at: Time, error: &Error) {
         if error.code().is_some() || !error.is_retriable() {
             return self.ended();
@@ -37,7 +37,7 @@ impl Outage {
         }
     }
 
-    /// Notes that all brokers were tried in vain.
+    /// Notes that the client could not reach any broker.
     pub fn unreachable(&mut self, now: Time, error: &Error) {
         if error.is_retriable() {
             self.since.get_or_insert(now);
@@ -57,8 +57,8 @@ impl Outage {
         self.since.filter(|_| self.due.is_none()).map(|since| since + self.timeout)
     }
 
-    /// Makes the outage an error if it has lasted, and again each time that much time passes. `tried` says what failed.
-    /// If it is not wanted, the time restarts.
+    /// Makes the outage an error if it has lasted for the timeout, and again after each further timeout. `tried` is
+    /// what failed. If `is_wanted` is false, there is no error, but the time also restarts.
     pub fn handle_timeout(&mut self, now: Time, is_wanted: bool, tried: &str) {
         let (Some(last), true) = (&self.last, self.next_timeout().is_some_and(|at| at <= now)) else { return };
         self.due = is_wanted.then(|| Error::in_vain(tried, self.timeout, last, KEEPS_RETRYING));
@@ -70,7 +70,7 @@ impl Outage {
         self.due.is_some()
     }
 
-    /// Returns the error for the application, once.
+    /// Returns the error for the application. Each error is returned once.
     pub fn take(&mut self) -> Option<Error> {
         self.due.take()
     }

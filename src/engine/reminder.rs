@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The first and the longest wait.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The log lines of one problem.
+/// Decides when the log lines about one problem are due.
 #[derive(Clone, Debug)]
 pub struct Reminder {
     next: Time,
@@ -20,12 +20,12 @@ impl Default for Reminder {
 }
 
 impl Reminder {
-    /// Creates a reminder whose first line is due at a time.
+    /// Creates a reminder whose first log line is due at `time`.
     pub fn from(time: Time) -> Self {
         Self { next: time, ..Self::default() }
     }
 
-    /// Returns whether a line is due. Then the next one is due after twice the wait.
+    /// Returns whether a log line is due. If so, doubles the wait until the next line.
     pub fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.next <= now;
         if is_due {
@@ -35,7 +35,7 @@ impl Reminder {
         is_due
     }
 
-    /// Returns when the next line is due.
+    /// Returns when the next log line is due.
     pub fn next(&self) -> Time {
         self.next
     }

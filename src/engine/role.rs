@@ -5,15 +5,15 @@ use crate::wire::Uuid;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The broker that a request goes to.
+/// The broker to which a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The broker with this ID.
     Node(i32),
-    /// The broker with this ID, on a connection for fetches only. A broker handles a connection's requests one after
-    /// another, so a long poll would delay all requests behind it.
+    /// The broker with this ID, on a connection only for fetches. A broker handles the requests of a connection one
+    /// after another, so a long poll would delay all later requests.
     Fetch(i32),
-    /// The broker with this ID, on a connection for group membership only, because JoinGroup waits for all members.
+    /// The broker with this ID, on a connection only for group membership, because JoinGroup waits for all members.
     Group(i32),
     /// The controller, or any broker while the controller is unknown.
     Controller,
@@ -21,17 +21,17 @@ pub enum Target {
     Any,
 }
 
-/// A request to send. Its token comes back with the response.
+/// A request to send. The response has the same token.
 pub struct Outgoing<T> {
-    /// The broker to send it to.
+    /// The broker to which the request goes.
     pub target: Target,
     /// The request.
     pub call: Box<dyn Call>,
     /// Identifies the request.
     pub token: T,
-    /// When to give up.
+    /// When the request fails if it has no response.
     pub deadline: Deadline,
-    /// The newest version that the request's fields fit.
+    /// The newest version that can encode the request's fields.
     pub max_version: i16,
 }
 
@@ -43,30 +43,30 @@ impl<T> Outgoing<T> {
     }
 }
 
-/// When a request fails for lack of a response. No response may take longer than `request.timeout.ms` plus the time for
-/// which the broker may hold it back.
+/// When a request without a response fails. A response may take at most `request.timeout.ms` plus the time for which
+/// the broker may hold the response back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// If it is not sent by then. Once sent, it has as much time as other requests, so that a sender that gives up
-    /// earlier does not cost the connection.
+    /// The request fails if it is not sent by this time. After it was sent, it has as much time as other requests, so
+    /// that a sender with a short timeout does not end the connection.
     ToSend(Time),
-    /// If it has no response by then. Its connection fails too.
+    /// The request fails if it has no response by this time. The connection then also fails.
     ToAnswer(Time),
 }
 
 impl Deadline {
-    /// Returns the time.
+    /// Returns the time of the deadline.
     pub fn time(self) -> Time {
         let (Self::ToSend(time) | Self::ToAnswer(time)) = self;
         time
     }
 }
 
-/// The response to a request, or the error that it failed with. Every request gets exactly one.
+/// The response to a request, or the error of the request. Every request gets exactly one `ClientResponse`.
 pub struct ClientResponse<T> {
     /// The request's token.
     pub token: T,
-    /// The ID of the broker that the request was sent to; -1 if it was not sent.
+    /// The ID of the broker to which the request was sent, or -1 if it was not sent.
     pub node: i32,
     /// The broker's reply, or the error.
     pub result: Result<Reply, Error>,
@@ -79,42 +79,43 @@ pub struct MetadataDemand {
     pub topics: BTreeSet<Arc<str>>,
     /// Whether the role no longer needs some topics that it demanded before.
     pub drops_topics: bool,
-    /// All topics that the role still needs, if it dropped some. [`Role::next_demand`] adds them.
+    /// All topics that the role still needs, if the role no longer needs some topics. [`Role::next_demand`] sets this
+    /// field.
     pub needed: Option<BTreeSet<Arc<str>>>,
-    /// Topic IDs whose names are needed, once.
+    /// Topic IDs whose names the role needs once.
     pub ids: BTreeSet<Uuid>,
-    /// Whether all topics are needed, once.
+    /// Whether the role needs all topics once.
     pub all: bool,
-    /// Whether all topics are needed from now on, or no longer.
+    /// Whether the role needs all topics from now on. `None` changes nothing.
     pub watch_all: Option<bool>,
     /// Whether the known metadata is stale.
     pub refresh: bool,
-    /// The leader changes in responses to the role.
+    /// The leader changes in responses to the role's requests.
     pub leader_changes: Vec<LeaderChange>,
 }
 
-/// A state machine that a [`super::Network`] serves.
+/// A state machine whose requests a [`super::Network`] sends.
 pub trait Role: Send {
     /// Identifies a request.
     type Token: Send;
-    /// A request before compression and checksums, which need no access to the role.
+    /// A request before compression and checksums, which do not need access to the role.
     type Request: Send;
-    /// A response after the work that needs no access to the role: decoding, checksums and decompression.
+    /// A response after decoding, checksums and decompression, which do not need access to the role.
     type Prepared: Send;
 
-    /// Compresses records and computes checksums, outside of all locks.
+    /// Builds a request outside of all locks: compresses records and computes checksums.
     fn build_request(request: Self::Request) -> Outgoing<Self::Token>;
-    /// Prepares a response, outside of all locks.
+    /// Decodes a response outside of all locks.
     fn prepare(response: ClientResponse<Self::Token>) -> Self::Prepared;
     /// Handles a response.
     fn handle_response(&mut self, now: Time, response: Self::Prepared);
     /// Handles a new state of the cluster.
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
-    /// Notes that no broker can be reached, and why.
+    /// Notes that no broker can be reached. `error` is the reason.
     fn handle_unreachable(&mut self, now: Time, error: &Error);
     /// Returns the next request to send.
     fn poll_send(&mut self, now: Time) -> Option<Self::Request>;
-    /// Returns a new metadata demand of the role, once.
+    /// Returns a new metadata demand of the role. Each demand is returned once.
     fn poll_demand(&mut self) -> Option<MetadataDemand>;
     /// Returns all topics whose metadata the role needs.
     fn needed_topics(&self) -> BTreeSet<Arc<str>>;
@@ -145,7 +146,7 @@ impl MetadataDemand {
         })
     }
 
-    /// Returns the demand unless it is empty, and clears it.
+    /// Returns and clears the demand, unless it is empty.
     pub fn take(&mut self) -> Option<Self> {
         (*self != Self::default()).then(|| std::mem::take(self))
     }

@@ -23,28 +23,29 @@ use crate::wire::Uuid;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long the client waits after a failure whose interval it does not know: Java's default.
+/// How long the client waits after a failure if it does not know the push interval. This is the Java client's default.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
-/// The shortest interval that the client obeys.
+/// The shortest push interval that the client accepts from a broker.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
-/// The prefix of all names.
+/// The prefix of the names of Kafka's metrics.
 const PREFIX: &str = "org.apache.kafka.";
-/// The groups of metrics that the application registered: values, and totals. Their names stay as they are.
+/// The groups of metrics that the application registered: one group for values, and one for totals. The client does not
+/// change the names of these metrics.
 pub const APPLICATION: [&str; 2] = ["application", "application-totals"];
 
-/// The purpose of a request of the telemetry.
+/// The purpose of a telemetry request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// GetTelemetrySubscriptions.
+    /// A GetTelemetrySubscriptions request.
     Subscribe,
-    /// PushTelemetry.
+    /// A PushTelemetry request.
     Push {
-        /// Whether it is the last one.
+        /// Whether this is the client's last push.
         is_last: bool,
     },
 }
 
-/// The subscription of the brokers.
+/// The brokers' subscription to the client's metrics.
 #[derive(Clone, Debug)]
 struct Subscription {
     id: i32,
@@ -65,9 +66,9 @@ impl Subscription {
 /// Settings of the telemetry.
 #[derive(Clone, Debug)]
 pub struct TelemetryConfig {
-    /// Whether the client pushes metrics, `enable.metrics.push`.
+    /// Whether the client pushes metrics (`enable.metrics.push`).
     pub is_enabled: bool,
-    /// Labels of the client: its group, rack and transactional ID.
+    /// The labels of the client: its group, rack and transactional ID.
     pub labels: Vec<(&'static str, String)>,
     /// The wall-clock time at [`Time`] 0, in milliseconds since 1970.
     pub started_ms: i64,
@@ -77,7 +78,7 @@ pub struct TelemetryConfig {
     pub seed: u64,
 }
 
-/// The state machine.
+/// The state machine of the telemetry.
 pub struct Telemetry {
     config: TelemetryConfig,
     random: Random,
@@ -86,13 +87,14 @@ pub struct Telemetry {
     /// When the next request is due.
     at: Time,
     is_in_flight: bool,
-    /// Whether a broker can be asked: the client is connected, or the application wants the client's ID.
+    /// Whether the client may send telemetry requests, because it is connected, or because the application wants the
+    /// client's ID.
     is_ready: bool,
     has_ended: bool,
-    /// The sums at the last push, for deltas.
+    /// The sums at the last push, to compute deltas.
     pushed: HashMap<String, f64>,
     pushed_at: Time,
-    /// Why the client has no ID, for the application.
+    /// The error that explains to the application why the client has no ID.
     failure: Option<Error>,
 }
 
@@ -114,22 +116,22 @@ impl Telemetry {
         }
     }
 
-    /// Notes that a broker can be asked.
+    /// Notes that the client may send telemetry requests.
     pub fn start(&mut self) {
         self.is_ready = true;
     }
 
-    /// Returns the client's ID once a broker has given one.
+    /// Returns the client's ID, if a broker has assigned one.
     pub fn instance(&self) -> Option<Uuid> {
         Some(self.instance).filter(|id| !id.is_zero())
     }
 
-    /// Returns why the client got no ID, once after each attempt.
+    /// Returns why the client got no ID. Each failed attempt is returned once.
     pub fn take_failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
 
-    /// Asks again at once, because the application waits for the ID.
+    /// Requests the ID again at once, because the application waits for it.
     pub fn ask_now(&mut self, now: Time) {
         self.is_ready = true;
         if self.instance.is_zero() {
@@ -162,7 +164,7 @@ impl Telemetry {
         }
     }
 
-    /// Returns the last push of a client that closes, if brokers want its metrics.
+    /// Returns the last push of a client that is closing, if brokers want its metrics.
     pub fn last_push(&mut self, now: Time, families: impl FnOnce() -> Vec<Family>) -> Option<Outgoing<Step>> {
         let subscription = self.subscription.clone().filter(|_| !self.has_ended)?;
         self.has_ended = true;
@@ -245,7 +247,7 @@ impl Telemetry {
         }
     }
 
-    /// Takes in a response.
+    /// Handles a response.
     pub fn handle_response(&mut self, now: Time, response: ClientResponse<Step>) {
         self.is_in_flight = false;
         match (response.token, response.result) {
@@ -323,7 +325,7 @@ fn is_total(group: &str, name: &str) -> bool {
     if APPLICATION.contains(&group) { group == APPLICATION[1] } else { name.ends_with("-total") }
 }
 
-/// Returns the name of a metric in KIP-714: `record-queue-time-avg` of `producer-metrics` is
+/// Returns the KIP-714 name of a metric. For example, `record-queue-time-avg` of `producer-metrics` becomes
 /// `org.apache.kafka.producer.record.queue.time.avg`.
 pub fn metric_name(group: &str, name: &str) -> String {
     if APPLICATION.contains(&group) {

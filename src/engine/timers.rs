@@ -20,7 +20,7 @@
 
 use super::Time;
 
-/// The armed timers of a machine. `K` is an enum with one variant for each deadline.
+/// The armed timers of a state machine. `K` is an enum with one variant for each deadline.
 #[derive(Clone, Debug)]
 pub struct Timers<K>(Vec<(K, Time)>);
 
@@ -31,7 +31,7 @@ impl<K> Default for Timers<K> {
 }
 
 impl<K: Copy + PartialEq> Timers<K> {
-    /// Returns whether a deadline has passed. Arms the timer if it has not.
+    /// Returns whether a deadline has passed. If not, arms the timer.
     pub fn is_due(&mut self, timer: K, deadline: Time, now: Time) -> bool {
         let is_due = deadline <= now;
         if !is_due {
@@ -40,7 +40,7 @@ impl<K: Copy + PartialEq> Timers<K> {
         is_due
     }
 
-    /// Arms a timer, or moves it.
+    /// Arms a timer, or changes its deadline.
     pub fn set(&mut self, timer: K, deadline: Time) {
         match self.0.iter_mut().find(|(armed, _)| *armed == timer) {
             Some((_, at)) => *at = deadline,
@@ -58,7 +58,7 @@ impl<K: Copy + PartialEq> Timers<K> {
         self.0.clear();
     }
 
-    /// Returns the deadline of a timer that is armed.
+    /// Returns the deadline of a timer, if the timer is armed.
     pub fn get(&self, timer: K) -> Option<Time> {
         self.0.iter().find(|(armed, _)| *armed == timer).map(|(_, at)| *at)
     }

@@ -12,16 +12,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a topic that brokers say does not exist, or may not be read, is taken for one that exists. Brokers that
-/// restart learn of all topics within a few seconds.
+/// How long the client doubts an error that a topic does not exist or may not be read, and treats the topic as before.
+/// Brokers that restart know all topics after a few seconds.
 const DOUBT: Duration = Duration::from_secs(10);
 
-/// The topics that have an error, the time of the first one in a row, and the last one.
+/// The topics that have an error. The values are the time of the first error in a row, and the last error code.
 #[derive(Debug, Default)]
 pub struct TopicErrors(BTreeMap<Arc<str>, (Time, ErrorCode)>);
 
 impl TopicErrors {
-    /// Takes in a state of the cluster. Returns it with what `before` has of topics whose error may pass.
+    /// Handles a new state of the cluster. Returns this state, but with the entries of `before` for topics with a
+    /// temporary error.
     pub fn bridge(&mut self, now: Time, before: &Cluster, cluster: &Arc<Cluster>) -> Arc<Cluster> {
         self.0.retain(|name, _| cluster.topics.get(name).is_some_and(|t| t.error.is_error()));
         let mut bridged = Arc::clone(cluster);
@@ -42,7 +43,7 @@ impl TopicErrors {
         bridged
     }
 
-    /// Returns the error of a topic, and since when the topic has had errors.
+    /// Returns the error of a topic, and the time of its first error in a row.
     pub fn get(&self, topic: &str) -> Option<(Time, ErrorCode)> {
         self.0.get(topic).copied()
     }

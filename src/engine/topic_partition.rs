@@ -14,7 +14,7 @@ pub struct TopicPartition {
 }
 
 impl TopicPartition {
-    /// Names a partition.
+    /// Creates the name of a partition.
     pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
         Self { topic: topic.into(), partition }
     }
@@ -26,14 +26,14 @@ impl<T: Into<Arc<str>>> From<(T, i32)> for TopicPartition {
     }
 }
 
-/// Writes `topic-partition`, as Kafka's logs do.
+/// Writes `topic-partition`, like Kafka's logs.
 impl fmt::Display for TopicPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.topic, self.partition)
     }
 }
 
-/// A partition of a topic, with the topic's name for messages and its ID for requests that take no names.
+/// A partition of a topic, with the topic's name and ID. Messages need the name, and some requests accept only the ID.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicIdPartition {
     /// The topic's name.

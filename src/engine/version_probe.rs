@@ -17,9 +17,10 @@ use super::Call;
 use crate::api::{Release, find_coordinator, list_groups, list_offsets, offset_fetch};
 use std::time::Duration;
 
-/// The group that probes name.
+/// The group name in probes.
 const PROBE: &str = "klamm-probe";
-/// How long a broker that responded to all probes has for ApiVersions. It is alive, so it does not take long.
+/// How long a broker may take to respond to ApiVersions after it has responded to all probes. Such a broker is alive
+/// and responds fast.
 pub const LAST_WAIT: Duration = Duration::from_millis(500);
 /// The first release with ApiVersions.
 pub const SAYS_VERSIONS: Release = Release::V0_10_0;
@@ -27,26 +28,28 @@ pub const SAYS_VERSIONS: Release = Release::V0_10_0;
 /// How a connection starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionProbe {
-    /// ApiVersions. If there is no response soon, the next connection probes.
+    /// With ApiVersions. If there is no response soon, the next connection starts with probes.
     #[default]
     Ask,
-    /// ApiVersions, without a probe if the response is slow.
+    /// With ApiVersions. Even if the response is slow, the client does not probe the broker.
     Wait,
-    /// Probes, from the oldest release on.
+    /// With probes, from the oldest release on.
     Probe,
-    /// Probes that have to find this release again, and how often after this.
+    /// With probes, which have to show this release again. The number is how many more connections must confirm it
+    /// after this one.
     Confirm(Release, u32),
-    /// No negotiation: the broker is of this release.
+    /// Without negotiation, because the broker's release is known.
     Known(Release),
 }
 
-/// Returns the release to probe after one that the broker has proved to be; `None` when ApiVersions is next.
+/// Returns the release to probe after `known`, the newest release whose probe got a response. Returns `None` if
+/// ApiVersions is next.
 pub fn next_release(known: Option<Release>) -> Option<Release> {
     let mut later = Release::ALL.iter().copied().filter(|release| known.is_none_or(|known| *release > known));
     later.next().filter(|release| *release < SAYS_VERSIONS)
 }
 
-/// Returns a request that this release was the first to know. It is in v0 and changes nothing on the broker.
+/// Returns a request that was new in this release. The request has version 0 and changes nothing on the broker.
 pub fn probe_request(release: Release) -> Box<dyn Call> {
     match release {
         Release::V0_8_0 => Box::new(list_offsets::Request { replica_id: -1, ..Default::default() }),

@@ -7,7 +7,7 @@ use crate::api::metadata;
 use crate::engine::call::Reply;
 use crate::engine::{Error, Time};
 
-/// The first version of Metadata with the ID of the cluster.
+/// The first version of Metadata that contains the ID of the cluster.
 const TELLS_CLUSTER: i16 = 2;
 
 impl<T> Connection<T> {
@@ -16,7 +16,7 @@ impl<T> Connection<T> {
         self.cluster = Some(id.to_owned());
     }
 
-    /// Starts to verify the cluster once. Returns whether requests have to wait for that.
+    /// Starts to verify the cluster, if this has not been done. Returns whether requests have to wait for the result.
     pub(super) fn verifies_cluster(&mut self, deadline: Time) -> bool {
         let newest = self.newest(&metadata::API).min(metadata::API.max_stable);
         if self.was_ready || self.cluster.is_none() || newest < TELLS_CLUSTER {
@@ -31,7 +31,7 @@ impl<T> Connection<T> {
         true
     }
 
-    /// Takes in the response of the broker.
+    /// Handles the response that contains the cluster ID.
     pub(super) fn handle_cluster_id(&mut self, reply: Reply) -> Result<(), Error> {
         let cluster_id = reply.decode::<metadata::Response>()?.cluster_id;
         if let (Some(expected), Some(cluster_id)) = (&self.cluster, &cluster_id)

@@ -5,7 +5,7 @@ use crate::engine::{Error, ErrorKind};
 use crate::frame::BadLength;
 
 impl<T> Connection<T> {
-    /// Returns the error for bytes that are no frame.
+    /// Returns the error for received bytes that are not a frame.
     pub(super) fn not_kafka(&self, bad: BadLength) -> Error {
         if self.state == ConnectionState::Ready {
             // The peer spoke Kafka's protocol before, so the stream is damaged. Another connection may work.
@@ -20,7 +20,7 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns the error for a connection that the peer closed in this state.
+    /// Returns the error for a connection that the peer closed in the connection's current state.
     pub fn closed_by_peer(&self) -> Error {
         match (&self.state, &self.login) {
             (ConnectionState::Negotiating | ConnectionState::Probing(_), _) => {

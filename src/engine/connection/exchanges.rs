@@ -12,9 +12,9 @@ pub enum Exchange {
     Received {
         /// The API of the request.
         api: &'static Info,
-        /// The size in bytes.
+        /// The size of the response in bytes.
         size: usize,
-        /// The time since the request.
+        /// The time since the request was sent.
         latency: Duration,
     },
     /// A login succeeded.

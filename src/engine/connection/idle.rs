@@ -7,7 +7,7 @@ use crate::engine::Time;
 use crate::engine::version_probe::probe_request;
 use std::time::Duration;
 
-/// How long a connection is idle before it is checked, unless it has survived a longer silence.
+/// How long a connection may be idle before it needs a check, unless the connection has survived a longer silence.
 const IDLE_CHECK: Duration = Duration::from_secs(2);
 /// How much longer than its longest silence a connection may be idle without a check.
 const CHECK_SLACK: Duration = Duration::from_millis(500);
@@ -20,8 +20,8 @@ impl<T> Connection<T> {
         self.state == ConnectionState::Checking
     }
 
-    /// Asks the broker for a sign of life if the connection was idle for longer than it is known to survive: routers
-    /// and load balancers drop idle connections without a word. Returns whether requests have to wait for the response.
+    /// Sends the broker a small request if the connection was idle for longer than ever before, because routers and
+    /// load balancers drop idle connections silently. Returns whether requests have to wait for the response.
     pub fn check_if_idle(&mut self, now: Time) -> bool {
         let is_due = now.since(self.received_at) > IDLE_CHECK.max(self.longest_silence + CHECK_SLACK);
         let ends = |timer| self.timers.get(timer).is_some_and(|at| at <= now + CHECK_TIMEOUT);
@@ -33,7 +33,7 @@ impl<T> Connection<T> {
         true
     }
 
-    /// Returns when the connection will have been idle for `max`; `None` while a request is in flight.
+    /// Returns when the connection will have been idle for `max`. Returns `None` while a request is in flight.
     pub fn idle_at(&self, max: Duration) -> Option<Time> {
         (self.is_ready() && self.is_unused() && !self.is_unconfirmed).then(|| self.used_at + max)
     }
@@ -43,7 +43,7 @@ impl<T> Connection<T> {
         self.used_at = now;
     }
 
-    /// Returns whether the connection was idle for `max`.
+    /// Returns whether the connection has been idle for at least `max`.
     pub fn is_idle_since(&self, now: Time, max: Option<Duration>) -> bool {
         max.and_then(|max| self.idle_at(max)).is_some_and(|at| at <= now)
     }
@@ -52,7 +52,7 @@ impl<T> Connection<T> {
         self.in_flight.is_empty() && self.unanswered.is_empty()
     }
 
-    /// Sends a request whose response shows that the broker has read all earlier ones, for
+    /// Sends a request whose response shows that the broker has read all earlier requests, for
     /// [`Connection::is_unconfirmed`].
     pub fn ask_confirmation(&mut self) {
         if self.is_ready() {

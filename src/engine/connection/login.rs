@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 
 impl<T> Connection<T> {
-    /// Starts to authenticate, for the first time or again.
+    /// Starts a login, either the first login or a renewal.
     pub(super) fn log_in(&mut self, now: Time, deadline: Time) -> Result<(), Error> {
         let Some(LoginConfig { credentials, nonces, .. }) = &mut self.login_config else { return Ok(()) };
         if !credentials.is_valid(now) {
@@ -95,7 +95,7 @@ impl<T> Connection<T> {
         self.say(message, deadline)
     }
 
-    /// Replaces the credentials for the next login, and starts a renewal that waited for them.
+    /// Replaces the credentials for the next login, and starts a renewal that waited for new credentials.
     pub fn set_credentials(&mut self, now: Time, credentials: &Arc<Credentials>) {
         let Some(login_config) = &mut self.login_config else { return };
         login_config.credentials = credentials.clone();

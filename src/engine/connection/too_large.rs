@@ -6,8 +6,9 @@ use crate::engine::{Error, ErrorKind};
 use crate::frame::BadLength;
 
 impl<T> Connection<T> {
-    /// Completes the first request in flight with an error, if its response is larger than the limit. Other requests
-    /// fail with the connection. Returns whether the bytes with that information have not arrived yet.
+    /// Completes the first request in flight with an error, if its response is larger than the limit. The other
+    /// requests fail together with the connection. Returns whether the bytes that identify the response have not
+    /// arrived yet.
     pub(super) fn handle_oversized(&mut self, bad: BadLength) -> bool {
         let (Ok(size), Some(asked)) = (u32::try_from(i32::from_be_bytes(bad.found)), self.in_flight.front()) else {
             return false;
@@ -28,7 +29,7 @@ impl<T> Connection<T> {
         false
     }
 
-    /// Returns the error for a connection that was lost during a large request: brokers close the connection if a
+    /// Returns the error for a connection that was lost during a large request. Brokers close the connection if a
     /// request exceeds their limit.
     pub fn lost_with_large_request(&self) -> Option<Error> {
         let size = self.in_flight.iter().map(|f| f.size).max().filter(|size| *size >= LARGE_REQUEST)?;

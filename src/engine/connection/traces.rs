@@ -10,14 +10,15 @@ use crate::wire::{Reader, Value};
 use bytes::{Bytes, BytesMut};
 use std::fmt::Write;
 
-/// The size of the largest response to a fetch whose error codes are recorded. A copy of a larger one would cost too
-/// much.
+/// The largest size of a fetch response whose error codes the recorder keeps. A copy of a larger response would cost
+/// too much.
 const LONGEST_FETCH: usize = 4 << 10;
-/// The same of other responses.
+/// The largest size of other responses whose error codes the recorder keeps.
 const LONGEST_OTHER: usize = 64 << 10;
-/// The most error codes of a response in a dump.
+/// The largest number of error codes of a response in a dump.
 const MOST_ERRORS: usize = 100;
-/// The APIs whose messages the recorder may keep. All others may have credentials, or configurations with passwords.
+/// The APIs whose messages the recorder may keep. The messages of other APIs may contain credentials, or configurations
+/// with passwords.
 const KEPT: &[i16] = &[
     api::produce::API.key,
     api::fetch::API.key,
@@ -44,7 +45,7 @@ const KEPT: &[i16] = &[
 ];
 
 impl<T> Connection<T> {
-    /// Records a request, which leaves at about the time of the last use.
+    /// Records a request. The time of its record is the time when the connection was last used.
     pub(super) fn record_request(&self, api: &'static Info, version: i16, correlation_id: i32, parts: &[Bytes]) {
         logging::record(|flight| {
             let size = parts.iter().map(Bytes::len).sum();
@@ -117,7 +118,8 @@ impl<T> Connection<T> {
     }
 }
 
-/// Returns what the recorder keeps of a response. Of one that may have credentials, it keeps the error codes only.
+/// Returns the part of a response that the recorder keeps. If the response may contain credentials, the recorder keeps
+/// only the error codes.
 fn content<T>(flight: &Flight, request: &InFlight<T>, frame: &Bytes) -> Option<Content> {
     let InFlight { api, version, .. } = request;
     let is_kept = KEPT.contains(&api.key);
@@ -148,7 +150,8 @@ fn message(api: &str, version: i16, frame: &Bytes) -> Option<(Bytes, Value)> {
     Some((body.clone(), entry.response.decode(version, body).ok()?))
 }
 
-/// Appends the error codes of a response, and its body if it has no records or the dump may have them.
+/// Appends the error codes of a response. Also appends its body if it is a Metadata response, or if the dump may
+/// contain values.
 fn describe_response(frame: &Frame, bytes: &Bytes, has_values: bool, out: &mut String) {
     let Some((body, value)) = message(frame.api, frame.version, bytes) else { return };
     out.push_str(&errors(&value));
@@ -182,7 +185,7 @@ fn errors(message: &Value) -> String {
     if list.is_empty() { list } else { format!(",\"errors\":[{list}]") }
 }
 
-/// Appends the error codes of a message. `names` has the fields of JSON that say which topic they belong to.
+/// Appends the error codes of a message. `names` contains the JSON fields with the topic of the error codes.
 fn put_errors(value: &Value, names: &mut Vec<String>, left: &mut usize, out: &mut String) {
     match value {
         Value::List(values) => values.iter().for_each(|value| put_errors(value, names, left, out)),
@@ -206,7 +209,7 @@ fn put_errors(value: &Value, names: &mut Vec<String>, left: &mut usize, out: &mu
     }
 }
 
-/// Returns a field of a message as a field of JSON, if it names a topic or a partition.
+/// Returns a field of a message as a JSON field, if the field is the name of a topic or the number of a partition.
 fn name_field(name: &str, value: &Value) -> Option<String> {
     let mut out = String::from(",\"");
     match (name, value) {

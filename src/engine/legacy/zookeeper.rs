@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-/// A partition of a topic on one broker. Partitions are sorted by their names in the tree: `10-0` is before `2-0`.
+/// A partition of a topic on one broker. Partitions are sorted by their names in the tree, so `10-0` comes before
+/// `2-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BrokerPartition {
     /// The topic's name.
@@ -41,16 +42,16 @@ impl fmt::Display for BrokerPartition {
 /// The topics that a member subscribes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subscription {
-    /// Topics, each with a number of streams.
+    /// Topics by name, each with a number of streams.
     Topics(BTreeMap<String, u32>),
     /// The topics whose whole name matches a regular expression, and the number of streams.
     Whitelist(u32, String),
-    /// The topics whose name does not match, and the number of streams.
+    /// The topics whose name does not match a regular expression, and the number of streams.
     Blacklist(u32, String),
 }
 
 impl Subscription {
-    /// Encodes the subscription as a member registers it.
+    /// Encodes the subscription for the registration of a member.
     pub fn encode(&self) -> String {
         match self {
             Self::Topics(topics) => {
@@ -62,7 +63,7 @@ impl Subscription {
         }
     }
 
-    /// Decodes what a member registered. Returns `None` for data that no consumer of 0.7 writes.
+    /// Decodes the subscription in a member's registration. Returns `None` for data that no Kafka 0.7 consumer writes.
     pub fn decode(data: &str) -> Option<Self> {
         for (marker, make) in [('*', Self::Whitelist as fn(u32, String) -> Self), ('!', Self::Blacklist)] {
             if let Some((streams, pattern)) = data.strip_prefix(marker).and_then(|rest| rest.split_once(marker)) {
@@ -103,21 +104,22 @@ impl Subscription {
 /// The topics that match a pattern.
 type Matches = BTreeMap<String, BTreeSet<String>>;
 
-/// An operation on the tree.
+/// An operation on the ZooKeeper tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// List the children of a node and watch them. If the node does not exist, watch for it.
+    /// List the children of a node, and watch for changes. If the node does not exist, watch for its creation.
     Children(String),
     /// Read a node's data.
     Read(String),
-    /// Create an ephemeral node and its missing parents. A node that this session has created already counts as done.
+    /// Create an ephemeral node and its missing parents. If this session has already created the node, the operation
+    /// succeeds.
     Create(String, String),
     /// Delete a node, if it has this data and this session has created it.
     Delete(String, String),
     /// Write a persistent node, and create it if it does not exist.
     Write(String, String),
-    /// Return which of these names a regular expression matches as a whole, or that this client cannot read the
-    /// expression. This does not touch the tree.
+    /// Return the names that a regular expression matches as a whole, or an error if this client does not support the
+    /// expression. This operation does not access the tree.
     Match(String, Vec<String>),
 }
 
@@ -126,26 +128,26 @@ pub enum Operation {
 pub enum OperationResult {
     /// The operation succeeded.
     Done,
-    /// Names, without their paths.
+    /// The names, without paths.
     Names(Vec<String>),
-    /// A node's data.
+    /// The data of a node.
     Data(String),
     /// The node does not exist.
     Missing,
     /// Another session has created the node.
     Exists,
-    /// The connection was lost, so the operation may have been done. The member repeats it later.
+    /// The connection was lost, so the operation may or may not be done. The member repeats the operation later.
     Failed,
-    /// The expression has syntax that this client cannot read, for this reason.
+    /// The expression has syntax that this client does not support. The value is the reason.
     Unreadable(String),
 }
 
-/// An input of the member.
+/// An input to the state machine of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A connection was made, with a new session or the previous one.
+    /// A connection was established, with a new session or with the previous session.
     Connected {
-        /// Whether the session is new, so that no node of an older session is left.
+        /// Whether the session is new. In that case, no node of an older session is left.
         is_new: bool,
     },
     /// The connection was lost. The session may survive.
@@ -162,15 +164,15 @@ pub enum Input {
     Commit(Vec<(BrokerPartition, i64)>),
 }
 
-/// An order to the readers of partitions.
+/// An instruction to the readers of partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Stop reading these partitions, then send [`Input::Stopped`].
     Stop(Vec<BrokerPartition>),
-    /// Start reading these partitions: the stream, and the offset that was committed last.
+    /// Start reading these partitions. The values are the partition, its stream, and its last committed offset.
     Start(Vec<(BrokerPartition, u32, Option<i64>)>),
-    /// All partitions are lost, and so are the commits that are not [`Event::Committed`]. Other members read again what
-    /// was read since the last commit.
+    /// All partitions are lost, and so are all commits without an [`Event::Committed`]. Other members read the records
+    /// since the last commit again.
     Lost,
     /// ZooKeeper has stored this offset of the partition.
     Committed(BrokerPartition, i64),
@@ -179,17 +181,18 @@ pub enum Event {
 /// The reason why a member gets no partitions, until the group changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The subscription of a member cannot be read, so the assignment cannot be computed. The member keeps what it
-    /// owns.
+    /// The subscription of a member is not readable, so this member cannot compute the assignment. It keeps the
+    /// partitions that it owns.
     Unreadable {
-        /// The member's ID.
+        /// The ID of the member.
         member: String,
         /// The registration of the member.
         data: String,
-        /// The reason.
+        /// The reason why the subscription is not readable.
         why: String,
     },
-    /// Another session has registered the ID of this member. It may be an earlier session that has not ended yet.
+    /// Another session has registered the ID of this member. That session may be an earlier session of the same member
+    /// that has not ended yet.
     DuplicateId {
         /// When the registration was rejected first.
         since: Time,
@@ -205,7 +208,7 @@ pub struct Config {
     pub member: String,
     /// The topics that the member subscribes to.
     pub subscription: Subscription,
-    /// How long to wait before creating a node again that another session holds.
+    /// How long to wait before the next attempt to create a node that another session has created.
     pub backoff: Duration,
     /// The time without a connection after which the session counts as ended.
     pub session_timeout: Duration,
@@ -224,12 +227,12 @@ struct View {
 
 #[derive(Debug)]
 enum Phase {
-    /// There is no session, or it may have ended.
+    /// There is no session, or the session may have ended.
     Away,
     Registering,
     /// Reads the members, the topics and the partitions, one after the other.
     Looking(Look, View),
-    /// Waits for the readers of the partitions to release.
+    /// Waits until the readers of the partitions to release have stopped.
     Stopping,
     Releasing,
     Claiming,
@@ -250,21 +253,21 @@ pub struct ZooKeeperMember {
     phase: Phase,
     connected: bool,
     suspended_at: Option<Time>,
-    /// The operations left in this phase.
+    /// The remaining operations of this phase.
     todo: VecDeque<Operation>,
     commits: BTreeMap<BrokerPartition, i64>,
     /// The commit in flight.
     writing: Option<(BrokerPartition, i64)>,
     in_flight: Option<(u64, Operation)>,
     next_number: u64,
-    /// Whether the tree has changed since the member looked.
+    /// Whether the tree has changed since the member last read it.
     dirty: bool,
-    /// The partitions claimed and not released, with their streams.
+    /// The partitions that the member has claimed and not released, with their streams.
     owned: BTreeMap<BrokerPartition, u32>,
-    /// The partitions given up without a connection. Their owner nodes may still exist.
+    /// The partitions that the member gave up without a connection. Their owner nodes may still exist.
     leftovers: BTreeMap<BrokerPartition, u32>,
     wanted: BTreeMap<BrokerPartition, u32>,
-    /// The partitions claimed in this round, with their streams and committed offsets.
+    /// The partitions that the member has claimed in this round, with their streams and committed offsets.
     claimed: Vec<(BrokerPartition, u32, Option<i64>)>,
     retry_at: Option<Time>,
     rounds: u64,
@@ -297,7 +300,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Takes in an input.
+    /// Handles an input.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Connected { is_new } => self.connect(is_new),
@@ -346,7 +349,7 @@ impl ZooKeeperMember {
         Some(next)
     }
 
-    /// Returns the next order to the readers.
+    /// Returns the next instruction to the readers.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -407,7 +410,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Gives up all partitions.
+    /// Gives up all partitions at once, without releasing them.
     fn give_up(&mut self) {
         if !self.owned.is_empty() || !self.commits.is_empty() || self.writing.is_some() {
             self.events.push_back(Event::Lost);
@@ -487,7 +490,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Enters the next phase when this one has no operations left.
+    /// Enters the next phase if the current phase has no operations left.
     fn advance(&mut self) {
         while self.todo.is_empty() && self.in_flight.is_none() && self.connected {
             match &mut self.phase {
@@ -534,7 +537,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Releases the partitions that left the assignment, and claims the new ones.
+    /// Releases the partitions that are no longer assigned, and claims the newly assigned partitions.
     fn begin(&mut self) {
         let goes = self.owned.iter().filter(|(partition, stream)| self.wanted.get(*partition) != Some(*stream));
         let goes: Vec<_> = goes.map(|(partition, _)| partition.clone()).collect();
@@ -585,7 +588,7 @@ impl Look {
 }
 
 impl View {
-    /// Queues the operations of one step of looking.
+    /// Queues the operations for one step of the phase `Looking`.
     fn ask(&self, look: Look, own: &Subscription, todo: &mut VecDeque<Operation>) {
         match look {
             Look::Members => {}
@@ -654,8 +657,9 @@ impl View {
         self.problem.get_or_insert(Problem::Unreadable { member, data, why });
     }
 
-    /// Computes the member's assignment. Each topic's partitions, sorted by name, are cut into ranges for the streams,
-    /// sorted by name. If they do not divide evenly, the first streams get one more.
+    /// Computes the member's assignment. For each topic, the partitions and the streams are sorted by name, and each
+    /// stream gets a range of partitions. If the partitions do not divide evenly, the first streams get one partition
+    /// more.
     fn own_partitions(&self, config: &Config) -> BTreeMap<BrokerPartition, u32> {
         let mut found = BTreeMap::new();
         for (topic, partitions) in &self.partitions {
@@ -688,6 +692,7 @@ impl View {
 }
 
 const TOPICS: &str = "/brokers/topics";
-/// The most partitions of a topic on one broker, and the most streams of one member. Kafka wrote no node with more.
+/// The largest number of partitions of a topic on one broker, and of streams of one member. Kafka never wrote a node
+/// with a larger number.
 const MAX_PARTITIONS: u32 = 100_000;
 const MAX_STREAMS: u32 = 10_000;

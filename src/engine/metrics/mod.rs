@@ -20,11 +20,11 @@ use std::borrow::Cow;
 /// The metrics of one client, broker, topic or partition, at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// Java's name of the group of metrics, such as `producer-topic-metrics`.
+    /// The Java client's name for the group of metrics, such as `producer-topic-metrics`.
     pub group: Cow<'static, str>,
-    /// The object that the metrics describe: `node-id`, `topic`, `partition`.
+    /// The object that the metrics describe, with keys such as `node-id`, `topic` and `partition`.
     pub tags: Vec<(Cow<'static, str>, String)>,
-    /// The names and values.
+    /// The names and values of the metrics.
     pub values: Vec<(Cow<'static, str>, Number)>,
 }
 
@@ -64,7 +64,7 @@ impl Family {
         self.put(format!("{name}-max"), recent.max);
     }
 
-    /// Adds what [`Family::spread`] adds, and the percentiles, as `-p50`, `-p99` and `-p999`.
+    /// Adds the same values as [`Family::spread`], and the percentiles, as `-p50`, `-p99` and `-p999`.
     pub fn percentiles<const PER_UNIT: u64>(&mut self, name: &str, values: &stat::Distribution<PER_UNIT>, now: Time) {
         self.spread(name, values.stat(), now);
         for (suffix, value) in ["p50", "p99", "p999"].into_iter().zip(values.percentiles(now, [0.5, 0.99, 0.999])) {

@@ -10,11 +10,11 @@ use std::time::Duration;
 /// The measurements of a topic, or of all topics.
 #[derive(Clone, Debug, Default)]
 struct Reads {
-    /// Delivered records, by batch.
+    /// The number of delivered records in each batch.
     records: Stat,
-    /// Sizes of the delivered records before compression, by batch.
+    /// The uncompressed size of the delivered records in each batch.
     bytes: Stat,
-    /// Sizes of the records in fetch responses.
+    /// The size of the records in each fetch response.
     fetch_size: Sizes,
     records_per_request: Stat,
 }
@@ -39,7 +39,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Measures a response: the topics of its partitions, with their bytes and records.
+    /// Measures a fetch response. `topics` contains the topic, the bytes and the records of each partition.
     pub fn note_fetch<'a>(
         &mut self,
         now: Time,
@@ -74,7 +74,8 @@ impl Reading {
         self.topics.entry(topic.clone()).or_default()
     }
 
-    /// Measures records of one batch that the application gets. `wall_ms` is the time in milliseconds since 1970.
+    /// Measures the records of one batch that the client delivers to the application. `wall_ms` is the time in
+    /// milliseconds since 1970.
     pub fn note_delivered(&mut self, now: Time, wall_ms: i64, topic: &Arc<str>, batch: &[Record]) {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return };
         let (records, bytes) = (batch.len() as f64, first.size_to(last) as f64);
@@ -89,7 +90,7 @@ impl Reading {
         }
     }
 
-    /// Returns the metrics of all topics, and those of each topic.
+    /// Returns the metrics of all topics together, and of each topic.
     pub fn families(&self, group: &'static str, now: Time) -> Vec<Family> {
         let mut all = Family::new(group);
         self.all.put(&mut all, now);

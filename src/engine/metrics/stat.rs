@@ -10,13 +10,14 @@ use hdrhistogram::Histogram;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// How long a sample lasts: the default of Java's `metrics.sample.window.ms`.
+/// How long a sample lasts. This is the Java client's default for `metrics.sample.window.ms`.
 const WINDOW: Duration = Duration::from_secs(30);
-/// Rates of a client that has just started are over at least this time, or a single event would look like thousands.
+/// The shortest time over which rates are computed. If a client has just started, a single event would otherwise look
+/// like thousands of events per second.
 const MIN_ELAPSED: Duration = Duration::from_secs(1);
 /// The largest value of a histogram: an hour in microseconds, or 3.6 GB.
 const MAX_VALUE: u64 = 3_600_000_000;
-/// Percentiles are exact to two digits. A histogram then takes 14 KB.
+/// The number of exact digits of percentiles. With two digits, a histogram needs 14 KB.
 const DIGITS: u8 = 2;
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ impl Sample {
         Self { start, count: 0, sum: 0.0, max: 0.0 }
     }
 
-    /// Returns whether a newer sample has to begin.
+    /// Returns whether a new sample has to begin.
     fn is_full(&self, now: Time) -> bool {
         now.since(self.start) >= WINDOW
     }
@@ -43,30 +44,30 @@ impl Sample {
     }
 }
 
-/// Numbers with a count, a sum, and what the last two samples say.
+/// Recorded numbers: their count and sum since the start, and the last two samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stat {
     count: u64,
     sum: f64,
-    /// The newer sample first. `None` before the first number.
+    /// The last two samples, the newer sample first. `None` before the first number.
     samples: Option<[Sample; 2]>,
 }
 
-/// The values recorded in the last two samples.
+/// The values of the last two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recent {
     /// The number of events.
     pub count: u64,
-    /// The sum of their numbers.
+    /// The sum of the recorded numbers.
     pub sum: f64,
-    /// The largest number.
+    /// The largest recorded number.
     pub max: f64,
     /// The time that the samples cover, in seconds.
     pub elapsed: f64,
 }
 
 impl Recent {
-    /// Returns the average number; 0 without events.
+    /// Returns the average number, or 0 without events.
     pub fn average(&self) -> f64 {
         if self.count > 0 { self.sum / self.count as f64 } else { 0.0 }
     }
@@ -89,7 +90,7 @@ impl Stat {
         self.record_sum(now, 1, value, value)
     }
 
-    /// Records numbers of which only the count, the sum and the largest are known.
+    /// Records several numbers by their count, their sum and the largest number.
     pub fn record_sum(&mut self, now: Time, count: u64, sum: f64, max: f64) -> bool {
         self.count += count;
         self.sum += sum;
@@ -126,7 +127,7 @@ impl Stat {
         values.map(|(name, value)| (name.into(), value.into())).into()
     }
 
-    /// Returns what was recorded of late.
+    /// Returns the values of the last two samples.
     pub fn recent(&self, now: Time) -> Recent {
         let samples = self.samples.iter().flatten().filter(|sample| sample.is_recent(now));
         let empty = Recent { count: 0, sum: 0.0, max: 0.0, elapsed: MIN_ELAPSED.as_secs_f64() };
@@ -139,11 +140,11 @@ impl Stat {
     }
 }
 
-/// Numbers with percentiles. The histogram counts whole parts of a unit, `PER_UNIT` of them.
+/// Recorded numbers with percentiles. The histogram counts in steps of 1/`PER_UNIT`.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution<const PER_UNIT: u64> {
     stat: Stat,
-    /// The histogram of each sample, the newer one first.
+    /// The histogram of each sample, the newer sample first.
     histograms: Option<Box<[Histogram<u32>; 2]>>,
 }
 
@@ -174,7 +175,7 @@ impl<const PER_UNIT: u64> Distribution<PER_UNIT> {
         &self.stat
     }
 
-    /// Returns the values of late.
+    /// Returns the histogram of the last two samples.
     fn histogram(&self, now: Time) -> Option<Histogram<u32>> {
         let samples = self.stat.samples.iter().flatten().zip(self.histograms.as_deref()?);
         let recent = samples.filter(|(sample, _)| sample.is_recent(now)).map(|(_, histogram)| histogram);
@@ -185,7 +186,7 @@ impl<const PER_UNIT: u64> Distribution<PER_UNIT> {
         })
     }
 
-    /// Returns the values in the form of librdkafka's statistics, in parts of a unit.
+    /// Returns the values in the form of librdkafka's statistics, as multiples of 1/`PER_UNIT`.
     pub fn window(&self, now: Time) -> Vec<(Cow<'static, str>, Number)> {
         let Some(all) = self.histogram(now) else { return Vec::new() };
         let quantiles = [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_99", 0.9999)];
@@ -203,7 +204,7 @@ impl<const PER_UNIT: u64> Distribution<PER_UNIT> {
         values.into_iter().chain(more).map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// Returns the values at these quantiles; 0 without recent numbers.
+    /// Returns the values at these quantiles, or 0 without recent numbers.
     pub fn percentiles<const N: usize>(&self, now: Time, quantiles: [f64; N]) -> [f64; N] {
         let all = self.histogram(now);
         let value = |quantile| all.as_ref().map_or(0.0, |h| h.value_at_quantile(quantile) as f64 / PER_UNIT as f64);

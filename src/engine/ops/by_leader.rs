@@ -15,22 +15,22 @@ pub(super) struct Item<W, F> {
 }
 
 impl<W, F> Item<W, F> {
-    /// Returns the known leader epoch; -1 if there is none.
+    /// Returns the known leader epoch of the partition, or -1 if there is none.
     pub fn leader_epoch(&self, cx: &OpContext<'_>) -> i32 {
         cx.cluster.leader(&self.topic, self.partition).map_or(-1, |(_, epoch)| epoch)
     }
 }
 
-/// A request to one leader.
+/// A request for the partitions of one leader.
 pub(super) struct LeaderRequest<P> {
     pub leader: i32,
-    /// The part under which to send the request.
+    /// The part number of the request, which comes back with the response.
     pub part: u32,
-    /// The request's entry of each partition, by topic.
+    /// The entries for the partitions in the request, by topic.
     pub topics: Vec<(String, Vec<P>)>,
 }
 
-/// The partitions, in the order of the call. A partition that the call names twice is in two requests.
+/// The partitions, in the order of the call. If the call names a partition twice, each entry is in a separate request.
 pub(super) struct ByLeader<W, F> {
     items: Vec<Item<W, F>>,
     sent: Vec<BTreeMap<Arc<str>, BTreeMap<i32, usize>>>,
@@ -42,7 +42,8 @@ impl<W, F: Clone> ByLeader<W, F> {
         Self { items: queries.into_iter().map(item).collect(), sent: Vec::new() }
     }
 
-    /// Returns the requests for partitions without a result, and an error if some of these have no leader.
+    /// Returns the requests for partitions without a result. Also returns an error if some of these partitions have no
+    /// leader.
     pub fn leader_requests<P>(
         &mut self,
         cx: &mut OpContext<'_>,
@@ -73,7 +74,7 @@ impl<W, F: Clone> ByLeader<W, F> {
         (requests, rest)
     }
 
-    /// Sets the result of partitions that have no leader in metadata from `since` or later.
+    /// Sets the result of partitions that have no leader, according to metadata from `since` or later.
     pub fn set_leaderless(&mut self, cx: &OpContext<'_>, since: Time, result: &F) {
         let is_leaderless = |item: &Item<W, F>| {
             let metadata = cx.cluster.topics.get(&item.topic);
@@ -87,7 +88,7 @@ impl<W, F: Clone> ByLeader<W, F> {
         }
     }
 
-    /// Stores the result of a partition of the request. `what` says for an error what was tried.
+    /// Stores the result of a partition of the request. `what` tells in an error what the client tried.
     pub fn take_result(
         &mut self,
         part: u32,
@@ -103,7 +104,7 @@ impl<W, F: Clone> ByLeader<W, F> {
         Ok(())
     }
 
-    /// Returns the results, once there is one for every partition.
+    /// Returns the results, if every partition has one.
     pub fn all(&self) -> Option<Vec<F>> {
         self.items.iter().map(|item| item.result.clone()).collect()
     }

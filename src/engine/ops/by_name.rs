@@ -20,13 +20,13 @@ pub enum Route {
     Controller,
     /// The broker with this ID.
     Broker(i32),
-    /// The coordinator of a key; the type of the key is that of FindCoordinator.
+    /// The coordinator of a key. The number is the key type of FindCoordinator.
     Coordinator(i8, String),
 }
 
 impl Route {
-    /// Returns the errors after which the request has to be sent to another broker, or later. The caller has chosen a
-    /// broker by its ID, so that the partitions of other leaders are for the caller.
+    /// Returns the errors after which the operation sends the request to another broker, or sends it later. If the
+    /// caller has chosen a broker by its ID, the caller handles the errors about other leaders.
     fn moved(&self) -> &'static [ErrorCode] {
         match self {
             Self::Controller => &[ErrorCode::NOT_CONTROLLER, ErrorCode::NOT_LEADER_OR_FOLLOWER],
@@ -42,7 +42,7 @@ impl Route {
     }
 }
 
-/// A request by name.
+/// A request whose API and fields are given by name.
 pub struct ByName {
     entry: &'static Entry,
     fields: Value,
@@ -50,14 +50,14 @@ pub struct ByName {
     max: i16,
     route: Route,
     coordinator: Option<i32>,
-    /// Whether an attempt had no response, so that the broker may have made the change already.
+    /// Whether an attempt had no response, so that the broker may already have made the change.
     repeated: bool,
     found: Option<Value>,
 }
 
 impl ByName {
-    /// Creates an operation that sends one of these versions. Fails if there is no such API, or if no version has all
-    /// the fields.
+    /// Creates an operation that sends the request in one of `versions`. Fails if there is no such API, or if none of
+    /// the versions has all fields.
     pub fn new(name: &str, fields: Value, route: Route, versions: RangeInclusive<i16>) -> Result<Self, Error> {
         let Some(entry) = api::by_name(name) else {
             return Err(Error::new(ErrorKind::Config, format!("there is no API {name:?}")));
@@ -162,7 +162,7 @@ impl Call for NamedCall {
     }
 }
 
-/// Returns the first of these errors in a response.
+/// Returns the first error in a response that is in `moved`.
 fn misdirected(value: &Value, moved: &[ErrorCode]) -> Option<ErrorCode> {
     match value {
         Value::Struct(fields) => fields.iter().find_map(|(name, value)| match value {

@@ -6,13 +6,13 @@ use crate::api::offset_for_leader_epoch::{Partition, Request, Response, Topic};
 use crate::engine::{Error, Reply, Target};
 use std::sync::Arc;
 
-/// OffsetForLeaderEpoch for any number of partitions.
+/// The operation OffsetForLeaderEpoch, for any number of partitions.
 pub struct EpochEnds {
     partitions: ByLeader<i32, (i32, i64)>,
 }
 
 impl EpochEnds {
-    /// Requests the end of an epoch for each topic and partition.
+    /// Requests the end offset of one leader epoch for each topic and partition.
     pub fn new(queries: Vec<(Arc<str>, i32, i32)>) -> Self {
         Self { partitions: ByLeader::new(queries) }
     }

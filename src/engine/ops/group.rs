@@ -9,20 +9,21 @@ use crate::engine::{Error, ErrorKind, Reply, Target, TopicPartition, coordinator
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The newest versions that name topics by name. Later ones use IDs, which the client may not know yet.
+/// The newest versions that identify topics by name. Later versions use topic IDs, which the client may not know yet.
 const MAX_COMMIT: i16 = 9;
-/// The versions with a retention time of the commit (removed by KIP-211).
+/// The versions in which a commit has a retention time (removed by KIP-211).
 const COMMITS_WITH_RETENTION: (i16, i16) = (2, 4);
-/// The version with the time of the commit.
+/// The version in which a commit has a timestamp.
 const COMMITS_WITH_TIME: (i16, i16) = (1, 1);
-/// The version of both APIs that keeps offsets in ZooKeeper, on any broker. Before Kafka 0.8.2 there is no other.
+/// The version of both APIs that stores offsets in ZooKeeper, through any broker. Before Kafka 0.8.2, this is the only
+/// version.
 const IN_ZOOKEEPER: i16 = 0;
 const MAX_FETCH: i16 = 9;
 
 pub(super) const COORDINATOR: u32 = 0;
 pub(super) const OFFSETS: u32 = 1;
 
-/// Returns the coordinator if its address is known. Otherwise requests what is missing.
+/// Returns the coordinator if its address is known. Otherwise requests the missing information.
 pub(super) fn reach_coordinator(cx: &mut OpContext<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
     if cx.knows_brokers() && node.is_none() {
@@ -31,13 +32,13 @@ pub(super) fn reach_coordinator(cx: &mut OpContext<'_>, known: Option<i32>, grou
     node
 }
 
-/// Returns whether a request failed because the brokers, older than 0.8.2, have no coordinators.
+/// Returns whether a request failed because the brokers are older than Kafka 0.8.2 and have no coordinators.
 fn has_no_coordinators(part: u32, error: Error) -> Result<bool, Error> {
     let lacks = part == COORDINATOR && error.code() == Some(ErrorCode::UNSUPPORTED_VERSION);
     if lacks { Ok(true) } else { Err(error) }
 }
 
-/// Returns the broker to ask for a group's offsets, and the newest version to use.
+/// Returns the broker for requests about a group's offsets, and the newest version to use.
 fn offsets_target(
     cx: &mut OpContext<'_>,
     coordinator: Option<i32>,
@@ -50,7 +51,7 @@ fn offsets_target(
     }
 }
 
-/// OffsetCommit for any number of partitions.
+/// The operation OffsetCommit, for any number of partitions.
 pub struct Commit {
     member: GroupMetadata,
     offsets: Vec<CommittedOffset>,
@@ -61,14 +62,14 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Commits offsets.
+    /// Creates an operation that commits these offsets.
     pub fn new(member: GroupMetadata, offsets: Vec<CommittedOffset>) -> Self {
         let done = offsets.is_empty();
         Self { member, offsets, retention: None, coordinator: None, in_zookeeper: false, done }
     }
 
-    /// Sets how long the broker keeps the offsets, instead of its `offsets.retention.minutes`. The versions that have
-    /// this field have no leader epochs and no static members.
+    /// Sets how long the broker keeps the offsets, instead of its `offsets.retention.minutes`. The versions with this
+    /// field do not support leader epochs and static members.
     pub fn with_retention(self, retention: Option<Duration>) -> Self {
         Self { retention, ..self }
     }
@@ -165,7 +166,7 @@ impl Op for Commit {
     }
 }
 
-/// OffsetFetch for any number of partitions.
+/// The operation OffsetFetch, for any number of partitions.
 pub struct Committed {
     group: String,
     partitions: Vec<TopicPartition>,
@@ -175,7 +176,7 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Requests the offsets that a group committed.
+    /// Creates an operation that requests the committed offsets of a group.
     pub fn new(group: String, partitions: Vec<TopicPartition>) -> Self {
         let offsets = partitions.is_empty().then(Vec::new);
         Self { group, partitions, coordinator: None, in_zookeeper: false, offsets }

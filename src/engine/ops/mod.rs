@@ -28,11 +28,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long brokers may not know a topic before that is an error. All brokers know a new topic well within a second.
+/// How long a topic may be unknown to brokers before this is an error. All brokers know a new topic in much less than a
+/// second.
 pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
-/// How often in a row brokers must report an unknown topic before that is an error. One such response may be the only
-/// response within [`UNKNOWN_TOPIC_GRACE`] if a connection stopped responding, and the broker may have just restarted.
+/// How many times in a row brokers must report an unknown topic before this is an error. If a connection is slow, there
+/// may be only one response within [`UNKNOWN_TOPIC_GRACE`], and that broker may have just restarted.
 pub const MIN_UNKNOWN_TOPIC_RESPONSES: u32 = 3;
 
 const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
@@ -49,7 +50,7 @@ struct Running<T> {
     requested_at: Time,
     deadline: Time,
     backoff: Backoff,
-    /// When to step again; `None` while requests are in flight.
+    /// The time of the next step, or `None` while requests are in flight.
     next_step: Option<Time>,
     in_flight: Vec<InFlightRequest>,
     /// How many responses were malformed.
@@ -75,7 +76,8 @@ struct InFlightRequest {
     sent_at: Time,
 }
 
-/// A broker that has not responded for this long is named as the cause, even if other requests failed with an error.
+/// If a broker has not responded for this long, an error names this as its cause, even if other requests failed with an
+/// error.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Identifies an operation and one of its requests.
@@ -98,7 +100,7 @@ pub struct Ops<T> {
 }
 
 impl<T> Ops<T> {
-    /// Creates a runner; `backoff` is the shortest and the longest wait before a retry.
+    /// Creates a runner without operations. `backoff` is the shortest and the longest wait before a retry.
     pub fn new(backoff: (Duration, Duration)) -> Self {
         Self {
             running: BTreeMap::new(),
@@ -142,7 +144,7 @@ impl<T> Ops<T> {
     }
 
     /// Notes that an operation continues one that the caller requested earlier. The error of a timeout then names the
-    /// whole time and why the previous attempt failed.
+    /// whole time, and the error of the previous attempt.
     pub fn continues(&mut self, op: u64, requested_at: Time, last_error: Option<Error>) {
         if let Some(running) = self.running.get_mut(&op) {
             running.requested_at = requested_at;
@@ -150,12 +152,12 @@ impl<T> Ops<T> {
         }
     }
 
-    /// Returns why an operation has no result yet, if it still runs.
+    /// Returns why an operation has no result yet, if the operation is still running.
     pub fn why(&self, now: Time, op: u64) -> Option<Error> {
         self.running.get(&op).map(|running| self.explain(now, running))
     }
 
-    /// Returns the same for the first operation whose completion matches.
+    /// Returns why the first matching operation has no result yet. `is_it` compares completions.
     pub fn why_of(&self, now: Time, is_it: impl Fn(&T) -> bool) -> Option<Error> {
         self.running.values().find(|r| is_it(&r.completion)).map(|running| self.explain(now, running))
     }
@@ -192,7 +194,7 @@ impl<T> Ops<T> {
         error.with_hint(WAIT_LONGER)
     }
 
-    /// Returns whether no operation runs.
+    /// Returns whether no operation is running.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
@@ -203,7 +205,7 @@ impl<T> Ops<T> {
         ids.into_iter().for_each(|id| self.finish(id, Err(error.clone())));
     }
 
-    /// Returns the next operation that ended, with its result.
+    /// Returns the completion of the next operation that ended, with its result.
     pub fn poll_done(&mut self) -> Option<(T, Result<Output, Error>)> {
         self.done.pop_front()
     }
@@ -249,7 +251,8 @@ impl<T> Ops<T> {
         running.next_step = running.in_flight.is_empty().then(|| now + running.backoff.next_wait());
     }
 
-    /// Makes an error about a malformed response retriable, until there were several. Adds the broker to the error.
+    /// Makes the error of a malformed response retriable, until there are several such responses. Adds the broker to
+    /// the error.
     fn check_malformed(&mut self, id: u64, node: i32, error: Error) -> Error {
         let is_placed = error.broker().is_some() || !self.cluster.brokers.contains_key(&node);
         let error = if is_placed { error } else { error.from_broker(self.cluster.address(node)).of_node(node) };

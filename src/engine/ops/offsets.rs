@@ -9,27 +9,27 @@ use crate::api::list_offsets::{
 use crate::engine::{Error, ErrorKind, Reply, Target, Time};
 use std::sync::Arc;
 
-/// ListOffsets for any number of partitions.
+/// The operation ListOffsets, for any number of partitions.
 pub struct ListOffsets {
     partitions: ByLeader<i64, Option<(i64, i64)>>,
     isolation_level: i8,
     leaderless: Leaderless,
 }
 
-/// What happens with a partition that has no leader.
+/// What the operation does if a partition has no leader.
 #[derive(Clone, Copy)]
 enum Leaderless {
-    /// Wait until it has a leader.
+    /// Wait until the partition has a leader.
     Waits,
-    /// Fail without a retry, so that the caller can ask for the other partitions alone.
+    /// Fail without a retry, so that the caller can request the other partitions without this one.
     Ends,
-    /// Return no offset, if metadata from this time or later says that it has no leader.
+    /// Return no offset, if the partition has no leader according to metadata from this time or later.
     HasNone(Time),
 }
 
 impl ListOffsets {
-    /// Requests an offset for each topic, partition and timestamp; [`crate::api::list_offsets`] has special timestamps.
-    /// With `read_committed` the end is the last stable offset.
+    /// Requests an offset for each topic, partition and timestamp. [`crate::api::list_offsets`] defines special
+    /// timestamps. With `read_committed`, the end of a partition is the last stable offset.
     pub fn new(queries: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         Self {
             partitions: ByLeader::new(queries),
@@ -38,19 +38,19 @@ impl ListOffsets {
         }
     }
 
-    /// Does the same, but fails without a retry if a partition of a known topic has no leader.
+    /// Like [`ListOffsets::new`], but fails without a retry if a partition of a known topic has no leader.
     pub fn of_several(queries: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         let leaderless = if queries.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
         Self { leaderless, ..Self::new(queries, read_committed) }
     }
 
-    /// Does the same, but returns no offset for a partition that has no leader now.
+    /// Like [`ListOffsets::new`], but returns no offset for a partition that has no leader now.
     pub fn of_led(now: Time, queries: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         Self { leaderless: Leaderless::HasNone(now), ..Self::new(queries, read_committed) }
     }
 }
 
-/// The first version that finds records by timestamp. Earlier ones know only the times of segments.
+/// Returns the first version that supports this timestamp. Version 0 looks up timestamps only in the times of segments.
 fn min_version(timestamp: i64) -> i16 {
     match timestamp {
         LATEST | EARLIEST => 0,
@@ -121,15 +121,15 @@ impl Op for ListOffsets {
     }
 }
 
-/// ListOffsets v0: the start offsets of segments that have records from before a time, and the end of the log. Brokers
-/// do not serve it from Kafka 4.0 on.
+/// The operation ListOffsets v0: returns the start offsets of segments that have records from before a time, and the
+/// end of the log. Brokers from Kafka 4.0 on do not support v0.
 pub struct SegmentOffsets {
     partitions: ByLeader<i64, Vec<i64>>,
     limit: i32,
 }
 
 impl SegmentOffsets {
-    /// Requests at most a number of offsets for each topic, partition and time.
+    /// Requests at most `limit` offsets for each topic, partition and time.
     pub fn new(queries: Vec<(Arc<str>, i32, i64)>, limit: i32) -> Self {
         Self { partitions: ByLeader::new(queries), limit }
     }
@@ -178,7 +178,7 @@ impl Op for SegmentOffsets {
     }
 }
 
-/// The version that knows segments instead of records' timestamps.
+/// The version that uses the times of segments instead of the timestamps of records.
 const BY_SEGMENT: i16 = 0;
 
 type Item = super::by_leader::Item<i64, Option<(i64, i64)>>;

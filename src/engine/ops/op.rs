@@ -15,11 +15,12 @@ use std::sync::Arc;
 pub enum Output {
     /// Success without a value.
     Done,
-    /// For each partition, an offset and its timestamp (-1 for none), or `None` if no record is that late.
+    /// For each partition, an offset and its timestamp (-1 for none), or `None` if the partition has no such record.
     Offsets(Vec<Option<(i64, i64)>>),
     /// For each partition, the start offsets of its segments and the end of its log, the newest first.
     Segments(Vec<Vec<i64>>),
-    /// For each partition, the leader epoch found and its end offset; -1 if the broker knows no epoch that old.
+    /// For each partition, the leader epoch and its end offset, or -1 if the broker does not know this or an older
+    /// epoch.
     EpochEnds(Vec<(i32, i64)>),
     /// For each partition, the committed offset.
     Committed(Vec<Option<CommittedOffset>>),
@@ -27,11 +28,11 @@ pub enum Output {
     Cluster(Arc<Cluster>),
     /// Partition numbers.
     Partitions(Vec<i32>),
-    /// A response by name.
+    /// A response with fields by name.
     Response(Value),
 }
 
-/// A committed offset: the next one that a consumer of the group reads.
+/// A committed offset, which is the next offset that a consumer of the group reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
     /// The topic's name.
@@ -40,16 +41,17 @@ pub struct CommittedOffset {
     pub partition: i32,
     /// The next offset to read.
     pub offset: i64,
-    /// The leader epoch of the record before it; -1 if unknown.
+    /// The leader epoch of the record before this offset, or -1 if unknown.
     pub leader_epoch: i32,
-    /// Text that the application keeps with it.
+    /// Text that the application stores together with the offset.
     pub metadata: String,
-    /// The time of the commit in milliseconds since 1970; -1 for the time when it arrives. It is never read back.
+    /// The time of the commit in milliseconds since 1970, or -1 for the time when the broker receives it. The client
+    /// can never read this time back.
     pub timestamp: i64,
 }
 
 impl CommittedOffset {
-    /// Creates an offset without epoch, text or time.
+    /// Creates an offset without leader epoch, metadata and timestamp.
     pub fn new(topic: Arc<str>, partition: i32, offset: i64) -> Self {
         Self { topic, partition, offset, leader_epoch: -1, metadata: String::new(), timestamp: -1 }
     }
@@ -68,12 +70,12 @@ pub struct OpContext<'a> {
 }
 
 impl OpContext<'_> {
-    /// Sends a request; `part` comes back with the response.
+    /// Sends a request. `part` comes back with the response.
     pub fn send(&mut self, target: Target, request: impl Request, part: u32) {
         self.send_at_most(target, request, part, i16::MAX);
     }
 
-    /// Sends a request in this version at most.
+    /// Sends a request in a version up to `max_version`.
     pub fn send_at_most(&mut self, target: Target, request: impl Request, part: u32, max_version: i16) {
         self.sent.push((target, Box::new(request), part, max_version));
     }
@@ -83,12 +85,12 @@ impl OpContext<'_> {
         self.sent.push((target, Box::new(AtLeast(request, min)), part, max));
     }
 
-    /// Sends a request that has its own oldest version.
+    /// Sends a request that determines its oldest version itself.
     pub fn send_call(&mut self, target: Target, call: impl Call + 'static, part: u32) {
         self.send_call_at_most(target, call, part, i16::MAX);
     }
 
-    /// Sends a request that has its own oldest version, in this version at most.
+    /// Sends a request that determines its oldest version itself, in a version up to `max_version`.
     pub fn send_call_at_most(&mut self, target: Target, call: impl Call + 'static, part: u32, max_version: i16) {
         self.sent.push((target, Box::new(call), part, max_version));
     }
@@ -99,7 +101,7 @@ impl OpContext<'_> {
         self.demand.topics.insert(topic.clone());
     }
 
-    /// Returns whether the brokers are known. Demands metadata if not.
+    /// Returns whether the brokers are known. If not, demands metadata.
     pub fn knows_brokers(&mut self) -> bool {
         let knows = !self.cluster.brokers.is_empty();
         self.demand.refresh |= !knows;
@@ -112,21 +114,21 @@ impl OpContext<'_> {
     }
 }
 
-/// An operation.
+/// An operation, which sends requests until it has a result.
 pub trait Op: Send {
-    /// Returns what the operation does, for messages, such as `list offsets`.
+    /// Returns the name of the operation for messages, such as `list offsets`.
     fn name(&self) -> &'static str;
     /// Sends the missing requests.
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error>;
-    /// Takes in a response. After a retriable error the operation is retried; any other error ends it.
+    /// Handles a response. After a retriable error, the operation retries. Any other error ends the operation.
     fn take(&mut self, cx: &mut OpContext<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
-    /// Notes that a request had no response: another broker may be responsible now.
+    /// Notes that a request had no response. Another broker may now be responsible.
     fn lost(&mut self) {}
-    /// Takes in the error of a request without a response.
+    /// Handles the error of a request without a response.
     fn fail(&mut self, _cx: &mut OpContext<'_>, _part: u32, error: Error) -> Result<(), Error> {
         self.lost();
         Err(error)
     }
-    /// Returns the result, when nothing is missing.
+    /// Returns the result, if no response is missing.
     fn output(&mut self) -> Option<Output>;
 }

@@ -24,14 +24,14 @@ pub(super) fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error>
     Ok(Cluster::default().updated(now, response, all))
 }
 
-/// Metadata of some or all topics, from a broker and not from the cache.
+/// Requests the metadata of some or all topics from a broker, not from the cache.
 pub struct Describe {
     topics: Option<Vec<String>>,
     found: Option<Arc<Cluster>>,
 }
 
 impl Describe {
-    /// Requests metadata of topics; `None` stands for all.
+    /// Requests the metadata of these topics, or of all topics with `None`.
     pub fn new(topics: Option<Vec<String>>) -> Self {
         Self { topics, found: None }
     }
@@ -61,7 +61,7 @@ impl Op for Describe {
     }
 }
 
-/// The partitions of a topic, once they have leaders.
+/// Returns the partitions of a topic as soon as they have leaders.
 pub struct Partitions {
     topic: String,
     create: bool,
@@ -69,7 +69,7 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// Requests the partitions of a topic. With `create` the broker may create the topic.
+    /// Requests the partitions of a topic. With `create`, the broker may create the topic.
     pub fn new(topic: String, create: bool) -> Self {
         Self { topic, create, found: None }
     }

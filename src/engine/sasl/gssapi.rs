@@ -7,62 +7,62 @@
 
 use crate::engine::{Error, ErrorKind};
 
-/// The layer without protection, in the broker's offer and the client's choice.
+/// The security layer without protection, as a bit in the broker's offer and as the client's choice.
 const NO_LAYER: u8 = 1;
-/// The client's choice: no layer, no protected messages, no other identity.
+/// The client's choice: no security layer, no protected messages and no other identity.
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 /// The next step of a login.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Next {
-    /// Send a message to the broker.
+    /// Send this message to the broker.
     Send(Vec<u8>),
-    /// Wait for a call to the Kerberos library.
+    /// Wait for the result of this call to the Kerberos library.
     Ask(LibraryCall),
 }
 
-/// A call to the library.
+/// A call to the Kerberos library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LibraryCall {
-    /// Returns the next token of the context for the broker's last one. An empty one starts a new context.
+    /// Returns the client's next token for the broker's last token. An empty token starts a new context.
     Step(Vec<u8>),
-    /// Unwraps a message of the broker.
+    /// Unwraps a message from the broker.
     Unwrap(Vec<u8>),
     /// Wraps a message for the broker.
     Wrap(Vec<u8>),
 }
 
-/// The result of a call to the library.
+/// The result of a call to the Kerberos library.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LibraryResult {
     /// The token, or the message that was wrapped or unwrapped.
     pub token: Vec<u8>,
-    /// Whether the context is established.
+    /// Whether the security context is established.
     pub is_established: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Establishing,
-    /// The context is established, and the broker's offer comes next.
+    /// The context is established, and the client waits for the broker's offer of security layers.
     Established,
     Unwrapping,
     Wrapping,
     Chosen,
 }
 
-/// The client's side.
+/// The client's side of a GSSAPI exchange.
 pub struct Client {
     stage: Stage,
 }
 
 impl Client {
-    /// Starts an exchange with the first call.
+    /// Starts an exchange. Returns the first call to the Kerberos library.
     pub(super) fn start() -> (Self, Next) {
         (Self { stage: Stage::Establishing }, Next::Ask(LibraryCall::Step(Vec::new())))
     }
 
-    /// Takes in a message of the broker. Returns `None` at the end.
+    /// Handles a message from the broker. Returns `None` at the end of the exchange.
     pub(super) fn handle_message(&mut self, message: &[u8]) -> Result<Option<Next>, Error> {
         let message = message.to_vec();
         match self.stage {
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// Takes in the result of a call.
+    /// Handles the result of a call to the Kerberos library.
     pub(super) fn handle_library_result(&mut self, result: LibraryResult) -> Result<Next, Error> {
         match self.stage {
             Stage::Establishing => {

@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The next step of the connection.
+/// The next step of a connection during a login.
 #[derive(Debug, PartialEq)]
 pub enum Message {
     Handshake(sasl_handshake::Request, i16),
     Authenticate(sasl_authenticate::Request, i16),
-    /// Sends a token with its length and no header.
+    /// Send a token with its length and without a header.
     Bare(Bytes),
-    /// Waits for a call to the Kerberos library.
+    /// Wait for the result of a call to the Kerberos library.
     Ask(gssapi::LibraryCall),
 }
 
@@ -28,14 +28,14 @@ pub enum Message {
 pub struct Login {
     credentials: Arc<Credentials>,
     exchange: Exchange,
-    /// The client's first message, until the broker has accepted the mechanism.
+    /// The client's first message. It waits here until the broker has accepted the mechanism.
     first: Option<Next>,
-    /// The version of SaslAuthenticate; `None` for bare tokens.
+    /// The version of SaslAuthenticate, or `None` for tokens without a header.
     version: Option<i16>,
 }
 
 impl Login {
-    /// Starts with SaslHandshake, in a version that the broker knows.
+    /// Starts a login with SaslHandshake, in a version that the broker supports.
     pub fn start(
         credentials: Arc<Credentials>,
         nonce: &str,
@@ -54,7 +54,7 @@ impl Login {
         Ok((Self { credentials, exchange, first: Some(first), version }, message))
     }
 
-    /// Takes in the response to SaslHandshake.
+    /// Handles the response to SaslHandshake.
     pub fn handle_handshake(&mut self, response: sasl_handshake::Response) -> Result<Message, Error> {
         match response.error_code {
             ErrorCode::NONE => match self.first.take() {
@@ -77,7 +77,8 @@ impl Login {
         }
     }
 
-    /// Takes in the response to a token. Returns the next message, or the session's lifetime if it has one.
+    /// Handles the response to SaslAuthenticate. Returns the next message, or the lifetime of the session if it is
+    /// limited.
     pub fn handle_authenticate(
         &mut self,
         response: sasl_authenticate::Response,
@@ -97,13 +98,13 @@ impl Login {
         Ok(self.handle_token(&response.auth_bytes)?.ok_or_else(|| lifetime_ms.map(Duration::from_millis)))
     }
 
-    /// Takes in a token without header. Returns `None` at the end.
+    /// Handles a token without a header. Returns `None` at the end of the login.
     pub fn handle_token(&mut self, token: &[u8]) -> Result<Option<Message>, Error> {
         let next = self.exchange.answer(token).map_err(|e| self.advise(e))?;
         Ok(next.map(|next| self.message(next)))
     }
 
-    /// Takes in the result of a call to the Kerberos library.
+    /// Handles the result of a call to the Kerberos library.
     pub fn handle_library_result(&mut self, result: gssapi::LibraryResult) -> Result<Message, Error> {
         let next = self.exchange.handle_library_result(result).map_err(|e| self.advise(e))?;
         Ok(self.message(next))

@@ -18,9 +18,10 @@ use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// Ends every part of an OAUTHBEARER message (RFC 7628). Alone it is the response to an error.
+/// The character that ends every part of an OAUTHBEARER message (RFC 7628). The client answers an error with this
+/// character alone.
 const SEPARATOR: char = '\u{1}';
-/// The longest text of a broker that goes into an error, in characters.
+/// The largest number of characters of a broker's text in an error message.
 const MAX_WORDS: usize = 300;
 
 /// A token that identifies the client (OAUTHBEARER).
@@ -32,7 +33,8 @@ pub struct BearerToken {
 }
 
 impl BearerToken {
-    /// Creates a token with SASL extensions (KIP-342): names of letters, and values of printable ASCII.
+    /// Creates a token with SASL extensions (KIP-342). Their names consist of letters, and their values of printable
+    /// ASCII.
     pub fn new(value: String, extensions: Vec<(String, String)>) -> Result<Self, Error> {
         let bad = |message: &str| Error::new(ErrorKind::Authentication, message);
         if value.is_empty() || !value.bytes().all(|c| c.is_ascii_graphic()) {
@@ -49,13 +51,13 @@ impl BearerToken {
         Ok(Self { value, extensions, expires_at: Time::NEVER })
     }
 
-    /// Sets when the token expires.
+    /// Sets the time at which the token expires.
     pub fn expiring(self, expires_at: Time) -> Self {
         Self { expires_at, ..self }
     }
 }
 
-/// Does not show the token.
+/// Shows the fields except the token.
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("BearerToken")
@@ -71,12 +73,12 @@ pub struct Nonces {
 }
 
 impl Nonces {
-    /// Creates a source. Without the seed, the nonces cannot be guessed.
+    /// Creates a source of nonces, which are unpredictable without the seed.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, connection: 0, count: 0 }
     }
 
-    /// Returns the source for a connection.
+    /// Returns the source for one connection.
     pub(super) fn of(&self, connection: usize) -> Self {
         Self { seed: self.seed, connection: connection as u64, count: 0 }
     }
@@ -109,24 +111,24 @@ pub enum Credentials {
         /// The password.
         password: String,
     },
-    /// SCRAM: see [`scram`].
+    /// SCRAM, see [`scram`].
     Scram {
-        /// The hash.
+        /// The SCRAM mechanism, which determines the hash.
         mechanism: scram::Mechanism,
         /// The user name.
         username: String,
         /// The password.
         password: String,
-        /// Extensions of the first message.
+        /// The extensions in the client's first message.
         extensions: Vec<(String, String)>,
     },
-    /// OAUTHBEARER (RFC 7628): a token, once there is one.
+    /// OAUTHBEARER (RFC 7628). The token is `None` until the token provider has returned one.
     Bearer(Option<Arc<BearerToken>>),
-    /// GSSAPI: see [`gssapi`].
+    /// GSSAPI, see [`gssapi`].
     Gssapi,
 }
 
-/// Does not show the password.
+/// Shows the mechanism and the user, but no secret.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mechanism())?;
@@ -161,7 +163,7 @@ impl Credentials {
         }
     }
 
-    /// Returns what to check after a failed login. `code` is the error code, if the broker sent one.
+    /// Returns a hint about what to check after a failed login. `code` is the broker's error code, if there is one.
     pub(super) fn hint(&self, code: Option<ErrorCode>) -> String {
         // With another code or none, the failure may have a cause that has nothing to do with the token.
         let token_id = self.token_id().filter(|_| code == Some(ErrorCode::SASL_AUTHENTICATION_FAILED));
@@ -188,7 +190,7 @@ impl Credentials {
         }
     }
 
-    /// Returns whether a login needs the driver: for bearer tokens, or for calls to the Kerberos library.
+    /// Returns whether a login needs help from outside of the engine: bearer tokens, or calls to the Kerberos library.
     pub fn needs_help(&self) -> bool {
         matches!(self, Self::Bearer(_) | Self::Gssapi)
     }
@@ -198,7 +200,7 @@ impl Credentials {
         if matches!(self, Self::Bearer(None)) { Ok(()) } else { self.start("any").map(|_| ()) }
     }
 
-    /// Starts an exchange. Returns its first step.
+    /// Starts an exchange, and returns its first step.
     pub(super) fn start(&self, nonce: &str) -> Result<(Next, Exchange), Error> {
         let (message, exchange) = match self {
             Self::Plain { username, password } => {
@@ -232,20 +234,20 @@ impl Credentials {
     }
 }
 
-/// An exchange, by what the client waits for.
+/// A SASL exchange. The variants show what the client waits for.
 pub(super) enum Exchange {
-    /// The broker's consent.
+    /// The client waits for the broker to accept or reject the credentials.
     Consent,
     Scram(scram::ScramClient),
     Signature(scram::ServerVerifier),
     Bearer,
     Gssapi(gssapi::Client),
-    /// The end, after the broker rejected the client with this text.
+    /// The client waits for the end of the exchange, after the broker rejected the client with this text.
     Refused(String),
 }
 
 impl Exchange {
-    /// Takes in a message of the broker. Returns `None` at the end.
+    /// Handles a message from the broker. Returns `None` at the end of the exchange.
     pub fn answer(&mut self, message: &[u8]) -> Result<Option<Next>, Error> {
         let text = || {
             let no_text = |_| Error::new(ErrorKind::Authentication, "SASL message is not valid UTF-8");
@@ -274,7 +276,7 @@ impl Exchange {
         }
     }
 
-    /// Takes in the result of a call to the Kerberos library.
+    /// Handles the result of a call to the Kerberos library.
     pub fn handle_library_result(&mut self, result: gssapi::LibraryResult) -> Result<Next, Error> {
         match self {
             Self::Gssapi(client) => client.handle_library_result(result),
@@ -295,7 +297,7 @@ fn refused(why: &str) -> Error {
     Error::new(ErrorKind::Authentication, format!("the broker rejected the client: {}", words(why)))
 }
 
-/// Returns a broker's text on one line, short enough for an error.
+/// Returns a broker's text on one line, shortened for an error message.
 fn words(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_WORDS).collect()
 }

@@ -13,15 +13,17 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 use std::fmt;
 
-/// The fewest iterations that a broker may demand (RFC 7677): fewer would help an impostor to guess the password.
+/// The smallest number of iterations that the client accepts (RFC 7677). Fewer iterations would help an impostor to
+/// guess the password.
 const MIN_ITERATIONS: u32 = 4096;
-/// The most iterations, which take about a second. A broker that demands more would only keep the client busy.
+/// The largest number of iterations that the client accepts. They take about a second, and more iterations would only
+/// keep the client busy.
 const MAX_ITERATIONS: u32 = 2_000_000;
-/// The GS2 header without channel binding and authorization identity, and the same header in base64.
+/// The GS2 header without channel binding and authorization identity. `CHANNEL_BINDING` is the same header in base64.
 const GS2_HEADER: &str = "n,,";
 const CHANNEL_BINDING: &str = "biws";
 
-/// The hash of a mechanism.
+/// A SCRAM mechanism, which determines the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
     /// SCRAM-SHA-256.
@@ -34,7 +36,7 @@ impl Mechanism {
     /// Both mechanisms.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
-    /// Returns the name in SaslHandshake.
+    /// Returns the mechanism's name in SaslHandshake.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "SCRAM-SHA-256",
@@ -42,7 +44,7 @@ impl Mechanism {
         }
     }
 
-    /// Returns the mechanism of a name in SaslHandshake.
+    /// Returns the mechanism with this name in SaslHandshake.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
@@ -79,7 +81,7 @@ fn hmac_of<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The client, before it has received the broker's first message.
+/// The state of the client before it has received the broker's first message.
 #[derive(Clone)]
 pub struct ScramClient {
     mechanism: Mechanism,
@@ -88,7 +90,7 @@ pub struct ScramClient {
     first_bare: String,
 }
 
-/// Does not show the password.
+/// Shows the fields except the password.
 impl fmt::Debug for ScramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ScramClient({}, {})", self.mechanism.name(), self.first_bare)
@@ -96,8 +98,8 @@ impl fmt::Debug for ScramClient {
 }
 
 impl ScramClient {
-    /// Creates a client. The `nonce` must be printable ASCII without commas, and new each time. Extensions have names
-    /// of letters and values without commas.
+    /// Creates a client. The `nonce` must be printable ASCII without commas, and different for each client. The names
+    /// of extensions consist of letters, and their values contain no commas.
     pub fn new(
         mechanism: Mechanism,
         username: &str,
@@ -127,7 +129,7 @@ impl ScramClient {
         format!("{GS2_HEADER}{}", self.first_bare)
     }
 
-    /// Returns the client's final message, and the verifier of the broker's final message.
+    /// Returns the client's final message, and the verifier for the broker's final message.
     pub fn client_final(&self, server_first: &str) -> Result<(String, ServerVerifier), Error> {
         let ServerFirst { nonce, salt, iterations } = ServerFirst::parse(server_first)?;
         if nonce.strip_prefix(self.nonce.as_str()).is_none_or(str::is_empty) {
@@ -180,7 +182,7 @@ pub struct ServerVerifier {
 }
 
 impl ServerVerifier {
-    /// Checks the broker's last message.
+    /// Checks the signature in the broker's final message.
     pub fn check(&self, last: &str) -> Result<(), Error> {
         if let Some(why) = last.strip_prefix("e=") {
             return Err(

@@ -5,7 +5,7 @@ use crate::api::share_fetch;
 use crate::engine::TopicIdPartition;
 use std::collections::BTreeMap;
 
-/// Acknowledgements by partition, as ranges of offsets: an accepted batch is one entry.
+/// Acknowledgements by partition, as ranges of offsets. An accepted batch is therefore one entry.
 #[derive(Debug, Default)]
 pub struct Acks(BTreeMap<TopicIdPartition, Ranges>);
 
@@ -17,12 +17,12 @@ impl Acks {
         self.0.is_empty()
     }
 
-    /// Returns whether a lock must be renewed, which ShareFetch cannot express.
+    /// Returns whether an acknowledgement renews a lock. ShareFetch cannot contain such an acknowledgement.
     pub fn renews(&self) -> bool {
         self.0.values().flat_map(BTreeMap::values).any(|(_, kind)| *kind == RENEW)
     }
 
-    /// Acknowledges a record; the last acknowledgement wins.
+    /// Acknowledges a record, and replaces an earlier acknowledgement of the same record.
     pub fn put(&mut self, topic_partition: &TopicIdPartition, offset: i64, kind: i8) {
         self.put_range(topic_partition, offset, offset, kind);
     }
@@ -50,7 +50,7 @@ impl Acks {
         self.0.keys()
     }
 
-    /// Returns the acknowledgements of a partition for ShareFetch.
+    /// Returns the acknowledgements of a partition in the form for ShareFetch.
     pub fn of(&self, topic_partition: &TopicIdPartition) -> Vec<share_fetch::AcknowledgementBatch> {
         let batches = self.0.get(topic_partition).into_iter().flatten();
         let batch = |(first, (last, kind)): (&i64, &(i64, i8))| share_fetch::AcknowledgementBatch {
@@ -61,7 +61,7 @@ impl Acks {
         batches.map(batch).collect()
     }
 
-    /// Returns all acknowledgements for ShareAcknowledge.
+    /// Returns all acknowledgements in the form for ShareAcknowledge.
     pub fn topics(&self) -> Vec<share_acknowledge::Topic> {
         let mut topics: Vec<share_acknowledge::Topic> = Vec::new();
         for (topic_partition, ranges) in &self.0 {
@@ -84,7 +84,7 @@ impl Acks {
     }
 }
 
-/// Removes a range, and shortens or splits ranges that overlap it.
+/// Removes the offsets from `first` to `last`, and shortens or splits the ranges that contain some of them.
 fn cut(ranges: &mut Ranges, first: i64, last: i64) {
     let hit: Vec<(i64, i64, i8)> = {
         let before = ranges.range(..first).next_back().filter(|(_, (end, _))| *end >= first);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// The last acknowledgement of each offset is sent once.
+        /// Checks that the last acknowledgement of each offset is sent once.
         #[test]
         fn the_last_acknowledgement_wins(acknowledged in prop::collection::vec((0i64..20, 0i64..6, 1i8..=4), 0..30)) {
             let (mut acks, mut expected) = (Acks::default(), BTreeMap::new());

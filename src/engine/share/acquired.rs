@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeOptions {
     pub check_crcs: bool,
-    /// Largest decompressed size of a batch, bytes.
+    /// The largest decompressed size of a batch, in bytes.
     pub max_decompressed_bytes: usize,
 }
 
@@ -31,9 +31,10 @@ pub struct PartitionResult {
     /// The result of the acknowledgements.
     pub acknowledged: ErrorCode,
     pub slices: Vec<Slice>,
-    /// Acquired offsets without a deliverable record, with their acknowledgement type.
+    /// Ranges of acquired offsets without a deliverable record, with the acknowledgement type that the consumer sends
+    /// for them.
     pub undeliverable: Vec<(i64, i64, i8)>,
-    /// Why records could not be read.
+    /// The error if records could not be read.
     pub error: Option<Error>,
 }
 
@@ -156,7 +157,7 @@ fn leader_change(
     })
 }
 
-/// Acquired offsets that have no record yet, in order.
+/// The acquired offsets whose records have not been read yet, in order.
 struct Remaining(VecDeque<AcquiredRecords>);
 
 impl Remaining {
@@ -166,7 +167,7 @@ impl Remaining {
         Self(acquired.into())
     }
 
-    /// Acknowledges the remaining offsets below an offset with this type.
+    /// Acknowledges the remaining offsets below `before`, with the type `kind`.
     fn acknowledge_below(&mut self, before: i64, kind: i8, undeliverable: &mut Vec<(i64, i64, i8)>) {
         while let Some(a) = self.0.front_mut().filter(|a| a.first_offset < before) {
             let last = a.last_offset.min(before - 1);
@@ -178,7 +179,7 @@ impl Remaining {
         }
     }
 
-    /// Removes an offset; returns its delivery count if the member acquired it.
+    /// Removes an offset. Returns its delivery count if the member acquired it.
     fn take(&mut self, offset: i64) -> Option<i16> {
         let a = self.0.front_mut().filter(|a| a.first_offset == offset)?;
         let count = a.delivery_count;

@@ -5,7 +5,7 @@ use crate::engine::Time;
 use crate::engine::consumer::Slice;
 use crate::engine::metrics::Family;
 
-/// Java's name of the group of metrics about fetches.
+/// The Java client's name for the group of metrics about fetches.
 const FETCHES: &str = "consumer-share-fetch-manager-metrics";
 
 impl<T: Send> ShareConsumer<T> {

@@ -39,13 +39,13 @@ use std::time::Duration;
 /// The epoch of a request that opens a session.
 const OPEN: i32 = 0;
 
-/// How long a leader is not asked after its response was too large to be read.
+/// How long the consumer sends no fetch to a leader whose response was too large to be read.
 const OVERSIZED_PAUSE: Duration = Duration::from_secs(30);
 
 /// Configuration of a share consumer.
 #[derive(Clone, Debug)]
 pub struct ShareConfig {
-    /// Configuration of the membership.
+    /// The configuration of the membership.
     pub member: ShareMemberConfig,
     /// The wall-clock time at [`Time`] 0, in milliseconds since 1970.
     pub started_ms: i64,
@@ -53,26 +53,26 @@ pub struct ShareConfig {
     pub record_limit: bool,
     /// The largest number of records per fetch.
     pub max_records: i32,
-    /// The broker responds once it has this many bytes.
+    /// The broker responds to a fetch as soon as it has this many bytes.
     pub min_bytes: i32,
-    /// How long the broker waits for them.
+    /// How long the broker waits for `min_bytes`.
     pub max_wait: Duration,
-    /// The approximate size limit of a response, bytes.
+    /// The approximate size limit of a response, in bytes.
     pub max_bytes: i32,
     /// Whether to verify checksums.
     pub check_crcs: bool,
-    /// Largest decompressed size of a batch, bytes.
+    /// The largest decompressed size of a batch, in bytes.
     pub decompress_limit: usize,
 }
 
 /// The acknowledgement of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgement {
-    /// The record was processed.
+    /// The application has processed the record.
     Accept,
-    /// The record may be delivered again.
+    /// The group may deliver the record again.
     Release,
-    /// The record must not be delivered again.
+    /// The group must not deliver the record again.
     Reject,
     /// The member needs more time for the record (KIP-1222).
     Renew,
@@ -93,10 +93,10 @@ impl Acknowledgement {
     }
 }
 
-/// Results of acknowledgements, by partition.
+/// The results of acknowledgements, by partition.
 pub type AckResults = Vec<(TopicPartition, Option<Error>)>;
 
-/// Identifies the request of a response.
+/// Identifies the request to which a response belongs.
 pub enum ShareToken {
     /// A fetch.
     Fetch(i32, TopicNames, DecodeOptions),
@@ -119,25 +119,26 @@ pub enum Prepared {
 struct LeaderSession {
     /// The epoch of the next request.
     epoch: i32,
-    /// The partitions of the session, and its partitions after the request in flight succeeds.
+    /// The partitions of the session. `next_partitions` contains the partitions after the request in flight succeeds.
     partitions: BTreeSet<TopicIdPartition>,
     next_partitions: BTreeSet<TopicIdPartition>,
-    /// Acknowledgements to send, and those in flight.
+    /// The acknowledgements to send. `sending` contains the acknowledgements in flight.
     acks: Acks,
     sending: Acks,
-    /// Numbers the requests with acknowledgements.
+    /// The number of the last request with acknowledgements.
     round: u64,
     busy: bool,
     /// Whether the request in flight closes the session.
     closing: bool,
-    /// Whether acknowledgements must not wait for a fetch.
+    /// Whether the consumer must send the acknowledgements without waiting for a fetch.
     flush: bool,
     retry_at: Time,
     failures: u32,
-    /// Since when whole requests have failed with temporary errors, and malformed responses in a row.
+    /// When whole requests began to fail with temporary errors. `malformed` is the number of malformed responses in a
+    /// row.
     unknown_since: Option<Time>,
     malformed: u32,
-    /// Errors of the share session in a row.
+    /// The number of share session errors in a row.
     session_errors: u32,
 }
 
@@ -145,51 +146,51 @@ struct LeaderSession {
 struct Buffered {
     topic_partition: TopicIdPartition,
     node: i32,
-    /// When their lock expires.
+    /// When the lock of these records expires.
     until: Time,
     slices: VecDeque<Slice>,
 }
 
-/// A delivered record that is not acknowledged.
+/// A delivered record that the application has not acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Delivered {
     node: i32,
     id: crate::wire::Uuid,
-    /// Whether the application renewed its lock.
+    /// Whether the application has renewed the lock of the record.
     renewed: bool,
 }
 
-/// A commit that waits for the results of acknowledgements, by broker and request number.
+/// A commit that waits for the results of acknowledgements. The requests are identified by broker and number.
 struct PendingCommit<T> {
     completion: T,
     rounds: BTreeSet<(i32, u64)>,
     results: BTreeMap<TopicPartition, Option<Error>>,
 }
 
-/// State machine of a share consumer. `T` is the completion of a commit.
+/// State machine of a share consumer. `T` identifies the caller of a commit.
 pub struct ShareConsumer<T> {
     config: ShareConfig,
     member: ShareMember,
     nodes: BTreeMap<i32, LeaderSession>,
     buffer: VecDeque<Buffered>,
-    /// Since when partitions have failed with temporary errors.
+    /// When partitions began to fail with temporary errors.
     unknown_since: BTreeMap<TopicPartition, Option<Time>>,
     delivered: BTreeMap<TopicPartition, BTreeMap<i64, Delivered>>,
-    /// Whether the last poll found no buffered records, so that a fetch is needed.
+    /// Whether the last poll found no buffered records, so that the consumer must fetch.
     poll_needs_records: bool,
     leaving: bool,
     lock: Option<Duration>,
     commits: Vec<PendingCommit<T>>,
     done: VecDeque<(T, AckResults)>,
-    /// Results that no commit waited for.
+    /// Results for which no commit waited.
     results: VecDeque<(TopicPartition, Option<Error>)>,
     error: Option<Error>,
-    /// Why the membership ended; every poll raises this until the application subscribes again.
+    /// The error that ended the membership. Every poll raises this error until the application subscribes again.
     ended: Option<Error>,
     outage: Outage,
     measured: Measured,
     cluster: Arc<Cluster>,
-    /// The same state, but topics whose error may pass are as they were before.
+    /// Like `cluster`, but a topic with a temporary error has its last metadata without an error.
     bridged: Arc<Cluster>,
     topic_errors: TopicErrors,
     /// When the application last got an error about a topic that does not exist.
@@ -198,7 +199,7 @@ pub struct ShareConsumer<T> {
     demand: MetadataDemand,
 }
 
-/// Adds a result to those of a commit. The first error of a partition wins.
+/// Adds a result to the results of a commit, which keep the first error of each partition.
 fn add_result(results: &mut BTreeMap<TopicPartition, Option<Error>>, partition: TopicPartition, error: Option<Error>) {
     let result = results.entry(partition).or_default();
     *result = result.take().or(error);
@@ -238,12 +239,12 @@ impl<T: Send> ShareConsumer<T> {
         self.member.id()
     }
 
-    /// Returns how long the lock of acquired records lasts, once a broker has said it.
+    /// Returns how long the lock of acquired records lasts, if a broker has reported it.
     pub fn lock(&self) -> Option<Duration> {
         self.lock
     }
 
-    /// Returns whether [`ShareConsumer::poll_records`] has records or an error.
+    /// Returns whether [`ShareConsumer::poll_records`] would return records or an error.
     pub fn is_ready(&self) -> bool {
         let has_error = self.error.is_some() || self.ended.is_some() || self.outage.is_due();
         has_error || self.member.has_join_error() || !self.buffer.is_empty()
@@ -254,7 +255,7 @@ impl<T: Send> ShareConsumer<T> {
         self.delivered.values().flat_map(BTreeMap::values).filter(|r| !r.renewed).count()
     }
 
-    /// Delivers up to `max_records` buffered records; starts a fetch if there are none.
+    /// Delivers at most `max_records` buffered records. If there are none, starts a fetch.
     pub fn poll_records(&mut self, now: Time, max_records: usize) -> Result<Vec<Slice>, Error> {
         // Drop records whose lock expired: other members may have them.
         self.buffer.retain(|b| b.until > now);
@@ -291,7 +292,7 @@ impl<T: Send> ShareConsumer<T> {
         self.nodes.values_mut().for_each(|node| node.flush |= !node.acks.is_empty());
     }
 
-    /// Acknowledges a record; returns false if it was not delivered or is already acknowledged.
+    /// Acknowledges a record. Returns false if the record was not delivered, or is already acknowledged.
     pub fn acknowledge(&mut self, topic: &Arc<str>, partition: i32, offset: i64, what: Acknowledgement) -> bool {
         let key = TopicPartition::new(topic.clone(), partition);
         let Some(delivered_records) = self.delivered.get_mut(&key) else { return false };
@@ -311,8 +312,9 @@ impl<T: Send> ShareConsumer<T> {
         true
     }
 
-    /// Sends all acknowledgements; completes when all have results. The commit also reports earlier results that were
-    /// not reported yet: a renewal is sent at once, and its result may arrive before the commit.
+    /// Sends all acknowledgements. The commit completes when all acknowledgements have results. It also reports earlier
+    /// results that no commit has reported. For example, the consumer sends a renewal at once, so the result may arrive
+    /// before the commit.
     pub fn commit(&mut self, completion: T) {
         let mut results = BTreeMap::new();
         for (partition, error) in self.results.drain(..) {
@@ -340,12 +342,13 @@ impl<T: Send> ShareConsumer<T> {
         self.done.pop_front()
     }
 
-    /// Returns the results that no commit waited for.
+    /// Returns the results for which no commit waited.
     pub fn take_results(&mut self) -> AckResults {
         self.results.drain(..).collect()
     }
 
-    /// Closes every session, which releases unacknowledged records, and leaves the group.
+    /// Closes every session and leaves the group. When a session closes, the broker releases its unacknowledged
+    /// records.
     pub fn leave(&mut self, now: Time) {
         self.leaving = true;
         self.poll_needs_records = false;
@@ -356,7 +359,7 @@ impl<T: Send> ShareConsumer<T> {
         self.member.leave(now);
     }
 
-    /// Returns whether all sessions are closed and the group is left.
+    /// Returns whether all sessions are closed and the consumer has left the group.
     pub fn has_left(&self) -> bool {
         self.leaving && self.member.has_left() && self.nodes.is_empty()
     }

@@ -17,11 +17,11 @@ use crate::engine::call::AtLeast;
 use crate::engine::{Deadline, Error, Outgoing, Target, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The epoch of a request that closes its session.
+/// The epoch in a request that closes its session.
 const CLOSE: i32 = -1;
 
 impl LeaderSession {
-    /// Ends the session; the broker releases its records.
+    /// Ends the session. The broker then releases the records of the session.
     pub(super) fn end_session(&mut self) {
         self.epoch = OPEN;
         self.partitions.clear();
@@ -158,7 +158,7 @@ impl<T: Send> ShareConsumer<T> {
 }
 
 impl LeaderSession {
-    /// Notes that a request is sent with all collected acknowledgements.
+    /// Notes that the next request contains all collected acknowledgements.
     fn begin_request(&mut self) {
         self.busy = true;
         self.flush = false;

@@ -5,7 +5,7 @@
 use super::{ShareConsumer, add_result};
 use crate::engine::{Error, TopicIdPartition, TopicPartition};
 
-/// The largest number of results kept for an application that does not take them.
+/// The largest number of results that the consumer keeps if the application does not take them.
 const MAX_RESULTS: usize = 1 << 12;
 
 impl<T: Send> ShareConsumer<T> {

@@ -41,8 +41,8 @@ impl<T: Send> ShareConsumer<T> {
         }
     }
 
-    /// Reports a subscribed topic that has not existed for as long as other calls try, and again each time that much
-    /// time passes. The member waits for it.
+    /// Reports a subscribed topic that has not existed for the API timeout, and again each time that much time passes.
+    /// The member keeps waiting for the topic.
     pub(super) fn report_missing(&mut self, now: Time) {
         let (missing_topic_reported_at, timeout) = (self.missing_topic_reported_at, self.config.member.api_timeout);
         let is_missing = |topic: &&Arc<str>| {
