@@ -30,7 +30,7 @@ message! {
         /// controllers.
         controller_id: i32 = -1,
         brokers: Vec<Broker>,
-        /// A bit for each operation; `i32::MIN` if not requested.
+        /// A bit for each operation that the client may perform, or `i32::MIN` if not requested.
         cluster_authorized_operations: i32 = i32::MIN,
     }
     struct Broker {

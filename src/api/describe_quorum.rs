@@ -47,11 +47,11 @@ message! {
         replica_id: i32,
         replica_directory_id: Uuid [2..],
         log_end_offset: i64,
-        /// The time of the replica's last fetch, by the leader's clock. It is -1 for the leader and for voters that
-        /// have not fetched.
+        /// The time of the replica's last fetch, by the leader's clock. The field is -1 for the leader and for voters
+        /// that have not fetched.
         last_fetch_timestamp: i64 [1..] = -1,
-        /// The last time at which the replica was caught up with the leader. It is the current time for the leader, and
-        /// -1 if unknown.
+        /// The last time at which the replica was caught up with the leader. The field is the current time for the
+        /// leader, and -1 if the time is unknown.
         last_caught_up_timestamp: i64 [1..] = -1,
     }
     struct Node {

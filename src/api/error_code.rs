@@ -201,7 +201,7 @@ impl ErrorCode {
         self.row().map_or("UNKNOWN", |row| row.name)
     }
 
-    /// Returns whether the same request may succeed later.
+    /// Returns whether a request with this error may succeed if it is sent again.
     pub fn is_retriable(self) -> bool {
         self.row().is_some_and(|row| row.retriable)
     }

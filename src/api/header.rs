@@ -1,7 +1,7 @@
 //! The headers of messages: request headers v0 to v2, response headers v0 and v1.
 //!
 //! Request header v1 adds the client ID, and v2 adds tagged fields. Response header v1 adds tagged fields. Flexible
-//! versions of an API use the flexible headers; other versions use request header v1 and response header v0. There are
+//! versions of an API use the flexible headers. Other versions use request header v1 and response header v0. There are
 //! two exceptions. ApiVersions always uses response header v0, because a client reads that response before it knows the
 //! broker's versions. ControlledShutdown v0 is older than the client ID, so its request has header v0.
 
@@ -29,8 +29,8 @@ message! {
 structure! { header RequestHeader: RequestHeader, 0..=2, flexible 2 }
 structure! { header ResponseHeader: ResponseHeader, 0..=1, flexible 1 }
 
-/// A client ID. The length of a client ID has 16 bits even in flexible headers, because a broker must be able to read
-/// the header of an ApiVersions request that is newer than the broker.
+/// A client ID. Even in flexible headers, the length of a client ID has 16 bits. The reason is that a broker must be
+/// able to read the header of a newer ApiVersions request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientId(pub Option<String>);
 

@@ -25,8 +25,8 @@ message! {
     }
     struct Group {
         group_id: String,
-        /// The protocol type, such as `consumer`, `connect` or `share`. It is empty for a group that only stores
-        /// offsets.
+        /// The protocol type, such as `consumer`, `connect` or `share`. The protocol type is empty for a group that
+        /// only stores offsets.
         protocol_type: String,
         group_state: String [4..],
         /// The group type: `classic`, `consumer`, `share` or `streams`.

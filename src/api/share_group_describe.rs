@@ -30,7 +30,7 @@ message! {
         assignment_epoch: i32,
         assignor_name: String,
         members: Vec<Member>,
-        /// A bit for each operation; `i32::MIN` if not requested.
+        /// A bit for each operation that the client may perform, or `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN,
     }
     struct Member {

@@ -30,7 +30,7 @@ message! {
         /// The topology that the coordinator uses, or null if there is an error.
         topology: Option<Topology>,
         members: Vec<Member>,
-        /// A bit for each operation; `i32::MIN` if not requested.
+        /// A bit for each operation that the client may perform, or `i32::MIN` if not requested.
         authorized_operations: i32 = i32::MIN,
         /// The description that the application sent in StreamsGroupTopologyDescriptionUpdate.
         topology_description: Option<TopologyDescription> [1..],

@@ -88,7 +88,7 @@ message! {
         value: String,
     }
     struct CopartitionGroup {
-        /// Indexes into the subtopology's field of the same name. The other two fields also contain indexes.
+        /// Each field of a copartition group contains indexes into the subtopology's field of the same name.
         source_topics: Vec<i16>,
         source_topic_regex: Vec<i16>,
         repartition_source_topics: Vec<i16>,

@@ -31,7 +31,7 @@ struct Producer {
     last_timestamp: i64,
     /// Epoch of the coordinator that wrote the producer's last marker, or -1 before the first marker.
     coordinator_epoch: i32,
-    /// Start of its open transaction.
+    /// Start of the producer's open transaction.
     first_offset: Option<i64>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct ProducerInfo {
     pub last_sequence: i32,
     pub last_timestamp: i64,
     pub coordinator_epoch: i32,
-    /// Start of its open transaction; -1 if there is none.
+    /// Start of the producer's open transaction, or -1 without an open transaction.
     pub first_offset: i64,
 }
 

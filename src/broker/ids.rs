@@ -1,4 +1,4 @@
-//! Identifiers that many files of the broker use. This file does not depend on those files.
+//! Identifiers that many files of the broker use. The file depends on no other file of the broker.
 
 use crate::wire::Uuid;
 
@@ -16,7 +16,7 @@ pub(super) struct ProducerId {
 impl ProducerId {
     pub const NONE: Self = Self { id: -1, epoch: -1 };
 
-    /// Returns the same ID with the next epoch, which fences the current producer.
+    /// Returns the producer ID with the next epoch, which fences the current producer.
     pub fn next_epoch(self) -> Self {
         Self { epoch: self.epoch.saturating_add(1), ..self }
     }

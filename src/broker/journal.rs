@@ -5,8 +5,8 @@
 //! entry   kind i8 | fields, in Kafka's flexible encoding
 //! ```
 //!
-//! The journal contains topics, configurations, records, committed offsets, producer IDs and producer states,
-//! transactions, access rules, quotas, delegation tokens, and SCRAM users added over the protocol. As with Kafka's
+//! The journal contains topics, configurations, records, committed offsets, producers, transactions, access rules,
+//! quotas and delegation tokens. It also contains SCRAM users that clients added over the protocol. As with Kafka's
 //! transaction log, an open transaction continues after a restart until it times out. The journal does not contain
 //! group members and share group states, so members must join again after a restart. The journal is never compacted.
 
@@ -327,13 +327,13 @@ impl Entry {
 /// Changes that are not in the file yet.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    /// Entries of the next frame; `None` if the cluster has no disk.
+    /// Entries of the next frame, or `None` if the cluster has no file.
     pub entries: Option<Vec<u8>>,
     pub next_producer_id: i64,
 }
 
 impl Journal {
-    /// Records a change, if the cluster has a disk.
+    /// Records a change, if the cluster has a file.
     pub fn append(&mut self, entry: impl FnOnce() -> Entry) {
         if let Some(entries) = &mut self.entries {
             let mut w = Writer::new(0, true);

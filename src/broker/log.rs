@@ -7,9 +7,9 @@
 //!
 //! An append copies a batch once. The log writes the base offset and the leader epoch into the copy. If the topic uses
 //! log-append time, the log also writes the time of the append and a new checksum. The checksum does not cover the base
-//! offset and the leader epoch. A read returns whole batches unchanged. If the data is in more than one slice and the
-//! first slice is large enough for a response, the read returns only the first slice. If the first slice is too small,
-//! the read copies the slices into one buffer, up to a limit.
+//! offset and the leader epoch. A read returns whole batches unchanged. If the data is in several slices and the first
+//! slice is large enough for a response, the read returns only that slice. If the first slice is too small, the read
+//! copies the slices into one buffer, up to a limit.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};
@@ -199,7 +199,7 @@ impl Log {
         copy.freeze()
     }
 
-    /// Starts a new segment if the last one is full, or too old for the batch.
+    /// Starts a new segment if the last segment is full, or too old for the batch.
     fn roll(&mut self, entry: Entry, size: usize, rolling: Rolling) {
         let stamp = if entry.max_timestamp < 0 { rolling.now_ms } else { entry.max_timestamp };
         if let Some(last) = self.segments.last_mut() {
@@ -270,7 +270,7 @@ impl Log {
         self.aborted.iter().skip(from).any(|a| a.producer_id == producer_id && a.first <= offset)
     }
 
-    /// Removes the batch that contains an offset, and all later ones.
+    /// Removes the batch that contains an offset, and all later batches.
     pub fn truncate(&mut self, offset: i64) {
         if offset >= self.end {
             return;

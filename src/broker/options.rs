@@ -39,11 +39,11 @@ pub struct Options {
     /// `group.initial.rebalance.delay.ms`. Kafka's default is 3 s. The dev broker's default is 0, so that a test with
     /// one consumer starts at once.
     pub group_initial_rebalance_delay: Duration,
-    /// SASL settings; `None` means no authentication.
+    /// SASL settings. `None` disables authentication.
     pub sasl: Option<Sasl>,
     /// Settings of the authorizer. `None` allows every operation.
     pub acls: Option<Acls>,
-    /// TLS settings; `None` means no encryption.
+    /// TLS settings. `None` disables encryption.
     pub tls: Option<TlsServer>,
     /// The Kafka release that the cluster imitates.
     pub as_version: Version,

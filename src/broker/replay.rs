@@ -26,8 +26,8 @@ pub struct Recording {
 }
 
 impl State {
-    /// Creates the recorded topics with their records, and serves no newer versions than the recorded ones. The error
-    /// is a message.
+    /// Creates the recorded topics with their records, and serves no versions that are newer than the recorded
+    /// versions. The error is a message.
     pub(super) fn restore_recording(&mut self, clock: Clock, recording: &Recording) -> Result<(), String> {
         for (name, partitions) in &recording.topics {
             let checked = self.topics.check_name(name).and_then(|()| self.topics.check_partitions(*partitions));

@@ -1,6 +1,6 @@
 //! The types of a handler's arguments and results, such as the context of a request.
 //!
-//! The handlers, the state and the cluster depend on this file. This file does not depend on those modules.
+//! The handlers, the state and the cluster depend on this file. The file does not depend on these three modules.
 
 use super::clock::{Clock, Time};
 use super::ids::{Connection, ShareSessionKey, TopicIdPartition};
@@ -19,7 +19,8 @@ const SHARE_FROM: usize = 4 << 10;
 /// An action for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Write these parts in order: a frame with its length, unless a fault left only a part of it.
+    /// Write these parts in order. Together they are a frame with its length, or a part of a frame if a fault has cut
+    /// it.
     Reply {
         /// The connection to write to.
         connection: Connection,

@@ -1,9 +1,9 @@
 //! The thread of a cluster: its sockets and its clock. Each node has a port on 127.0.0.1, and one thread serves all
 //! nodes.
 //!
-//! The server stops reading from a connection in two cases: while a request of that connection waits, and while the
-//! client does not read its replies. A connection therefore needs memory for at most one read and a few replies, which
-//! share slices of the log. The [`handle`](super::handle) starts, controls and stops this thread.
+//! The server does not read from a connection while a request of that connection waits, or while the client does not
+//! read its replies. A connection therefore needs memory for at most one read and a few replies, which share slices of
+//! the log. The [`handle`](super::handle) starts, controls and stops this thread.
 
 #![allow(clippy::disallowed_methods, reason = "the cluster gets its clock here")]
 
@@ -61,11 +61,11 @@ struct Peer {
     frames: Frames,
     /// The kernel may have data to read.
     unread: bool,
-    /// The client closed its side. Earlier data is still read.
+    /// The client has closed its side of the connection. The server still reads earlier data.
     ended: bool,
-    /// Nothing more is read or handled. The connection is closed once its replies are written.
+    /// The server no longer reads from the connection, and closes it after all replies are written.
     closing: bool,
-    /// Whether the certificate was checked. It is complete when the first frame arrives.
+    /// Whether the server has read the client's certificate, which is available when the first frame arrives.
     is_certified: bool,
     /// Upper bound of the number of bytes in the send queue.
     queued: usize,

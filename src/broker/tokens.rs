@@ -1,7 +1,7 @@
 //! Delegation tokens (KIP-48, KIP-373): their owners, expiry times and SCRAM credentials.
 //!
-//! The rules are those of Kafka's `DelegationTokenControlManager`. The password of a token is the HMAC of the token ID,
-//! with the brokers' secret key. As in Kafka, an expired token exists until the next periodic check removes it.
+//! The rules follow Kafka's `DelegationTokenControlManager`. The password of a token is the HMAC of the token ID, with
+//! the brokers' secret key. As in Kafka, an expired token exists until the next periodic check removes it.
 
 use super::clock::Clock;
 use base64::Engine;
@@ -76,7 +76,7 @@ impl Token {
 /// All tokens by their ID, and the key of the brokers.
 #[derive(Default)]
 pub(super) struct Tokens {
-    /// Kafka's `delegation.token.secret.key`; `None` disables tokens.
+    /// Kafka's `delegation.token.secret.key`. `None` disables tokens.
     key: Option<String>,
     check_interval_ms: i64,
     known: BTreeMap<String, Token>,

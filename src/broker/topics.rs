@@ -46,7 +46,7 @@ impl Partition {
         }
     }
 
-    /// Makes a node the leader; -1 means no leader.
+    /// Makes a node the leader. The node -1 means that the partition has no leader.
     pub fn lead(&mut self, node: i32) {
         self.leader = node;
         self.leader_epoch += 1;

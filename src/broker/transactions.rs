@@ -21,14 +21,15 @@ use crate::record::{BatchBuilder, Control, Header, Producer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Kafka's topic for committed offsets. In a transaction it stands for the groups whose offsets are committed.
+/// Kafka's topic for committed offsets. In a transaction, the topic stands for the groups whose offsets the transaction
+/// commits.
 pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 const OFFSETS_PARTITIONS: i32 = 50;
 
 /// Maximum transaction timeout in milliseconds: Kafka's `transaction.max.timeout.ms`.
 const MAX_TIMEOUT_MS: i32 = 15 * 60 * 1000;
 
-/// The last epoch of a producer. The epoch after it is reserved for fencing.
+/// The last epoch of a producer ID. The next epoch is reserved for fencing.
 const MAX_EPOCH: i16 = i16::MAX - 1;
 
 /// Approximate memory of a transactional ID without the ID, and of a partition without the topic name.
@@ -44,7 +45,7 @@ pub(super) enum TransactionState {
 }
 
 impl TransactionState {
-    /// Kafka's names for all transaction states, including those that do not occur here.
+    /// Kafka's names for all transaction states, including states that the dev broker does not use.
     pub const NAMES: [&str; 8] = [
         "Empty",
         "Ongoing",
@@ -71,10 +72,10 @@ pub(super) struct TransactionMetadata {
     pub state: TransactionState,
     pub producer: ProducerId,
     pub timeout_ms: i32,
-    /// Wall clock at the start of the last transaction; -1 before the first.
+    /// Wall clock at the start of the last transaction, or -1 before the first transaction.
     pub start_ms: i64,
     pub partitions: BTreeMap<String, BTreeSet<i32>>,
-    /// The previous epoch, if the producer requested the current one itself; otherwise -1.
+    /// The previous epoch if the producer itself requested the current epoch, or -1 otherwise.
     previous_epoch: i16,
     previous_id: i64,
     deadline: Time,
@@ -83,11 +84,11 @@ pub(super) struct TransactionMetadata {
 /// The transaction protocol of a client that writes to a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// The client must have added the partition; otherwise INVALID_TXN_STATE.
+    /// The client must have added the partition. Otherwise the error is INVALID_TXN_STATE.
     V1,
-    /// The same, for a client that knows TRANSACTION_ABORTABLE.
+    /// The client must have added the partition. Otherwise the error is TRANSACTION_ABORTABLE, which this client knows.
     V1Abortable,
-    /// The write adds the partition.
+    /// The write adds the partition to the transaction.
     V2,
 }
 
@@ -97,7 +98,8 @@ pub(super) struct EndRequest<'a> {
     pub id: &'a str,
     pub producer: ProducerId,
     pub committed: bool,
-    /// As in protocol v2, which can also abort an empty transaction.
+    /// Whether the end of the transaction raises the epoch, as in protocol v2. Protocol v2 can also abort an empty
+    /// transaction.
     pub raises_epoch: bool,
 }
 
@@ -114,7 +116,7 @@ pub(super) struct EndedTransaction {
 pub(super) struct Transactions {
     by_id: BTreeMap<String, TransactionMetadata>,
     deadlines: BTreeSet<(Time, String)>,
-    /// IDs that changed since the last call.
+    /// Transactional IDs that have changed since the last call of `take_changed`.
     changed: BTreeSet<String>,
 }
 
@@ -141,7 +143,7 @@ message! {
 #[derive(Debug)]
 pub(super) enum InitResult {
     Assigned(ProducerId),
-    /// The transaction of the previous producer is aborted first. The client must retry.
+    /// The coordinator first aborts the transaction of the previous producer. The client must retry.
     Fenced(EndedTransaction),
 }
 
@@ -150,7 +152,7 @@ impl Transactions {
         self.by_id.get(id)
     }
 
-    /// Takes the IDs that changed since the last call.
+    /// Removes and returns the transactional IDs that have changed since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.changed)
     }
@@ -174,7 +176,7 @@ impl Transactions {
         })
     }
 
-    /// Restores an ID. An open transaction keeps the rest of its timeout.
+    /// Restores a transactional ID. An open transaction keeps its remaining timeout.
     pub fn restore(&mut self, memory: &mut Memory, clock: Clock, saved: SavedTransaction) {
         if let Some(old) = self.by_id.remove(&saved.id) {
             self.deadlines.remove(&(old.deadline, saved.id.clone()));
@@ -203,8 +205,8 @@ impl Transactions {
         self.by_id.iter().map(|(id, t)| (id.as_str(), t))
     }
 
-    /// Assigns a producer ID and epoch. `claimed_producer` is the ID and epoch that the client has, if it sends them
-    /// (KIP-360).
+    /// Assigns a producer ID and epoch. `claimed_producer` is the client's current producer ID and epoch, if the client
+    /// sends them (KIP-360).
     pub fn init(
         &mut self,
         memory: &mut Memory,
@@ -253,7 +255,7 @@ impl Transactions {
         Ok(InitResult::Assigned(txn.producer))
     }
 
-    /// Adds partitions to the transaction, and starts one if none is open.
+    /// Adds partitions to the open transaction, or starts a transaction with these partitions.
     pub fn add<'a>(
         &mut self,
         memory: &mut Memory,
@@ -283,7 +285,8 @@ impl Transactions {
         Ok(())
     }
 
-    /// Checks whether a partition belongs to the transaction, as brokers ask coordinators.
+    /// Checks whether a partition belongs to the transaction. In Kafka, partition leaders send this question to the
+    /// coordinator.
     pub fn verify(&mut self, id: &str, producer: ProducerId, topic: &str, index: i32) -> Result<(), ErrorCode> {
         match owned_transaction(&mut self.by_id, id, producer)?.partitions.get(topic) {
             Some(indexes) if indexes.contains(&index) => Ok(()),
@@ -291,7 +294,8 @@ impl Transactions {
         }
     }
 
-    /// Checks the first write to a partition in a transaction. In protocol v2 it adds the partition.
+    /// Checks the first write to a partition in a transaction. In protocol v2, the write adds the partition to the
+    /// transaction.
     pub fn verify_or_add(
         &mut self,
         memory: &mut Memory,
@@ -312,8 +316,8 @@ impl Transactions {
         })
     }
 
-    /// Ends a transaction for its client. `None` means that it had already ended. Also returns the producer's new ID
-    /// and epoch.
+    /// Ends a transaction for its client, and returns the producer's new ID and epoch. `None` means that the
+    /// transaction had already ended.
     pub fn end(
         &mut self,
         memory: &mut Memory,
@@ -385,7 +389,8 @@ impl Transactions {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Aborts one transaction that has timed out. `State::handle_timeout` calls it until there is none left.
+    /// Aborts one transaction that has timed out. `State::handle_timeout` calls this method until no transaction has
+    /// timed out.
     pub fn expire(&mut self, memory: &mut Memory, now: Time) -> Option<EndedTransaction> {
         let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?.clone();
         Some(self.abort(memory, &id))

@@ -3,7 +3,7 @@
 use crate::api::Release;
 use std::fmt;
 
-/// The release, as clients see it.
+/// The release that a cluster imitates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// Every API and version that the dev broker supports.
@@ -13,7 +13,7 @@ pub enum Version {
     Release(Release),
     /// Brokers with byte offsets, see [`LegacyVersion`].
     Legacy(LegacyVersion),
-    /// A broker of the draft protocol after 0.7, and otherwise of 0.7.2.
+    /// A broker of Kafka 0.7.2 that also serves the draft protocol.
     Draft,
 }
 

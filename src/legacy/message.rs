@@ -1,4 +1,4 @@
-//! Reads message sets, including the messages inside compressed ones.
+//! Reads message sets, including the messages inside compressed messages.
 //!
 //! ```text
 //! length i32 | magic 0 | crc u32 | payload
@@ -46,7 +46,7 @@ pub struct Message {
 ///
 /// Opening a wrapper takes at most three times its decompressed size, as in [`crate::record`]. The decompressed sizes
 /// of a wrapper and of the wrappers inside it count towards one limit. The iterator frees their memory before it opens
-/// the next outermost wrapper. It decompresses nested wrappers twice, the first time to count their messages.
+/// the next outermost wrapper. The iterator decompresses nested wrappers twice, the first time to count their messages.
 #[derive(Clone, Debug)]
 pub struct Messages {
     outer: Level,

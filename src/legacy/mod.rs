@@ -59,7 +59,7 @@ impl Magic {
     }
 }
 
-/// Creates a reader for a frame's body. These formats have no versions.
+/// Creates a reader for a frame's body. The formats of Kafka 0.6 and 0.7 have no versions.
 fn reader(body: Bytes) -> Reader {
     Reader::new(body, 0, false)
 }

@@ -16,13 +16,13 @@ use bytes::Bytes;
 /// Type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestType {
-    /// Stores messages. This request has no response.
+    /// Stores messages. The request has no response.
     Produce,
     /// Reads bytes of one partition.
     Fetch,
     /// Reads bytes of several partitions.
     MultiFetch,
-    /// Stores messages in several partitions. This request has no response.
+    /// Stores messages in several partitions. The request has no response.
     MultiProduce,
     /// Returns the offsets at which segments start.
     Offsets,

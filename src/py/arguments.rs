@@ -84,8 +84,8 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
 
 /// Converts the timestamp of a record to send, or None.
 ///
-/// Like librdkafka, the function accepts times before 1970. It rejects the two numbers that Kafka and the client use
-/// for "no time".
+/// Like librdkafka, the function accepts times before 1970. The function rejects the two numbers that Kafka and the
+/// client use for "no time".
 #[inline]
 pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() {

@@ -1,7 +1,7 @@
 //! Converts offsets between Python objects and Rust types, and tracks the commits that run in the background.
 //!
 //! Background commits complete in the order in which the program requested them, so the first commit in the queue is
-//! always the next to complete. Their `on_commit` callbacks run in the thread that uses the consumer, never in the I/O
+//! always the next to complete. `on_commit` callbacks run in the thread that uses the consumer, never in the I/O
 //! thread.
 
 use super::construct::construct;

@@ -1,7 +1,7 @@
 //! Reads the configuration of a client from Python arguments. The first argument is a string or list of bootstrap
 //! addresses, or a dict of dotted keys. Other settings follow as keyword arguments.
 //!
-//! `client/config` checks the values, and this file converts them from Python. This file also reports unknown keyword
+//! `client/config` checks the values, and this file converts them from Python. The file also reports unknown keyword
 //! arguments, so that the error and its suggestion show the names in snake_case.
 
 use super::construct::{construct, list};

@@ -212,7 +212,7 @@ impl ConsumerCore {
         }
     }
 
-    /// Returns a future that waits for records, an error or the end. Its result is False after the timeout.
+    /// Returns a future that waits for records, an error or the end. The future's result is False after the timeout.
     #[pyo3(name = "_ready", signature = (timeout))]
     fn ready<'py>(
         &self,

@@ -1,11 +1,11 @@
 //! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as
 //! processed.
 //!
-//! The client has a prefetch buffer too. This second buffer exists because a program consumes record by record. If the
+//! The client has a prefetch buffer too. The delivery buffer exists because a program consumes record by record. If the
 //! program took each record from the client, it would contend with the I/O thread for the client's lock. The lock of
-//! this buffer has almost no contention. For the client, the records in this buffer are already delivered. This file
-//! therefore corrects positions, pauses and lag, because the program has not consumed these records yet. Fetching and
-//! committing remain the task of the client.
+//! this buffer has almost no contention. For the client, the records in the delivery buffer are already delivered. The
+//! delivery buffer therefore corrects positions, pauses and lag for records that the program has not consumed yet.
+//! Fetching and committing remain the task of the client.
 
 use super::record::{Record, RecordRange};
 use crate::client::{self, Slice};

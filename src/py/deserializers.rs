@@ -1,7 +1,7 @@
 //! Records whose keys and values pass through the program's deserializers.
 //!
-//! These records have their own class, a subclass of [`Record`], so that records without deserializers have no extra
-//! cost.
+//! Deserialized records have their own class, a subclass of [`Record`], so that records without deserializers have no
+//! extra cost.
 
 use super::error::deserialization;
 use super::record::Record;

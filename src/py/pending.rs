@@ -91,8 +91,8 @@ impl Completion for Ready {
 
 /// The result of an operation that may still be running.
 ///
-/// Wait for it with `result()`, or with `await` on an asyncio event loop. Any number of threads and tasks may wait
-/// for the same object, and all get the same result. `klamm.Delivery` is this class: the result of a sent record.
+/// Wait for it with `result()`, or with `await` on an asyncio event loop. Any number of threads and tasks may wait for
+/// the same object, and each gets the same result. `klamm.Delivery` is this class: the result of a sent record.
 ///
 /// Example:
 ///     delivery = producer.send("greetings", b"hello")
@@ -291,8 +291,8 @@ impl Pending {
 
     /// Calls a function with this object when the operation ends, or at once if it has ended.
     ///
-    /// The thread that completes the operation calls the function. This is mostly the client's I/O thread, so the
-    /// function must be short and must not wait. An exception of the function goes to `sys.unraisablehook`.
+    /// The thread that completes the operation calls the function. That thread is mostly the client's I/O thread, so
+    /// the function must be short and must not wait. An exception of the function goes to `sys.unraisablehook`.
     ///
     /// Args:
     ///     callback (Callable[[Pending], object]): The function.
@@ -318,7 +318,8 @@ impl Pending {
     ///     An awaitable of the result.
     ///
     /// Raises:
-    ///     KafkaTimeoutError: From the `await`: there is no result within the timeout. The operation continues.
+    ///     KafkaTimeoutError: The `await` raises this error if there is no result within the timeout. The operation
+    ///         continues.
     ///
     /// Example:
     ///     metadata = await producer.send_nowait("greetings", b"hello").within(5)

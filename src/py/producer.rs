@@ -144,13 +144,13 @@ impl ProducerCore {
 
     /// Sends a record.
     ///
-    /// The call copies the record into the buffer and returns at once. It waits only while the buffer is full, at most
-    /// `max_block_ms`.
+    /// The call copies the record into the buffer and returns at once. The call waits only while the buffer is full, at
+    /// most `max_block_ms`.
     ///
     /// Args:
     ///     topic (str): The topic.
     ///     value (bytes-like | None): The value. None (the default) is a null value.
-    ///     key (bytes-like | None): The key. It selects the partition, unless `partition` is given. Defaults to None.
+    ///     key (bytes-like | None): The key, which selects the partition unless `partition` is given. Defaults to None.
     ///     partition (int | None): The partition, from 0. None (the default) lets the partitioner choose.
     ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) is now.
     ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to none.
@@ -188,7 +188,7 @@ impl ProducerCore {
         Ok(Pending::delivery(pending, self.client.clone()))
     }
 
-    /// Sends a record without returning a Delivery. This is faster than `send()`.
+    /// Sends a record without returning a Delivery, which is faster than `send()`.
     ///
     /// If the delivery fails, the producer calls `on_error` with the error, and `flush()` and `close()` raise the
     /// error.
@@ -196,7 +196,7 @@ impl ProducerCore {
     /// Args:
     ///     topic (str): The topic.
     ///     value (bytes-like | None): The value. None (the default) is a null value.
-    ///     key (bytes-like | None): The key. It selects the partition, unless `partition` is given. Defaults to None.
+    ///     key (bytes-like | None): The key, which selects the partition unless `partition` is given. Defaults to None.
     ///     partition (int | None): The partition, from 0. None (the default) lets the partitioner choose.
     ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) is now.
     ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to none.
@@ -331,7 +331,8 @@ impl ProducerCore {
         self.client.run_ahead();
     }
 
-    /// Returns a future that waits for room and for the network to catch up. Its result is False after the timeout.
+    /// Returns a future that waits for room and for the network to catch up. The future's result is False after the
+    /// timeout.
     #[pyo3(name = "_room_future", signature = (done, timeout))]
     fn await_room<'py>(&self, py: Python<'py>, done: usize, timeout: f64) -> PyResult<Bound<'py, LoopFuture>> {
         self.client.check()?;
@@ -656,6 +657,6 @@ fn record<'a>(
 /// The key of the callback for problems of the client.
 const ERROR_CB: &str = "error_cb";
 
-/// Number of records that are appended under one lock. This is enough to make the lock cheap. The I/O thread waits only
-/// about 15 microseconds, and the references fit into the L1 cache.
+/// Number of records that are appended under one lock. The number is large enough to make the lock cheap. The I/O
+/// thread waits only about 15 microseconds, and the references fit into the L1 cache.
 const CHUNK: usize = 256;

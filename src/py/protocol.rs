@@ -1,7 +1,7 @@
 //! Encodes and decodes a message by its name, for `klamm.protocol` and the command-line tools.
 //!
 //! Messages are dicts with the field names of Kafka's schemas. A UUID is a string and binary data is `bytes`. The codec
-//! is in `src/api`; this file converts values and errors.
+//! is in `src/api`, and this file converts values and errors.
 
 use super::arguments;
 use super::bytes_like::backed_bytes;

@@ -303,7 +303,7 @@ impl ShareConsumerCore {
         Ok(Records::new(self.buffer().take(most)))
     }
 
-    /// Returns a future that waits for records or an error. Its result is False after the timeout.
+    /// Returns a future that waits for records or an error. The future's result is False after the timeout.
     #[pyo3(name = "_ready", signature = (timeout))]
     fn ready<'py>(
         &self,

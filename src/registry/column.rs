@@ -21,7 +21,7 @@ pub struct Column {
     pub(super) field: FieldRef,
     pub(super) data: Data,
     pub(super) nulls: NullBufferBuilder,
-    /// Whether the values are JSON text of any type. Such a field has the metadata `klamm.json`.
+    /// Whether the values are JSON text of any type. The field of a JSON column has the metadata `klamm.json`.
     pub(super) is_json: bool,
 }
 

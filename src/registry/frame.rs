@@ -1,7 +1,7 @@
 //! Finds the framing of a key or value. The framing names the schema, in bytes before the payload or in a record
 //! header.
 //!
-//! `klamm/registry/framing.py` describes the framings. This file only separates the framing from the payload. Python
+//! `klamm/registry/framing.py` describes the framings. `frame.rs` only separates the framing from the payload. Python
 //! interprets each distinct framing once.
 
 use super::fault::{Fault, Result};

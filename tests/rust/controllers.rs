@@ -1,4 +1,5 @@
-//! Clients that connect to the controllers of a KRaft cluster (KIP-919). These clients follow the active controller.
+//! Tests clients that connect to the controllers of a KRaft cluster (KIP-919). These clients follow the active
+//! controller.
 
 use crate::network::{BOOTSTRAP, World, network_config};
 use klamm::engine::{Endpoints, MetadataDemand, NetworkConfig, Target};

@@ -1,5 +1,5 @@
-//! Hostile input: mutated vectors, excessive counts, and unusual valid messages. Decoding never panics and respects its
-//! memory limit. Valid messages decode to the values that were encoded.
+//! Tests hostile input: mutated vectors, excessive counts, and unusual valid messages. Decoding never panics and
+//! respects its memory limit. Valid messages decode to the values that were encoded.
 
 use crate::vectors::{self, Body};
 use crate::wire::handle;

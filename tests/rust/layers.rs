@@ -1,9 +1,9 @@
-//! Checks the import rules: which layer of `src/` may use which, and what pure layers must not use.
+//! Checks the import rules: which layers each layer of `src/` may use, and what pure layers must not use.
 //!
-//! `LAYERS` has the rules; `lib.rs` describes them in words. The test reads the sources as text, so it also sees code
-//! behind features and in macros. The test finds paths that name a layer: `crate::layer`, `crate::{layer, ...}` and a
-//! chain of `super::` that reaches the crate's root. The test ignores comments and strings. The test cannot know the
-//! layer of an item that `lib.rs` re-exports, so code in `src/` must use the item's path in its layer.
+//! `LAYERS` has the rules, and `lib.rs` describes the rules in words. The test reads the sources as text, so it also
+//! sees code behind features and in macros. The test finds paths that name a layer: `crate::layer`, `crate::{layer,
+//! ...}` and a chain of `super::` that reaches the crate's root. The test ignores comments and strings. The test cannot
+//! know the layer of an item that `lib.rs` re-exports, so code in `src/` must use the item's path in its layer.
 
 use std::fs;
 use std::path::Path;

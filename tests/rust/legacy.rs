@@ -1,4 +1,4 @@
-//! The codec of Kafka 0.6 and 0.7, tested with captured traffic of real brokers and with hostile input.
+//! Tests the codec of Kafka 0.6 and 0.7 with captured traffic of real brokers and with hostile input.
 
 use crate::hostile::{Random, mutate, peak_of};
 use crate::vectors::{self, hex, text};

@@ -1,4 +1,4 @@
-//! Helpers of other tests: default network settings, and simulated brokers with a simulated clock.
+//! Helpers for other tests: default network settings, and simulated brokers with a simulated clock.
 
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};

@@ -1,5 +1,5 @@
-//! Brokers without ApiVersions, and brokers that fail during the probes: which release the client assumes, and when the
-//! client drops that assumption.
+//! Tests brokers without ApiVersions, and brokers that fail during the version probes: which release the client
+//! assumes, and when the client drops that assumption.
 
 use crate::network::network_config;
 use bytes::Bytes;

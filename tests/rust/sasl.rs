@@ -1,5 +1,5 @@
-//! Authentication without sockets. The tests connect the client's state machine to the dev broker's cluster, and to
-//! simulated brokers that are old, dishonest or faulty.
+//! Tests authentication without sockets. The tests connect the client's state machine to the dev broker's cluster, and
+//! to simulated brokers that are old, dishonest or faulty.
 
 use bytes::{Bytes, BytesMut};
 use klamm::api::header::{RequestHeader, put_response_header};

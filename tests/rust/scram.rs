@@ -1,4 +1,4 @@
-//! SCRAM: exchanges of the Java client, and brokers that send wrong proofs.
+//! Tests SCRAM with exchanges of the Java client, and with brokers that send wrong proofs.
 
 use crate::vectors::{jsonl, text};
 use klamm::engine::sasl::scram::{Mechanism, ScramClient};

@@ -1,5 +1,5 @@
 //! Compares the encoding and decoding of messages, headers and structures with the golden vectors of the Java client.
-//! This file also tests the errors of decoding. `hostile` tests hostile input in general.
+//! The file also tests the errors of decoding. `hostile.rs` tests hostile input in general.
 
 use crate::vectors::{self, Body, from_json, hex, int, text, to_json};
 use bytes::Bytes;

@@ -157,8 +157,8 @@ impl AssignmentTable {
     }
 }
 
-/// Assigns a range of each topic's partitions, static members first, so that members get the same partitions of similar
-/// topics.
+/// Assigns a range of each topic's partitions to each member. Static members come first, so that members get the same
+/// partitions of similar topics.
 fn range(
     members: &BTreeMap<String, MemberSubscription>,
     topics: &BTreeMap<Uuid, i32>,

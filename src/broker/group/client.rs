@@ -1,5 +1,5 @@
 //! Types that all group protocols use: the fields that identify a member in a request, and an error with its message.
-//! Also the client address, which is the same for all members.
+//! The file also defines the client address, which is the same for all members.
 
 use crate::api::ErrorCode;
 

@@ -1,5 +1,5 @@
 //! Online migration of KIP-848. A classic group becomes a consumer group when the first member with the new protocol
-//! joins. It becomes a classic group again when the last member with the new protocol has left.
+//! joins. The group becomes a classic group again when the last member with the new protocol has left.
 //!
 //! `group.consumer.migration.policy` allows both conversions, one conversion, or none. The dev broker does not
 //! implement `group.consumer.max.size` and `group.max.size`, which Kafka checks before it converts a group.
@@ -51,6 +51,7 @@ pub(in crate::broker) struct Migrant {
     pub rebalance: Duration,
     /// The protocols that the member supports, with its subscription.
     pub protocols: Vec<(String, Bytes)>,
-    /// The member's assignment in the format of the embedded consumer protocol. It is empty if the member has none.
+    /// The member's assignment in the format of the embedded consumer protocol. The assignment is empty if the member
+    /// has no partitions.
     pub assignment: Bytes,
 }

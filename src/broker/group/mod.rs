@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All nodes share one state, so a group survives the loss of its coordinator. In Kafka, the next coordinator reads the
-//! group from its log. Members count towards the cluster's memory limit. Groups do not expire; DeleteGroups removes
-//! them.
+//! group from its log. Members count towards the cluster's memory limit. Groups do not expire. DeleteGroups removes
+//! groups.
 
 mod assignor;
 pub(super) mod classic;
@@ -82,7 +82,7 @@ impl Group {
         }
     }
 
-    /// Returns whether a member reads a topic, as far as the coordinator knows.
+    /// Returns whether the coordinator knows a member that reads a topic.
     pub fn is_subscribed(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed(topic),

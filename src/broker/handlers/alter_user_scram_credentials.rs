@@ -17,7 +17,7 @@ const ITERATIONS: std::ops::RangeInclusive<i32> = 4096..=16_384;
 /// Memory of a user, without the name.
 const USER_MEMORY: usize = 256;
 
-/// A mechanism and its new credentials; `None` deletes them.
+/// A mechanism and its new credentials. `None` deletes the credentials.
 type Change = (i8, Option<Secret>);
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {

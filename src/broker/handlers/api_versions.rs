@@ -1,7 +1,7 @@
 //! ApiVersions v0 to v5: returns the served APIs and versions, and the features of Kafka 4.4. A cluster that imitates
 //! Kafka 4.0 to 4.3 has only the feature `transaction.version`.
 //!
-//! If the version of the request is not supported, the broker sends a v0 response with UNSUPPORTED_VERSION. This
+//! If the version of the request is not supported, the broker sends a v0 response with UNSUPPORTED_VERSION. The
 //! response lists the supported versions of ApiVersions, so that the client can retry (KIP-511). A cluster that
 //! imitates a release before 2.4 sends only the error code. As in Kafka, v3 does not list features whose minimum
 //! version is 0.
@@ -33,7 +33,7 @@ const FEATURES: &[Feature] = &[
     feature("streams.version", 0, 1, 1),
 ];
 
-/// The transaction protocol; version 2 is the newest (KIP-890).
+/// The feature of the transaction protocol. Version 2 is the newest version (KIP-890).
 const fn transactions(level: i16) -> Feature {
     feature("transaction.version", 0, 2, level)
 }

@@ -6,7 +6,7 @@
 
 use crate::api::{self, ErrorCode, Request};
 
-/// A request whose response can report one error code for all its items.
+/// A request whose response can report one error code for all items.
 pub(super) trait RespondWith: Request {
     /// Returns the response with this error code for the whole request, or for each of its items.
     fn response_with(self, error_code: ErrorCode) -> Self::Response;
@@ -18,7 +18,7 @@ pub(super) trait ThrottleTime {
     fn set_throttle_time(&mut self, ms: i32);
 }
 
-/// The response has one error code, and these fields differ from their defaults.
+/// Implements [`RespondWith`] for APIs whose response has one error code. The listed fields differ from their defaults.
 macro_rules! whole {
     ($($api:ident $(|$request:ident|)? { $($field:ident: $value:expr),* })*) => { $(
         impl RespondWith for api::$api::Request {
@@ -30,7 +30,7 @@ macro_rules! whole {
     )* };
 }
 
-/// The response has a result with an error code for each item of the request.
+/// Implements [`RespondWith`] for APIs whose response has a result with an error code for each item of the request.
 macro_rules! each_item {
     ($($api:ident: $items:ident => $results:ident: $result:ident |$item:pat_param| { $($fields:tt)* })*) => { $(
         #[allow(clippy::needless_update)]
@@ -47,7 +47,7 @@ macro_rules! each_item {
     )* };
 }
 
-/// The response has a result with an error code for each partition of each topic of the request.
+/// Implements [`RespondWith`] for APIs whose response has a result with an error code for each partition of each topic.
 macro_rules! each_partition {
     ($($api:ident: $topics:ident($($key:ident)*).$partitions:ident => $out:ident: $topic:ident.$results:ident:
        $result:ident |$item:pat_param| { $($fields:tt)* })*) => { $(

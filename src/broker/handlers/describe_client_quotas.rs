@@ -1,4 +1,5 @@
-//! DescribeClientQuotas v0 and v1: returns the quotas that match a filter, including those that are not enforced.
+//! DescribeClientQuotas v0 and v1: returns the quotas that match a filter, including quotas that the broker does not
+//! enforce.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

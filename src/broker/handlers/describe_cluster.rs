@@ -1,5 +1,5 @@
-//! DescribeCluster v0 to v2: returns the nodes that are up and, on request, the stopped (fenced) ones. The dev broker
-//! has no listener for controllers, so a request for controllers gets MISMATCHED_ENDPOINT_TYPE.
+//! DescribeCluster v0 to v2: returns the running nodes and, on request, the stopped (fenced) nodes. The dev broker has
+//! no listener for controllers, so a request for controllers gets MISMATCHED_ENDPOINT_TYPE.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,6 +1,6 @@
-//! InitProducerId v0 to v5: returns a new producer ID to an idempotent producer. A transactional producer gets the same
-//! ID with the next epoch. If a transaction is open, the coordinator aborts it and responds CONCURRENT_TRANSACTIONS, so
-//! that the client retries.
+//! InitProducerId v0 to v5: returns a new producer ID to an idempotent producer. A transactional producer gets its
+//! previous producer ID with the next epoch. If a transaction is open, the coordinator aborts it and responds
+//! CONCURRENT_TRANSACTIONS, so that the client retries.
 //!
 //! As in Kafka, the handler ignores the previous ID of an idempotent producer. The broker does not serve v6, which is
 //! unstable in Kafka 4.4.

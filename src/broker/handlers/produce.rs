@@ -249,7 +249,7 @@ fn corrupt(why: impl ToString) -> ApiError {
     ApiError::new(ErrorCode::CORRUPT_MESSAGE, why.to_string())
 }
 
-/// Parses and checks the one batch of a partition, or the batches that old messages become.
+/// Parses and checks the batch of a partition, or converts old messages to batches.
 fn parse_batches(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
     let data = records.unwrap_or_default();
     let batches = match data.get(16).copied() {

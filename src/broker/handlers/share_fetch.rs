@@ -8,8 +8,8 @@
 //! A group that no member has joined has no state. As in Kafka, a request that opens a session for this group waits and
 //! finds no records. Unlike Kafka, the dev broker does not keep the session.
 //!
-//! The dev broker also differs from Kafka if a request releases records: the same request can acquire them again. In
-//! Kafka, the same request cannot acquire them again, because Kafka writes the release to its log first.
+//! The dev broker also differs from Kafka if a request releases records. In the dev broker, that request can acquire
+//! the records again. In Kafka it cannot, because Kafka first writes the release to its log.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;

@@ -1,9 +1,9 @@
 //! Validates the requests of producers as a legacy broker does: topic names, and message sets whose messages are
 //! intact.
 //!
-//! If the broker rejects a message set, it drops the set and closes the connection without an error response. There is
-//! one exception from 0.7.2 on: if a payload is above the limit, the broker drops the set and keeps the connection
-//! open.
+//! If the broker rejects a message set, it drops the set and closes the connection without an error response. From
+//! 0.7.2 on, there is one exception. If a payload is above the size limit, the broker drops the set and keeps the
+//! connection open.
 
 use super::super::version::LegacyVersion;
 use crate::compress::{Compression, DEFAULT_LIMIT, decompress};

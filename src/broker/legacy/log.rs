@@ -219,7 +219,7 @@ impl Log {
         Ok(Slice { size, parts })
     }
 
-    /// Returns the offset of the next message set. It includes messages that are not flushed.
+    /// Returns the offset of the next message set. Messages that are not flushed count too.
     pub fn written(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.start + last.size)
     }

@@ -1,7 +1,7 @@
 //! SASL authentication: the users of each mechanism, and the login state of each connection.
 //!
-//! This code is separate from the client's code for SASL messages. Tests can therefore detect a mistake in either
-//! implementation. The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens
+//! The broker's code for SASL messages is separate from the client's code. Tests can therefore detect a mistake in
+//! either implementation. The broker supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens
 //! (Kafka's default for development). Clients with a [delegation token](super::tokens) authenticate with SCRAM. The
 //! [`authorizer`](super::authorizer) decides which operations a user may perform.
 

@@ -1,7 +1,7 @@
 //! The state of a cluster, which all nodes share. Only handlers and the test controls of the cluster change the state.
 //!
-//! The other files in this directory have the operations on the state, one file for each subject. The parts of the
-//! state, such as `topics` and `transactions`, are in `src/broker`. These parts do not depend on this directory.
+//! The other files in `src/broker/state` have the operations on the state, one file for each subject. The parts of the
+//! state, such as `topics` and `transactions`, are in `src/broker`. The parts do not depend on `src/broker/state`.
 
 mod access;
 mod journal;
@@ -48,14 +48,14 @@ pub(super) struct State {
     /// The nodes to which tests moved coordinators, by group or transactional ID.
     moved: BTreeMap<String, i32>,
     coordinator_epoch: i32,
-    /// The release that the cluster imitates; `None` serves every API and version.
+    /// The release that the cluster imitates. With `None`, the cluster serves every API and version.
     pub release: Option<Release>,
     pub served: Vec<ServedApi>,
     pub cluster_id: String,
     pub node_configs: NodeConfigs,
     /// The topic defaults that node configurations and the release determine.
     pub topic_defaults: Defaults,
-    /// Level of the root logger. It has no effect.
+    /// Level of the root logger, which has no effect.
     pub log_level: String,
     pub transaction_version: i16,
     pub memory: Memory,
@@ -65,12 +65,12 @@ pub(super) struct State {
     pub transactions: Transactions,
     pub producer_ids: ProducerIds,
     pub journal: Journal,
-    /// SASL authentication; `None` if clients need not authenticate.
+    /// SASL authentication, or `None` if clients do not have to authenticate.
     pub authenticator: Option<Authenticator>,
-    /// SCRAM users. They are stored even if authentication is disabled.
+    /// SCRAM users, which the state stores even if authentication is disabled.
     pub credentials: Credentials,
     pub tokens: Tokens,
-    /// Access rules; `None` allows everything.
+    /// Access rules. `None` allows every operation.
     pub authorizer: Option<Authorizer>,
     pub quotas: Quotas,
     pub telemetry: Telemetry,

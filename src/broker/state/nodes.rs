@@ -149,7 +149,8 @@ impl State {
         self.journal_topics();
     }
 
-    /// Returns the replicas on running nodes. These replicas are in sync, because every replica has all records.
+    /// Returns the replicas on running nodes. All replicas on running nodes are in sync, because every replica has all
+    /// records.
     pub fn in_sync(&self, replicas: &[i32]) -> Vec<i32> {
         replicas.iter().filter(|id| !self.down.contains(id)).copied().collect()
     }

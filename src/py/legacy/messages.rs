@@ -184,7 +184,7 @@ pub(in crate::py) fn decode_fetched(
 
 /// A message of Kafka 0.6 or 0.7 and its position in the log.
 ///
-/// Encoding uses the payload only. The other attributes come from decoding.
+/// Encoding uses only the payload. The other attributes are results of decoding.
 ///
 /// Args:
 ///     payload (bytes-like): The payload.

@@ -149,8 +149,8 @@ impl ZooKeeperMember {
         })
     }
 
-    /// Returns why the member gets no partitions. The reason is either a member with an unreadable subscription (its
-    /// ID, its data and the error), or another session that holds this member's ID (for how many seconds).
+    /// Returns why the member gets no partitions. A member whose subscription is unreadable is returned with its ID,
+    /// its data and the error. If another session holds this member's ID, the result is the time since then in seconds.
     fn problem(&self, now: f64) -> (Option<(String, String, String)>, Option<f64>) {
         match self.lock().problem() {
             Some(Problem::Unreadable { member, data, why }) => {

@@ -1,8 +1,9 @@
-//! Kafka 0.6 and 0.7: decoded input encodes to the same bytes, messages are inside their set, and nesting is bounded.
+//! Checks the formats of Kafka 0.6 and 0.7. Decoded input encodes to the same bytes, messages are inside their set, and
+//! nesting is bounded.
 //!
-//! Input: a byte that selects what the remaining bytes are. The value 0 stands for a message set, and 1 for a request.
-//! The values 2 to 6 stand for a response: subtract 2 to get the type of its request. The values 7 to 9 stand for a
-//! request, a produce response and a fetch response of the draft protocol.
+//! The first byte of the input selects the type of the remaining bytes. The value 0 stands for a message set, and 1 for
+//! a request. The values 2 to 6 stand for a response: subtract 2 to get the type of its request. The values 7 to 9
+//! stand for a request, a produce response and a fetch response of the draft protocol.
 
 #![no_main]
 

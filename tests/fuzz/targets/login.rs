@@ -2,8 +2,8 @@
 //! accepts the right password.
 //!
 //! Input: a byte, then messages. The lowest bit of the byte selects who sends the messages: 1 a broker, 0 a client. The
-//! other bits select the mechanism. A byte before each message contains the length of the message. If the highest bit
-//! of this byte is set, the message is sent without a frame.
+//! other bits of the first byte select the mechanism. A byte before each message contains the length of the message. If
+//! the highest bit of this byte is set, the message is sent without a frame.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Conversion between formats: readable records stay readable, and no input causes a panic.
+//! Checks conversions between formats: readable records stay readable, and no input causes a panic.
 //!
 //! Input: a byte whose lowest bit selects the target format, and batches of any format. The conversion does not check
 //! batches that already have the target format, so damaged batches may stay damaged.

@@ -1,6 +1,7 @@
-//! Batches of any format: iteration ends, records are inside their batch, and a batch has no more records than bytes.
+//! Checks batches of any format: the iteration ends, records are inside their batch, and a batch has no more records
+//! than bytes.
 //!
-//! Input: batches. The target ignores checksums, because a fuzzer cannot produce valid ones.
+//! Input: batches. The target ignores checksums, because a fuzzer cannot produce valid checksums.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Values of a schema registry: decoders neither panic nor exceed their memory limit, and a value that fails leaves
-//! nothing in the column.
+//! Checks the decoders of schema registry values. Decoders do not panic or exceed their memory limit, and a value that
+//! fails leaves nothing in the column.
 //!
 //! Input: the number of a plan, and a payload.
 

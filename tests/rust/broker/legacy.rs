@@ -1,5 +1,5 @@
-//! Brokers of Kafka 0.6 and 0.7: replays captures of real brokers request by request, and tests behaviour that captures
-//! cannot show.
+//! Tests brokers of Kafka 0.6 and 0.7. The tests replay captures of real brokers request by request, and check
+//! behaviour that captures cannot show.
 //!
 //! The captures are in order but incomplete. If a captured fetch returns messages whose produce request was not
 //! captured, the test produces these messages first. The real brokers had two partitions, segments of 1,000 bytes and
