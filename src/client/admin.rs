@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The admin client's state machine. An operation is known by its completion.
+/// The admin client's state machine, which identifies each operation by its completion.
 pub type Machine = Ops<Completion>;
 
 /// The APIs for which an admin client may talk to controllers (KIP-919).
@@ -71,13 +71,13 @@ impl RunsOps for Machine {
 }
 
 impl Client<Machine> {
-    /// Creates an admin client. It connects at its first use.
+    /// Creates an admin client, which connects when it is first used.
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::Admin)?;
         Ok(Self::start(Ops::new(config.retry_backoff()), (), config.connecting()?, config.api_timeout()))
     }
 
-    /// Sends the request of an API with these fields, and returns the fields of its response.
+    /// Sends a request of the named API with these fields, and returns the fields of the response.
     pub fn call(
         &self,
         api: &str,
@@ -98,9 +98,9 @@ impl Client<Machine> {
         })
     }
 
-    /// Returns, for each partition, the end of its log and the first offsets of the segments that were written before a
-    /// timestamp: the newest first, at most `limit` per partition. This is how brokers before 0.10.1 look up
-    /// timestamps.
+    /// Returns for each partition the end of its log and the start offsets of the segments that were written before a
+    /// timestamp. The newest offset comes first, and each partition has at most `limit` offsets. Brokers before 0.10.1
+    /// look up timestamps in this way.
     pub fn offsets_before(
         &self,
         wanted: Vec<(Arc<str>, i32, i64)>,
@@ -114,7 +114,7 @@ impl Client<Machine> {
         })
     }
 
-    /// Returns brokers, controller and topics. `None` means all topics.
+    /// Returns the brokers, the controller, and these topics, or all topics with `None`.
     pub fn describe(
         &self,
         topics: Option<Vec<String>>,
@@ -129,7 +129,7 @@ impl Client<Machine> {
         })
     }
 
-    /// Fails if the client talks to controllers, and these do not serve the API.
+    /// Fails if the client talks to controllers, and controllers do not support the API.
     pub fn check_served(&self, api: &str) -> Result<(), Error> {
         if self.endpoints() == Endpoints::Brokers || OF_CONTROLLERS.contains(&api) {
             return Ok(());

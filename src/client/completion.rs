@@ -37,7 +37,8 @@ impl<T> Clone for Pending<T> {
     }
 }
 
-/// The other end of a [`Pending`]. If it is dropped without a result, the result is that the client was closed.
+/// Completes a [`Pending`]. If a promise is dropped without a result, the result is the error that the client was
+/// closed.
 #[derive(Debug)]
 pub struct Promise<T: 'static>(Arc<Shared<T>>);
 
@@ -52,7 +53,7 @@ impl<T> Pending<T> {
         (Promise(shared.clone()), Self(shared))
     }
 
-    /// Creates a result that is there already.
+    /// Creates a result that is already available.
     pub fn ready(result: Result<T, Error>) -> Self
     where
         T: 'static,
@@ -62,7 +63,7 @@ impl<T> Pending<T> {
         pending
     }
 
-    /// Waits for the result, for `timeout` at most. Returns whether it is there.
+    /// Waits for the result, at most for `timeout`. Returns whether the result is available.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
         let mut slot = self.0.lock();
@@ -78,12 +79,12 @@ impl<T> Pending<T> {
         slot.result.is_some()
     }
 
-    /// Returns whether the result is there.
+    /// Returns whether the result is available.
     pub fn is_done(&self) -> bool {
         self.0.lock().result.is_some()
     }
 
-    /// Calls the waker once the result is there; at once if it is there already.
+    /// Calls the waker as soon as the result is available, or at once if it is already available.
     pub fn on_done(&self, waker: Waker) {
         let mut slot = self.0.lock();
         if slot.result.is_some() {
@@ -96,7 +97,7 @@ impl<T> Pending<T> {
 }
 
 impl<T: Clone> Pending<T> {
-    /// Returns the result, if it is there.
+    /// Returns the result, if it is available.
     pub fn get(&self) -> Option<Result<T, Error>> {
         self.0.lock().result.clone()
     }
@@ -125,7 +126,8 @@ impl<T: 'static> Promise<T> {
         self.0.complete(|| result);
     }
 
-    /// Leaves the result to [`catch`], which knows the text of the panic. Returns whether it runs in this thread.
+    /// Leaves the result to [`catch`], which knows the text of the panic. Returns whether `catch` is running in this
+    /// thread.
     fn defer(&self) -> bool {
         let shared = self.0.clone();
         let orphan: Orphan = Box::new(move |error| shared.complete(|| Err(error.clone())));
@@ -146,15 +148,15 @@ impl<T: 'static> Drop for Promise<T> {
     }
 }
 
-/// Completes a call whose promise was dropped by a panic.
+/// Completes a call whose promise was dropped because of a panic.
 type Orphan = Box<dyn FnOnce(&Error)>;
 
 thread_local! {
     static ORPHANS: RefCell<Option<Vec<Orphan>>> = const { RefCell::new(None) };
 }
 
-/// Runs code that may panic. After a panic, the calls whose promises it dropped end with the error that `explain` makes
-/// of the panic's text.
+/// Runs code that may panic. A panic may drop the promises of calls. These calls then end with the error that `explain`
+/// creates from the text of the panic.
 pub(super) fn catch<T>(f: impl FnOnce() -> T, explain: impl FnOnce(&str) -> Error) -> Result<T, Error> {
     let outer = ORPHANS.replace(Some(Vec::new()));
     let result = catch_unwind(AssertUnwindSafe(f));

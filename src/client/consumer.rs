@@ -19,10 +19,10 @@ use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// The largest fetch response, in bytes, that a caller polls for inline. The I/O thread reads larger ones ahead, while
-/// the application handles the records it has.
+/// The largest size of fetch responses, in bytes, up to which a caller polls inline. Larger responses come through the
+/// I/O thread, while the application handles earlier records.
 const SMALL_FETCH: usize = 16 << 10;
-/// How long the I/O thread leaves reading to an application that may not come back.
+/// How long the I/O thread leaves the sockets to an application that may not poll again.
 const READER_MAY_BE_AWAY: Duration = Duration::from_millis(100);
 
 /// The consumer's state machine, which identifies each operation by its completion.
@@ -31,10 +31,10 @@ pub type Machine = consumer::Consumer<Completion>;
 /// Reads records.
 pub type Consumer = Client<Machine>;
 
-/// The state that decides whether the application may poll the sockets itself.
+/// The state that determines whether the application may poll the sockets itself.
 #[derive(Default)]
 pub struct Locked {
-    /// The application's progress when it was last compared.
+    /// The value of `progress` at the last comparison.
     seen: u64,
     /// Whether the last fetch response with records was small.
     is_small_fetch: bool,
@@ -42,16 +42,16 @@ pub struct Locked {
     others: usize,
 }
 
-/// Settings, and what the application does, that are read without the lock.
+/// Settings, and the activity of the application. Calls read both without the lock.
 #[derive(Default)]
 pub struct Unlocked {
-    /// Counts records and polls.
+    /// A counter that grows when the application gets records or polls.
     progress: AtomicU64,
     /// The number of threads that wait for records.
     waiting: AtomicUsize,
     /// Whether a change of the assignment waits for [`Consumer::take_change`].
     change: AtomicBool,
-    /// Whether a call asked for something since the application last waited for records.
+    /// Whether a call needed a response from a broker since the application last waited for records.
     asked: AtomicBool,
     polls: PollClock,
     group: Option<String>,
@@ -60,7 +60,7 @@ pub struct Unlocked {
     create_topics: bool,
 }
 
-/// A result, or work for the thread that dispatches.
+/// A result to dispatch, or work for the dispatching thread.
 pub enum Done {
     /// The result of an operation.
     Op(Completion, Result<Output, Error>),
@@ -106,7 +106,7 @@ impl ClientRole for Machine {
         state.role.is_ready() || state.role.is_finished()
     }
 
-    /// Notes for `max.poll.interval.ms` that the application makes progress or waits for records.
+    /// Notes that the application makes progress or waits for records, for `max.poll.interval.ms`.
     fn before_timeout(state: &mut State<Self>, unlocked: &Unlocked, now: Time) {
         let progress = unlocked.progress.load(Relaxed);
         if progress != state.local.seen || !state.wakers.is_empty() || unlocked.waiting.load(Relaxed) > 0 {
@@ -138,7 +138,7 @@ impl ClientRole for Machine {
         unlocked.change.store(state.role.has_change(), Relaxed);
     }
 
-    /// Leaves reading to the application if only fetches are in flight. Neither the group nor a call may wait for an
+    /// Lets the I/O thread pause if only fetches are in flight. Otherwise the group or a call could wait for an
     /// application that does not poll.
     fn max_io_pause(state: &State<Self>, unlocked: &Unlocked, has_visited: bool) -> Option<Duration> {
         let is_only_fetching = state.local.others == 0 && !unlocked.asked.load(Relaxed);
@@ -163,7 +163,7 @@ fn named(partitions: Vec<Partition>) -> Vec<TopicPartition> {
 }
 
 impl Client<Machine> {
-    /// Creates a consumer without partitions. It connects at its first use.
+    /// Creates a consumer without partitions, which connects when it is first used.
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::Consumer)?;
         let (role, connecting) = (config.consumer()?, config.connecting()?);
@@ -177,24 +177,24 @@ impl Client<Machine> {
         Ok(Self::start(Machine::new(role), unlocked, connecting, config.api_timeout()))
     }
 
-    /// Assigns these partitions in place of the earlier ones. With auto commit, the consumer commits the handled
-    /// records of the earlier ones.
+    /// Assigns these partitions in place of the earlier partitions. With auto-commit, the consumer commits the offsets
+    /// of handled records of the earlier partitions.
     pub fn assign(&self, assigned: Vec<Assigned>) -> Result<(), Error> {
         self.update(|now, s| s.role.assign(now, assigned))
     }
 
-    /// Subscribes to topics: with the other members of the group, or without a group to every partition, including
-    /// those that are added later.
+    /// Subscribes to topics. With a group, the members divide the partitions. Without a group, the consumer reads every
+    /// partition, including partitions that are added later.
     pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
         self.update(|now, s| s.role.subscribe(now, topics))
     }
 
-    /// Subscribes to the topics whose whole name matches a regular expression, including those that are created later.
+    /// Subscribes to the topics whose whole name matches a regular expression, including topics that are created later.
     pub fn subscribe_pattern(&self, pattern: &str) -> Result<(), Error> {
         self.change(|now, s| s.role.subscribe_pattern(now, pattern))
     }
 
-    /// Unsubscribes from everything. A member leaves its group.
+    /// Unsubscribes from all topics and partitions. A group member leaves its group.
     pub fn unsubscribe(&self) -> Result<(), Error> {
         self.update(|now, s| s.role.unsubscribe(now))
     }
@@ -205,16 +205,16 @@ impl Client<Machine> {
         self.unlocked().change.load(Relaxed)
     }
 
-    /// Notes that the application makes progress. If it makes none for `max.poll.interval.ms`, the consumer leaves its
-    /// group. Costs one atomic load and store.
+    /// Notes that the application makes progress. If the application makes no progress for `max.poll.interval.ms`, the
+    /// consumer leaves its group. Costs one atomic load and store.
     #[inline]
     pub fn note_progress(&self) {
         // Only the thread that polls writes it.
         self.unlocked().progress.store(self.unlocked().progress.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Returns the next change of the assignment. The caller then calls [`Consumer::handled`]. With auto commit, the
-    /// consumer commits the offsets of revoked partitions in between.
+    /// Returns the next change of the assignment. The caller handles the change and then calls [`Consumer::handled`].
+    /// With auto-commit, the consumer commits the offsets of revoked partitions before the change ends.
     pub fn take_change(&self) -> Result<Option<Change>, Error> {
         self.unlocked().change.store(false, Relaxed);
         self.update(|now, s| s.role.take_change(now))
@@ -227,7 +227,7 @@ impl Client<Machine> {
         Ok(())
     }
 
-    /// Moves the position back to the first record that the application did not get.
+    /// Moves the position of a partition back to the first record that the application did not get.
     pub fn rewind(&self, topic: &str, partition: i32, offset: i64) {
         self.state().role.rewind(topic, partition, offset);
     }
@@ -237,12 +237,12 @@ impl Client<Machine> {
         self.state().role.is_member()
     }
 
-    /// Returns whether no records can come: no partition is assigned, and no topic is subscribed to.
+    /// Returns whether the consumer can get no records, because it has no partitions and no subscribed topics.
     pub fn reads_nothing(&self) -> bool {
         self.state().role.reads_nothing()
     }
 
-    /// Returns the consumer's membership in its group, if it has a group.
+    /// Returns the consumer's identity in its group, if it has a group.
     pub fn group_metadata(&self) -> Result<Option<GroupMetadata>, Error> {
         Ok(self.open()?.role.group_metadata())
     }
@@ -252,8 +252,8 @@ impl Client<Machine> {
         Ok(self.open()?.role.assignment())
     }
 
-    /// Returns buffered records, up to `max_records` and about `max_bytes`. Never blocks. An error is returned once,
-    /// after the records that arrived before it.
+    /// Returns buffered records, up to `max_records` and about `max_bytes`. Never blocks. Returns each error once,
+    /// after the records that arrived before the error.
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
         let mut state = self.open()?;
@@ -262,8 +262,8 @@ impl Client<Machine> {
         Ok(slices)
     }
 
-    /// Returns buffered records like [`Consumer::try_poll`], but leaves an error for the next poll: the caller already
-    /// has records, which it would lose by the error.
+    /// Returns buffered records like [`Consumer::try_poll`], but leaves an error for the next poll. The caller already
+    /// has records, and an error would make it lose them.
     pub fn try_more(&self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut state = self.state();
         let slices = state.role.take_records(max_records, max_bytes);
@@ -271,13 +271,13 @@ impl Client<Machine> {
         slices
     }
 
-    /// Notes that a poll begins, unless one has, or that it ends. [`Consumer::try_poll`] notes both, unless it returns
-    /// no records.
+    /// Notes that a poll begins, unless one has already begun, or that a poll ends. [`Consumer::try_poll`] notes both
+    /// if it returns records.
     pub fn note_poll(&self, begins: bool) {
         self.unlocked().polls.note(self.now(), begins);
     }
 
-    /// Makes the I/O thread fetch more, if the buffer has room again. Usually it has already sent the fetch.
+    /// Makes the I/O thread fetch more if the buffer has room again. Usually the I/O thread has already sent the fetch.
     fn fetch_more(&self, mut state: MutexGuard<'_, State<Machine>>, delivered: &[Slice]) {
         let now = self.now();
         if !delivered.is_empty() {
@@ -292,7 +292,8 @@ impl Client<Machine> {
         }
     }
 
-    /// Waits until [`Consumer::try_poll`] returns something, or until every end offset is reached.
+    /// Waits until [`Consumer::try_poll`] would return records or an error, or until the consumer has reached every end
+    /// offset.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
         self.unlocked().waiting.fetch_add(1, Relaxed);
         let is_small_fetch = self.state().local.is_small_fetch;
@@ -318,7 +319,8 @@ impl Client<Machine> {
         self.state().role.is_finished()
     }
 
-    /// Notes that the application has handled a partition's records below an offset, which limits auto commit.
+    /// Notes that the application has handled a partition's records below an offset. Auto-commit commits at most this
+    /// offset.
     pub fn note_handled(&self, topic: &str, partition: i32, next_offset: i64) {
         self.state().role.mark_processed(topic, partition, next_offset);
     }
@@ -337,7 +339,7 @@ impl Client<Machine> {
         self.change(|now, s| s.role.seek_to(now, partitions, timestamp))
     }
 
-    /// Returns the position of a partition: the offset of the next record to deliver.
+    /// Returns the position of a partition, which is the offset of the next record to deliver.
     pub fn position(&self, topic: &str, partition: i32) -> Result<Pending<i64>, Error> {
         let (completion, pending) = completion(|output| match output {
             Output::Offsets(offsets) => offsets.first().copied().flatten().map(|(offset, _)| offset),
@@ -347,12 +349,12 @@ impl Client<Machine> {
         Ok(pending)
     }
 
-    /// Returns why a partition has no position yet, as far as the client knows.
+    /// Returns why a partition has no position yet, if the client knows the reason.
     pub fn why_no_position(&self, topic: &str, partition: i32) -> Option<Error> {
         self.state().role.why_no_position(self.now(), topic, partition)
     }
 
-    /// Pauses delivery and fetching of partitions. Buffered records stay.
+    /// Pauses the delivery and the fetching of partitions. The buffered records stay in memory.
     pub fn pause(&self, partitions: &[Partition]) -> Result<(), Error> {
         self.change(|_, s| s.role.set_paused(partitions, true))
     }
@@ -374,22 +376,22 @@ impl Client<Machine> {
         Ok(pending)
     }
 
-    /// Returns why a commit has no result yet, as far as the client knows.
+    /// Returns why a commit has no result yet, if the client knows the reason.
     pub fn why_not_committed(&self) -> Option<Error> {
         self.state().role.why_not_committed(self.now())
     }
 
-    /// Returns the position of each partition: the offset after the last delivered record.
+    /// Returns the position of each partition, which is the offset after the last delivered record.
     pub fn positions(&self) -> Result<Vec<CommittedOffset>, Error> {
         Ok(self.open()?.role.delivered_offsets())
     }
 
-    /// Adds leader epochs to offsets of delivered records, where the consumer still knows them.
+    /// Adds leader epochs to offsets of delivered records, if the consumer still knows these epochs.
     pub fn with_epochs(&self, offsets: Vec<(Arc<str>, i32, i64)>) -> Result<Vec<CommittedOffset>, Error> {
         Ok(self.open()?.role.with_epochs(offsets))
     }
 
-    /// Returns the group, if the consumer has one.
+    /// Returns the name of the group, if the consumer has one.
     pub fn group(&self) -> Option<&str> {
         self.unlocked().group.as_deref()
     }
@@ -415,9 +417,9 @@ impl Client<Machine> {
         })
     }
 
-    /// Returns, for each partition, the first offset at or after a timestamp, and its timestamp. -1 means the end and
-    /// -2 the beginning. The call waits for partitions without a leader. With `skip_leaderless`, these have no offset
-    /// instead.
+    /// Returns for each partition the offset and the timestamp of the first record at or after a timestamp. The
+    /// timestamp -1 means the end, and -2 the beginning. The call waits until every partition has a leader. With
+    /// `skip_leaderless`, partitions without a leader have no offset instead.
     pub fn list_offsets(
         &self,
         wanted: Vec<(String, i32, i64)>,
@@ -448,8 +450,8 @@ impl Client<Machine> {
         })
     }
 
-    /// Prepares to leave. With `commit`, commits the offsets of handled records, if auto commit is on and there are
-    /// any.
+    /// Prepares to leave the group. With `commit`, commits the offsets of handled records, if auto-commit is enabled
+    /// and there are such records.
     pub fn commit_finished(&self, commit: bool) -> Result<Option<LastCommit>, Error> {
         self.check()?;
         let now = self.now();
@@ -472,12 +474,13 @@ impl Client<Machine> {
         self.update(|now, s| s.role.leave(now))
     }
 
-    /// Waits until the coordinator has confirmed that the consumer left. The state machine gives up after some seconds.
+    /// Waits until the coordinator has confirmed that the consumer left the group. The state machine gives up after
+    /// some seconds.
     pub fn wait_until_left(&self, timeout: Duration) -> bool {
         self.wait_until(timeout, |state| state.role.has_left())
     }
 
-    /// Commits the offsets of handled records, if auto commit is on, leaves the group, and closes the client, all
+    /// Commits the offsets of handled records if auto-commit is enabled, leaves the group, and closes the client, all
     /// within `timeout`.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let end = deadline(timeout);
@@ -502,16 +505,16 @@ pub struct LastCommit {
 }
 
 impl LastCommit {
-    /// Waits for the result of the commit. Returns whether it is there.
+    /// Waits for the result of the commit. Returns whether the result is available.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.commit.wait(timeout)
     }
 
     /// Returns the result of the commit, or an error if it is unknown.
     ///
-    /// If the group has meanwhile removed the member, the group continues from the previous commit, as after every
-    /// rebalance, so that is not an error. During a rebalance the group still has the member and would accept the
-    /// commit later, so that is an error.
+    /// If the group has removed the member in the meantime, there is no error: the group continues from the previous
+    /// commit, as after every rebalance. If the group is in a rebalance, there is an error: the group still has the
+    /// member and would accept the commit later.
     pub fn result(&self) -> Result<(), Error> {
         let unknown = || {
             Err(Error::new(ErrorKind::Timeout, "the last commit was not confirmed in time")

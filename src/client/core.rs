@@ -27,7 +27,7 @@ use std::task::Waker;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A client. Any number of threads may share it; dropping it closes it.
+/// A client. Any number of threads may share a client. Dropping a client closes it.
 pub struct Client<R: ClientRole> {
     core: Arc<Core<R>>,
 }
@@ -36,27 +36,28 @@ pub struct Client<R: ClientRole> {
 pub trait AnyClient: Send + Sync {
     /// Fails if the client is closed or was created before a fork.
     fn check(&self) -> Result<(), Error>;
-    /// Allows the caller to wait for this client. Fails in a callback that would wait for ever.
+    /// Allows the caller to wait for this client. Fails in a callback if the wait would never end.
     fn may_wait(&self) -> Result<Waiting, Error>;
-    /// Returns the last error that the client retries: no broker is reachable, or a broker rejected a request.
+    /// Returns the last error after which the client is retrying: no broker is reachable, or a broker rejected a
+    /// request.
     fn last_error(&self) -> Option<Error>;
-    /// Returns whether callers wait for so little that an event loop may poll for it.
+    /// Returns whether there is so little work that an event loop may poll the sockets.
     fn is_light(&self) -> bool;
-    /// Returns the sockets for an event loop, which calls [`AnyClient::work`] when something happened to them.
+    /// Returns the sockets for an event loop, which calls [`AnyClient::work`] when a socket is ready.
     fn sockets(&self) -> io::Result<Sockets>;
-    /// Does the I/O thread's work in an event loop. Returns whether that thread left the work to the loop.
+    /// Does the I/O thread's work in an event loop. Returns whether the I/O thread has left the work to the event loop.
     fn work(&self) -> bool;
-    /// Returns the metrics and, with `detail`, the state of connections and partitions. Also works for a closed client,
-    /// which returns its last values. Fails only in the child of a fork.
+    /// Returns the metrics and, with `detail`, the state of connections and partitions. A closed client returns its
+    /// last values. The call fails only in the child process of a fork.
     fn families(&self, detail: bool) -> Result<Vec<Family>, Error>;
     /// Returns the configured `client.id`.
     fn id(&self) -> &str;
-    /// Returns the ID that a broker gives the client (KIP-714).
+    /// Returns the ID that a broker assigns to the client (KIP-714).
     fn instance_id(&self) -> Result<Pending<Uuid>, Error>;
-    /// Replaces the metrics of the application that the client pushes (KIP-1076): names, whether they are totals, tags
-    /// and values.
+    /// Replaces the application's metrics that the client pushes (KIP-1076). Each metric has a name, whether it is a
+    /// total, tags, and a value.
     fn set_application_metrics(&self, metrics: Vec<(String, bool, Vec<(String, String)>, f64)>);
-    /// Stops the I/O thread at once. What has no result by then fails.
+    /// Stops the I/O thread at once. All calls without a result fail.
     fn end(&self);
 }
 
@@ -69,27 +70,28 @@ pub(super) trait RunsOps: ClientRole {
 /// The state of a client with its I/O thread.
 struct Core<R: ClientRole> {
     shared: Shared<R>,
-    /// `None` before the start and after the end of the I/O thread.
+    /// The driver, or `None` before the start and after the end of the I/O thread.
     driver: Mutex<Option<Driver<R>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     is_started: AtomicBool,
-    /// Until when the I/O thread sleeps, in microseconds of the client's clock.
+    /// The time at which the I/O thread wakes up, in microseconds of the client's clock.
     sleeps_until: AtomicU64,
     network: NetworkConfig,
     tls: Option<Arc<tls::Client>>,
     telemetry: TelemetryConfig,
-    /// The timeout of operations without one of their own.
+    /// The timeout of operations without a timeout of their own.
     api_timeout: Duration,
     /// The metrics of the network after the end of the driver.
     last_network: Mutex<NetworkSnapshot>,
 }
 
-/// Returns when a timeout ends. Limits very long timeouts, which would overflow the clock of some systems.
+/// Returns when a timeout ends. Limits very long timeouts, because they would overflow the clock of some systems.
 pub(super) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(Duration::from_secs(1 << 30))
 }
 
-/// Returns the two ends of an operation's result: the completion for the state machine, and what the caller waits for.
+/// Returns the two ends of an operation's result: the completion for the state machine, and the [`Pending`] for the
+/// caller.
 pub(super) fn completion<T: Send + 'static>(convert: fn(Output) -> Option<T>) -> (Completion, Pending<T>) {
     let (promise, pending) = Pending::new();
     let completion = move |result: Result<Output, Error>| match result.map(convert) {
@@ -120,12 +122,12 @@ impl<R: ClientRole> Client<R> {
         Self { core: Arc::new(core) }
     }
 
-    /// Returns the timeout of calls that name none.
+    /// Returns the timeout of calls without a timeout of their own.
     pub fn api_timeout(&self) -> Duration {
         self.core.api_timeout
     }
 
-    /// Returns the type of the nodes that the client talks to.
+    /// Returns the type of the nodes to which the client connects.
     pub fn endpoints(&self) -> Endpoints {
         self.core.network.endpoints
     }
@@ -138,17 +140,17 @@ impl<R: ClientRole> Client<R> {
         &self.core.shared.unlocked
     }
 
-    /// Locks the state, also that of a closed client.
+    /// Locks the state, even if the client is closed.
     pub(super) fn state(&self) -> MutexGuard<'_, State<R>> {
         self.core.shared.state()
     }
 
-    /// Locks the state of an open client.
+    /// Locks the state. Fails if the client is closed.
     pub(super) fn open(&self) -> Result<MutexGuard<'_, State<R>>, Error> {
         self.core.shared.open()
     }
 
-    /// Changes the state machine, and wakes the I/O thread for what follows from that.
+    /// Changes the state machine, and wakes the I/O thread to handle the consequences.
     pub(super) fn change<T>(&self, f: impl FnOnce(Time, &mut State<R>) -> Result<T, Error>) -> Result<T, Error> {
         let state = self.open()?;
         let result = self.core.shared.guarded(move || {
@@ -162,7 +164,7 @@ impl<R: ClientRole> Client<R> {
         Ok(result)
     }
 
-    /// Changes the state machine like [`Client::change`], where the change cannot fail.
+    /// Changes the state machine like [`Client::change`], for changes that cannot fail.
     pub(super) fn update<T>(&self, f: impl FnOnce(Time, &mut State<R>) -> T) -> Result<T, Error> {
         self.change(|now, state| Ok(f(now, state)))
     }
@@ -183,27 +185,28 @@ impl<R: ClientRole> Client<R> {
         Ok(pending)
     }
 
-    /// Makes the I/O thread look for work, and starts it at the first use.
+    /// Makes the I/O thread look for work. The first call starts the I/O thread.
     pub(super) fn wake(&self) -> Result<(), Error> {
         self.core.wake()
     }
 
-    /// Makes the I/O thread look for work, if there is such a thread.
+    /// Makes the I/O thread look for work, if it has started.
     pub(super) fn nudge(&self) {
         self.core.shared.nudge();
     }
 
-    /// Does the I/O thread's work once if that thread sleeps, and wakes it otherwise.
+    /// Does the I/O thread's work once if the I/O thread sleeps. Otherwise wakes the I/O thread.
     pub(super) fn push(&self) -> Result<(), Error> {
         self.core.push()
     }
 
-    /// Waits until `ready` holds or the timeout is over. Returns whether it holds.
+    /// Waits until `ready` returns true, at most for the timeout. Returns the last result of `ready`.
     pub(super) fn wait_until(&self, timeout: Duration, ready: impl Fn(&State<R>) -> bool) -> bool {
         self.core.shared.wait_until(deadline(timeout), ready)
     }
 
-    /// Waits like [`Client::wait_until`], but polls inline if it can: for callers that wait often and for little.
+    /// Waits like [`Client::wait_until`], but polls inline if possible. This is for callers that wait often and
+    /// briefly.
     pub(super) fn wait_inline_until(&self, timeout: Duration, ready: impl Fn(&State<R>) -> bool) -> bool {
         let shared = &self.core.shared;
         let end = deadline(timeout);
@@ -215,7 +218,7 @@ impl<R: ClientRole> Client<R> {
         shared.wait_until(end, ready)
     }
 
-    /// Waits for a result like [`Pending::wait`], but polls inline if it can, which saves a thread switch.
+    /// Waits for a result like [`Pending::wait`], but polls inline if possible, which saves a thread switch.
     pub fn wait<T>(&self, pending: &Pending<T>, timeout: Duration) -> bool {
         let end = deadline(timeout);
         if !timeout.is_zero() {
@@ -224,7 +227,8 @@ impl<R: ClientRole> Client<R> {
         pending.wait(end.saturating_duration_since(Instant::now()))
     }
 
-    /// Calls the waker once the client is ready or closed: a producer has room again, a consumer has records.
+    /// Calls the waker as soon as the client is ready or closed. A producer is ready when it has room again, and a
+    /// consumer when it has records.
     pub fn on_ready(&self, waker: Waker) {
         let mut state = self.state();
         if R::ends_wait(&state) || self.check().is_err() {
@@ -248,22 +252,22 @@ impl<R: ClientRole> Client<R> {
         self.core.shared.check()
     }
 
-    /// Fails in the child of a fork, where the state may stay locked for ever.
+    /// Fails in the child process of a fork, where the state may stay locked forever.
     pub(super) fn check_birth(&self) -> Result<(), Error> {
         self.core.shared.check_birth()
     }
 
-    /// Returns why no broker could be reached at the last attempt, if that is so.
+    /// Returns the error of the last attempt to connect, if no broker could be reached.
     pub fn last_network_error(&self) -> Option<Error> {
         self.core.shared.last_network_error()
     }
 
-    /// Returns the mailbox for tokens and questions of logins, if the login needs help from the application.
+    /// Returns the mailbox for tokens and library calls, if logins need help from the application.
     pub fn login_mailbox(&self) -> Option<&LoginMailbox> {
         self.core.shared.login_mailbox.as_ref()
     }
 
-    /// Allows the caller to wait for this client. Fails in a callback that would wait for ever.
+    /// Allows the caller to wait for this client. Fails in a callback if the wait would never end.
     pub fn may_wait(&self) -> Result<Waiting, Error> {
         dispatch::may_wait(self.core.shared.address())
     }
@@ -364,7 +368,7 @@ impl<R: ClientRole> Core<R> {
         self.last_network.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the driver, and keeps what its network counted.
+    /// Takes the driver, and stores a snapshot of its network metrics.
     fn take_driver(&self) -> Option<Driver<R>> {
         let mut guard = self.driver();
         if let Some(driver) = guard.as_ref() {
@@ -422,8 +426,8 @@ impl<R: ClientRole> Core<R> {
         Ok(())
     }
 
-    /// Does the I/O thread's work in the thread of a caller, and handles what happened to the sockets. Returns whether
-    /// results were dispatched. Wakes the I/O thread only if it would sleep too long.
+    /// Does the I/O thread's work in the thread of a caller, and handles the socket events. Returns whether it
+    /// dispatched results. Wakes the I/O thread only if that thread would sleep too long.
     fn work(&self, guard: MutexGuard<'_, Option<Driver<R>>>, events: &mut Vec<Event>) -> bool {
         self.shared.guarded(|| self.work_once(guard, events)).unwrap_or(true)
     }
@@ -444,8 +448,8 @@ impl<R: ClientRole> Core<R> {
         has_results
     }
 
-    /// Polls inline until `is_done` or `end`. Returns early if there is no I/O thread yet, or if another caller polls
-    /// inline.
+    /// Polls inline until `is_done` returns true, or until `end`. Returns early if there is no I/O thread yet, or if
+    /// another caller polls inline.
     fn poll_inline(&self, end: Instant, is_done: impl Fn() -> bool) {
         let Some(poller) = self.shared.poller() else { return };
         let mut events = Vec::new();
@@ -475,8 +479,8 @@ impl<R: ClientRole> Core<R> {
         }
     }
 
-    /// Adds an event loop to the external pollers. Fails before the first use of the client, and on systems whose
-    /// pollers cannot be polled.
+    /// Adds an event loop to the external pollers. Fails before the client is first used, and on systems where an event
+    /// loop cannot watch a poller.
     fn sockets(self: &Arc<Self>) -> io::Result<Sockets> {
         let poller = self.shared.poller().ok_or(io::ErrorKind::NotConnected)?;
         let descriptor = poller.descriptor()?;
@@ -588,7 +592,7 @@ mod tests {
     use crate::engine::Reply;
     use crate::engine::ops::OpContext;
 
-    /// An operation that panics after so many steps.
+    /// An operation that panics after this number of steps.
     struct Broken(u32);
 
     impl Op for Broken {
@@ -611,7 +615,7 @@ mod tests {
         }
     }
 
-    /// Drops its promise when it is asked for a result, and panics.
+    /// An operation that drops its promise and panics when the caller requests its result.
     struct Dropping(Option<super::super::Promise<()>>);
 
     impl Op for Dropping {

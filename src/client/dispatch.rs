@@ -15,15 +15,15 @@ thread_local! {
     static DISPATCHING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Pairs of clients: a callback of the first one waits for the second one, in any thread. Only callbacks lock it, for
-/// moments.
+/// Pairs of clients, where a callback of the first client waits for the second client, in any thread. Only callbacks
+/// lock this list, and only for a moment.
 static WAITS: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
-/// Marks this thread as one that dispatches the results of a client, until it is dropped.
+/// Marks the current thread as dispatching the results of a client, until this guard is dropped.
 pub(super) struct Dispatching;
 
 impl Dispatching {
-    /// Marks the thread for the client at this address.
+    /// Marks the current thread as dispatching for the client at this address.
     pub fn of(client: usize) -> Self {
         DISPATCHING.with_borrow_mut(|clients| clients.push(client));
         Self
@@ -38,8 +38,8 @@ impl Drop for Dispatching {
 
 /// Allows the caller to wait for a client until the returned guard is dropped.
 ///
-/// Fails in a callback of that client, and in a callback of a client that a callback of the awaited client waits for.
-/// Either wait would never end.
+/// Fails in a callback of the awaited client itself. Also fails in a callback of a client for which a callback of the
+/// awaited client waits. Both waits would never end.
 pub(super) fn may_wait(awaited: usize) -> Result<Waiting, Error> {
     let mut waiting = DISPATCHING.with_borrow(Clone::clone);
     if waiting.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn may_wait(awaited: usize) -> Result<Waiting, Error> {
     Ok(Waiting { clients: waiting, awaited })
 }
 
-/// Permission to wait for a client.
+/// The permission to wait for a client, until this guard is dropped.
 #[derive(Debug)]
 #[must_use = "other callbacks learn from it that this thread waits"]
 pub struct Waiting {

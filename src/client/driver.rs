@@ -16,20 +16,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a closing client waits until brokers have read its requests without a response.
+/// How long a closing client waits until brokers have read the requests to which they do not respond.
 const LINGER: Duration = Duration::from_secs(1);
-/// The longest sleep of the I/O thread while the client is active. Callers that do its work create deadlines that the
-/// thread does not know. They need not wake it for deadlines after the end of its sleep.
+/// The longest sleep of the I/O thread while the client is active. Callers that do the I/O thread's work create
+/// deadlines that this thread does not know. They need not wake the thread for deadlines after the end of its sleep.
 pub(super) const MAX_ACTIVE_SLEEP: Duration = Duration::from_secs(1);
-/// A client is active for so long after it last sent something.
+/// How long a client counts as active after it last sent something.
 const ACTIVE_FOR: Duration = Duration::from_secs(5);
 
-/// The addresses of a host to connect to.
+/// The resolved addresses of a host, for a connection.
 type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 
 /// The sender of a request.
 enum Origin<T> {
-    /// The state machine, which knows the request by a token.
+    /// The state machine, which identifies the request by a token.
     Role(T),
     Telemetry(Step),
 }
@@ -37,11 +37,11 @@ enum Origin<T> {
 struct Socket {
     stream: Stream,
     connected: bool,
-    /// Whether the broker has proved to be one.
+    /// Whether the peer has proved to be a Kafka broker.
     proved: bool,
     host: String,
     address: SocketAddr,
-    /// The addresses to try if this one fails.
+    /// The addresses to try if the current address fails.
     others: Vec<SocketAddr>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Driver<R: ClientRole> {
     sockets: BTreeMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
     resolving: Vec<(ConnectionId, String)>,
-    /// Addresses whose last connection failed before the broker proved to be one.
+    /// Addresses whose last connection failed before the peer proved to be a Kafka broker.
     failed: BTreeSet<SocketAddr>,
     keep_alive: bool,
     unread: Vec<ConnectionId>,
@@ -89,7 +89,7 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
-    /// Returns what the network counted.
+    /// Returns a snapshot of the network's metrics.
     pub fn snapshot(&self, now: Time) -> NetworkSnapshot {
         NetworkSnapshot {
             metrics: self.network.metrics().clone(),
@@ -100,7 +100,7 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
-    /// Returns when there is something to do again.
+    /// Returns the time at which the driver has to work again.
     pub fn sleeps_until(&self, shared: &Shared<R>) -> Time {
         let now = shared.now();
         if !self.unread.is_empty() {
@@ -111,19 +111,19 @@ impl<R: ClientRole> Driver<R> {
         if self.is_active(now) { next.min(now + MAX_ACTIVE_SLEEP) } else { next }
     }
 
-    /// Returns for how long the I/O thread may pause and leave its work to callers: there is little work, and no step
-    /// of the work takes long. A login may take long.
+    /// Returns how long the I/O thread may pause and leave its work to callers. Returns `None` if there is too much
+    /// work, or if a step such as a login may take long.
     pub fn max_io_pause(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
         let is_settled = self.is_active(shared.now()) && self.network.is_settled();
         is_settled.then(|| R::max_io_pause(&shared.state(), &shared.unlocked, has_visited)).flatten()
     }
 
-    /// Returns whether the client sent something a short while ago.
+    /// Returns whether the client has sent something within the last five seconds (`ACTIVE_FOR`).
     fn is_active(&self, now: Time) -> bool {
         now.since(self.active) < ACTIVE_FOR
     }
 
-    /// Handles what happened to the sockets.
+    /// Handles socket events.
     pub fn handle(&mut self, shared: &Shared<R>, events: &mut Vec<Event>) {
         self.take_resolved(shared);
         for connection in std::mem::take(&mut self.unread) {
@@ -134,11 +134,11 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
-    /// Closes the sockets, after brokers have read the requests that they do not answer.
+    /// Closes the sockets after brokers have read the requests to which they do not respond.
     ///
-    /// If a socket is closed with unread bytes, the kernel resets the connection, and the broker drops what it has not
-    /// read yet. Closing only the sending side lost a record once on 0.9. So this sends one more request, which the
-    /// broker answers after it has read the earlier ones.
+    /// If a client closes a socket that has unread bytes, the kernel resets the connection, and the broker drops the
+    /// requests that it has not read yet. Closing only the sending side of the socket once lost a record on Kafka 0.9.
+    /// The driver therefore sends one more request, which the broker answers after it has read all earlier requests.
     pub fn linger(mut self) {
         let network = &mut self.network;
         self.sockets.retain(|connection, _| network.is_unconfirmed(*connection));
@@ -173,8 +173,8 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
-    /// Exchanges requests and answers once between the network and the state machine, and appends the results to
-    /// dispatch. Returns whether there is more to do.
+    /// Exchanges requests and responses between the network and the state machine once, and appends the results to
+    /// `done`. Returns whether there is more work.
     pub fn turn(&mut self, shared: &Shared<R>, done: &mut Vec<R::Done>) -> bool {
         let now = shared.now();
         if let Some(mailbox) = &shared.login_mailbox {
@@ -245,7 +245,7 @@ impl<R: ClientRole> Driver<R> {
         self.network.has_output()
     }
 
-    /// Returns the responses for the state machine, and passes the others to the telemetry.
+    /// Returns the responses for the state machine, and passes the remaining responses to the telemetry.
     fn responses(&mut self, shared: &Shared<R>, now: Time) -> Vec<R::Prepared> {
         let mut prepared = Vec::new();
         while let Some(response) = self.network.poll_response() {
@@ -283,7 +283,7 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
-    /// Pushes the metrics for the last time, if brokers want them, and waits a moment for the response.
+    /// Pushes the metrics for the last time, if brokers have subscribed to them, and waits a moment for the response.
     pub fn push_last(&mut self, shared: &Shared<R>) {
         let now = shared.now();
         let network = self.snapshot(now);
@@ -308,7 +308,7 @@ impl<R: ClientRole> Driver<R> {
         }
     }
 
-    /// Does what the network asks for: connects, sends and closes.
+    /// Performs the actions of the network: connects, sends and closes.
     fn act(&mut self, shared: &Shared<R>) {
         let mut written = Vec::new();
         while let Some(action) = self.network.poll_action() {

@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The event loops and readers that poll for a client, and whether the I/O thread pauses for them.
+/// The external pollers of a client: event loops, and readers that poll inline. Also stores whether the I/O thread
+/// pauses.
 #[derive(Default)]
 pub(super) struct ExternalPollers {
     count: AtomicUsize,
-    /// Whether one of them polled since the I/O thread last checked.
+    /// Whether an external poller has polled since the I/O thread last checked.
     has_visited: AtomicBool,
-    /// Whether one of them is a reader that polls inline.
+    /// Whether an external poller is a reader that polls inline.
     has_reader: AtomicBool,
     is_io_paused: AtomicBool,
     /// Whether the I/O thread was recalled since it last looked for work.
@@ -42,7 +43,7 @@ impl ExternalPollers {
         self.has_visited.store(true, SeqCst);
     }
 
-    /// Notes that a reader polls inline. It counts as an external poller until the client ends.
+    /// Notes that a reader polls inline. The reader counts as an external poller until the client ends.
     pub fn note_reader(&self) {
         if !self.has_reader.swap(true, SeqCst) {
             self.join();
@@ -50,7 +51,7 @@ impl ExternalPollers {
         self.note_visit();
     }
 
-    /// Returns whether one of them polled since the last call; `None` without external pollers.
+    /// Returns whether an external poller has polled since the last call, or `None` without external pollers.
     pub fn take_visit(&self) -> Option<bool> {
         self.any().then(|| self.has_visited.swap(false, SeqCst))
     }
@@ -67,8 +68,8 @@ impl ExternalPollers {
         }
     }
 
-    /// Prepares the next [`ExternalPollers::pause_io_thread`]. The I/O thread calls this before it looks for work: a
-    /// recall from then on ends the pause.
+    /// Prepares the next [`ExternalPollers::pause_io_thread`]. The I/O thread calls this before it looks for work. A
+    /// later recall then ends the pause.
     pub fn arm(&self) {
         self.set_recalled(false);
     }
@@ -78,8 +79,8 @@ impl ExternalPollers {
         self.set_recalled(true);
     }
 
-    /// Removes an event loop and recalls the I/O thread. `has_thread` is false in the child of a fork, where locks may
-    /// be held for ever.
+    /// Removes an event loop and recalls the I/O thread. `has_thread` is false in the child process of a fork, where
+    /// locks may be held forever.
     pub fn leave(&self, has_thread: bool) {
         let is_recalled = has_thread.then(|| self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner));
         self.count.fetch_sub(1, SeqCst);
@@ -105,7 +106,7 @@ impl ExternalPollers {
     }
 }
 
-/// A descriptor of a client's sockets for an event loop, which polls them until this is dropped.
+/// A descriptor of a client's sockets for an event loop. The event loop polls the sockets until this value is dropped.
 pub struct Sockets {
     descriptor: Descriptor,
     _membership: Box<dyn Send + Sync>,
@@ -117,13 +118,13 @@ impl Sockets {
         Self { descriptor, _membership: membership }
     }
 
-    /// Returns the number of a descriptor that is readable when something happened to a socket.
+    /// Returns the number of the descriptor, which is readable when a socket is ready.
     #[cfg(unix)]
     pub fn number(&self) -> i32 {
         std::os::fd::AsRawFd::as_raw_fd(&self.descriptor)
     }
 
-    /// Is never called: there are no descriptors on this system.
+    /// Never runs, because this system has no descriptors for pollers.
     #[cfg(not(unix))]
     pub fn number(&self) -> i32 {
         match self.descriptor {}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Notes a fork. Must be called in the child.
+/// Notes a fork. The child process must call this function.
 pub fn forked() {
     FORKS.fetch_add(1, Relaxed);
 }
@@ -17,12 +17,12 @@ pub fn forked() {
 pub struct Birth(u32);
 
 impl Birth {
-    /// Returns the current number.
+    /// Returns the current number of forks.
     pub fn now() -> Self {
         Self(FORKS.load(Relaxed))
     }
 
-    /// Fails if the process forked since then.
+    /// Fails if the process has forked since the client was created.
     pub fn check(self) -> Result<(), Error> {
         if self == Self::now() {
             return Ok(());

@@ -12,7 +12,7 @@ struct Known {
     application: Vec<Family>,
 }
 
-/// The state that a client and its telemetry share.
+/// The client instance ID and the application's metrics, which a client and its telemetry share.
 #[derive(Default)]
 pub(super) struct Identity(Mutex<Known>);
 
@@ -46,7 +46,7 @@ impl Identity {
         waiting.into_iter().for_each(|promise| promise.complete(Ok(id)));
     }
 
-    /// Notes that there is no ID.
+    /// Completes the calls that wait for the ID with this error.
     pub fn fail(&self, error: &Error) {
         let waiting = std::mem::take(&mut self.known().waiting);
         waiting.into_iter().for_each(|promise| promise.complete(Err(error.clone())));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whether a caller polls inline, and whether the I/O thread pauses meanwhile.
+/// Whether a caller polls inline, and whether the I/O thread pauses in the meantime.
 #[derive(Default)]
 pub(super) struct InlinePolling {
     is_active: AtomicBool,
@@ -26,13 +26,13 @@ impl InlinePolling {
         self.is_active.load(SeqCst)
     }
 
-    /// Makes this thread poll inline, unless another thread polls inline.
+    /// Makes the current thread the inline poller, unless another thread polls inline.
     pub fn try_begin(&self) -> Option<InlinePoller<'_>> {
         let was_active = self.is_active.swap(true, SeqCst);
         (!was_active).then_some(InlinePoller(self))
     }
 
-    /// Pauses the I/O thread while a caller polls inline, for `timeout` at most.
+    /// Pauses the I/O thread while a caller polls inline, at most for `timeout`.
     pub fn pause_io_thread(&self, timeout: Option<Duration>) {
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         let mut is_paused = self.is_paused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ impl InlinePolling {
     }
 }
 
-/// Held while a caller sleeps over the sockets.
+/// A guard that exists while a caller polls the sockets inline.
 pub(super) struct InlinePoller<'a>(&'a InlinePolling);
 
 impl Drop for InlinePoller<'_> {

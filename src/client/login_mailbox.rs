@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A question of a login, with its connection and the broker's host name.
+/// A library call that a login needs, with its connection and the broker's host name.
 pub type Asked = (ConnectionId, String, gssapi::LibraryCall);
 
-/// A token, and when it expires.
+/// A token, and the time at which it expires.
 type Lasting = (BearerToken, Instant);
 
-/// The mailbox of one client. Clones share it.
+/// The mailbox of one client. All clones share the same contents.
 #[derive(Clone, Default)]
 pub struct LoginMailbox(Arc<Shared>);
 
@@ -29,7 +29,7 @@ struct Shared {
 #[derive(Default)]
 struct Mail {
     token: Option<Result<Lasting, Error>>,
-    /// Whether a broker refused the last token.
+    /// Whether a broker rejected the last token.
     is_refused: bool,
     questions: VecDeque<Asked>,
     answers: Vec<(ConnectionId, Result<gssapi::LibraryResult, Error>)>,
@@ -42,7 +42,8 @@ impl LoginMailbox {
         self.0.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the token for logins from now on, or why there is none. Connections that wait for a token continue at once.
+    /// Sets the token for all later logins, or the error of the token provider. Connections that wait for a token
+    /// continue at once.
     pub fn put(&self, token: Result<BearerToken, Error>, lifetime: Duration) {
         // The client may take the token much later, at its first use.
         let expires_at = Instant::now() + lifetime.min(Duration::from_secs(1 << 30));
@@ -53,24 +54,24 @@ impl LoginMailbox {
         }
     }
 
-    /// Waits until the client is closed or a broker refuses the last token, for `timeout` at most. Returns whether the
+    /// Waits until the client is closed or a broker rejects the last token, at most for `timeout`. Returns whether the
     /// client is still open.
     pub fn wait(&self, timeout: Duration) -> bool {
         !self.wait_until(timeout, |mail| mail.is_refused).is_closed
     }
 
-    /// Returns whether a broker refused a token since the last call.
+    /// Returns whether a broker has rejected a token since the last call.
     pub fn take_refusal(&self) -> bool {
         std::mem::take(&mut self.mail().is_refused)
     }
 
-    /// Asks for another token, because a broker refused the last one.
+    /// Requests another token, because a broker rejected the last token.
     pub(super) fn refuse_token(&self) {
         self.mail().is_refused = true;
         self.0.changed.notify_all();
     }
 
-    /// Waits for a question, for `timeout` at most or until the client is closed.
+    /// Waits for a library call that a login needs, at most for `timeout` or until the client is closed.
     pub fn question(&self, timeout: Duration) -> Option<Asked> {
         self.wait_until(timeout, |mail| !mail.questions.is_empty()).questions.pop_front()
     }
@@ -89,7 +90,7 @@ impl LoginMailbox {
         mail
     }
 
-    /// Answers a question.
+    /// Sets the result of a library call.
     pub fn answer(&self, connection: ConnectionId, answer: Result<gssapi::LibraryResult, Error>) {
         let mut mail = self.mail();
         mail.answers.push((connection, answer));
@@ -107,7 +108,7 @@ impl LoginMailbox {
         std::mem::take(&mut self.mail().answers)
     }
 
-    /// Returns the new token with the rest of its lifetime, or why there is none.
+    /// Returns the new token with its remaining lifetime, or the error of the token provider.
     pub(super) fn take_token(&self) -> Option<Result<(BearerToken, Duration), Error>> {
         let token = self.mail().token.take()?;
         Some(token.map(|(token, expires_at)| (token, expires_at.saturating_duration_since(Instant::now()))))

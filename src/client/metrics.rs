@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A snapshot of a client's network.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkSnapshot {
-    /// The counts of the connections.
+    /// The metrics of the connections.
     pub metrics: NetworkMetrics,
     /// The age of the metadata.
     pub metadata_age: Duration,
@@ -27,14 +27,14 @@ pub struct NetworkSnapshot {
 }
 
 impl NetworkSnapshot {
-    /// Adds the latency of fetches, and their number.
+    /// Adds the latency and the number of fetches.
     pub fn put_fetches(&self, family: &mut Family, api: &Info, now: Time) {
         let (latency, _) = self.metrics.api(api);
         family.events("fetch", latency.stat(), now);
         family.percentiles("fetch-latency", &latency, now);
     }
 
-    /// Adds what the group's coordinator answered.
+    /// Adds the metrics of the coordinator's responses.
     pub fn put_coordinator(&self, family: &mut Family, heartbeats: &[&Info], now: Time) {
         for (latency, at) in heartbeats.iter().map(|api| self.metrics.api(api)).filter(|(_, at)| at.is_some()) {
             family.events("heartbeat", latency.stat(), now);
@@ -55,7 +55,7 @@ impl NetworkSnapshot {
         }
     }
 
-    /// Adds to a consumer's families what its requests took.
+    /// Adds the latencies of a consumer's requests to its families.
     pub(super) fn add_to_consumer(&self, families: &mut [Family], now: Time) {
         for family in families.iter_mut().filter(|f| f.tags.is_empty()) {
             match &*family.group {
@@ -74,7 +74,7 @@ impl NetworkSnapshot {
     }
 }
 
-/// Merges families about the same thing. If both have a metric, that of the earlier family counts.
+/// Merges families about the same object. If two families have the same metric, the value of the earlier family counts.
 fn merge(families: impl IntoIterator<Item = Family>) -> Vec<Family> {
     let mut merged: Vec<Family> = Vec::new();
     for family in families {
@@ -104,7 +104,8 @@ pub(super) fn families<R: ClientRole>(
     all.into_iter().chain(shared.identity.application()).collect()
 }
 
-/// Returns the state of connections and partitions, which are no metrics but part of librdkafka's statistics.
+/// Returns the state of connections and partitions. These values are not metrics, but librdkafka's statistics contain
+/// them.
 pub(super) fn details<R: ClientRole>(
     shared: &super::shared::Shared<R>,
     network: &NetworkSnapshot,

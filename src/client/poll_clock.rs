@@ -6,7 +6,7 @@ use crate::engine::consumer::Polls;
 use crate::engine::metrics::Family;
 use std::sync::{Mutex, PoisonError};
 
-/// The polls of one consumer.
+/// The measurements of the polls of one consumer.
 #[derive(Default)]
 pub(super) struct PollClock(Mutex<Polls>);
 
@@ -17,7 +17,7 @@ impl PollClock {
         if begins { polls.begin(now) } else { polls.end(now) }
     }
 
-    /// Returns the metrics.
+    /// Returns the metrics about polls.
     pub fn family(&self, group: &'static str, now: Time) -> Family {
         let mut family = Family::new(group);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(&mut family, now);

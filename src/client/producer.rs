@@ -20,13 +20,14 @@ use std::sync::atomic::{
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a call that appends many records waits for the network to catch up, before it continues to fill the buffer.
+/// How long a bulk append waits until the network has sent buffered records, before it appends more records.
 pub const PAUSE: Duration = Duration::from_millis(100);
 
-/// The timestamp of a record for which the caller gave none.
+/// Stands for the timestamp of a record without a timestamp from the caller.
 pub const NOW: i64 = i64::MIN;
 
-/// The number of different errors that are kept until the application takes them. Later ones count with the last.
+/// The number of different errors that the producer keeps until the application takes them. Later errors count as the
+/// last one.
 const MAX_FAILURES: usize = 100;
 
 /// Where a record was stored.
@@ -36,13 +37,13 @@ pub struct RecordMetadata {
     pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
-    /// The offset; -1 if the broker did not return it.
+    /// The offset, or -1 if the broker did not return it.
     pub offset: i64,
     /// The timestamp in the log, in milliseconds since 1970.
     pub timestamp: i64,
 }
 
-/// Records without a promise that were not acknowledged.
+/// Failed records that have no promise, grouped by error.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Why the delivery failed.
@@ -51,7 +52,7 @@ pub struct Failure {
     pub count: u64,
 }
 
-/// The producer's state machine. A record is known by the promise of its delivery.
+/// The producer's state machine, which identifies a record by the promise of its delivery.
 pub type Machine = producer::Producer<Promise<RecordMetadata>>;
 
 /// Sends records.
@@ -66,11 +67,11 @@ pub struct Locked {
     failures: Vec<Failure>,
 }
 
-/// Settings and counters that are read without the lock.
+/// Settings and counters that calls read without the lock.
 pub struct Unlocked {
     has_failures: AtomicBool,
-    /// The number of batches whose results were taken from the state machine and not delivered to callers yet. A flush
-    /// and the end of a transaction promise that these are delivered, so both wait for them.
+    /// The number of batches whose results have left the state machine but have not reached the callers yet. A flush
+    /// and the end of a transaction wait until all these results have reached the callers.
     undelivered: AtomicU64,
     /// Whether a flush or the end of a transaction waits for `undelivered` to become 0.
     is_awaited: AtomicBool,
@@ -80,7 +81,7 @@ pub struct Unlocked {
     create_topics: bool,
 }
 
-/// A result on its way to the caller that waits for it.
+/// A result to pass to the caller that waits for it.
 pub enum Done {
     /// The delivery of a batch.
     Batch(Event<Promise<RecordMetadata>>),
@@ -160,7 +161,7 @@ impl ClientRole for Machine {
         state.role.abandon_all(error);
     }
 
-    /// Returns whether calls that wait for room may continue.
+    /// Returns whether calls that wait for room in the buffer may continue.
     fn ends_wait(state: &State<Self>) -> bool {
         state.role.has_room() && !state.role.is_paused()
     }
@@ -169,7 +170,7 @@ impl ClientRole for Machine {
         (state.role.outstanding() <= 1).then_some(MAX_ACTIVE_SLEEP)
     }
 
-    /// Returns whether a single record has no result yet, and nothing holds it back.
+    /// Returns whether exactly one record has no result yet, and nothing delays this record.
     fn is_light(state: &State<Self>) -> bool {
         state.role.is_single()
     }
@@ -192,13 +193,13 @@ impl Locked {
     }
 }
 
-/// The time of day for records. It derives from the client's clock, which every call reads anyway. The system's clock
-/// is read once a second, to follow its adjustments.
+/// The wall clock for the timestamps of records. The time is computed from the client's clock, which every call reads
+/// anyway. Once a second, the wall clock reads the system's clock, to follow adjustments.
 #[derive(Default)]
 struct WallClock {
-    /// Milliseconds from the start of the client's clock to 1970, negated.
+    /// The start of the client's clock, in milliseconds since 1970.
     start: AtomicI64,
-    /// When the time of day was read last, in microseconds of the client's clock; 0 is never.
+    /// When the system's clock was last read, in microseconds of the client's clock, or 0 if it was never read.
     read: AtomicU64,
 }
 
@@ -216,7 +217,7 @@ impl WallClock {
 }
 
 impl Client<Machine> {
-    /// Creates a producer. It connects at its first use.
+    /// Creates a producer, which connects when it is first used.
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::Producer)?;
         let role = config.producer()?;
@@ -233,7 +234,8 @@ impl Client<Machine> {
         Ok(Self::start(Machine::new(role), unlocked, connecting, config.api_timeout()))
     }
 
-    /// Sends a record and returns its delivery. Never blocks: a full buffer is an error of kind `BufferFull`.
+    /// Sends a record and returns its pending delivery. Never blocks. If the buffer is full, returns an error of kind
+    /// `BufferFull`.
     pub fn send(&self, topic: &str, record: NewRecord<'_>) -> Result<Pending<RecordMetadata>, Error> {
         let (promise, pending) = Pending::new();
         let mut appender = self.batch()?;
@@ -242,7 +244,7 @@ impl Client<Machine> {
         Ok(pending)
     }
 
-    /// Sends a record whose failure [`Producer::take_failures`] returns. Never blocks.
+    /// Sends a record without a promise. [`Producer::take_failures`] returns its failure. Never blocks.
     pub fn send_nowait(&self, topic: &str, record: NewRecord<'_>) -> Result<(), Error> {
         let mut appender = self.batch()?;
         let topic = appender.topic(topic)?;
@@ -258,7 +260,7 @@ impl Client<Machine> {
         Ok(Appender { state, waking, now, wall: unlocked.wall.at(now), drop_when_full: unlocked.drop_when_full })
     }
 
-    /// Returns whether a full buffer is an error at once.
+    /// Returns whether a call fails at once if the buffer is full.
     pub fn drop_when_full(&self) -> bool {
         self.unlocked().drop_when_full
     }
@@ -268,19 +270,19 @@ impl Client<Machine> {
         self.unlocked().max_block
     }
 
-    /// Returns whether a call that sends many records paused ([`Appender::is_ahead`]) and still has to wait.
+    /// Returns whether a bulk append has paused ([`Appender::is_ahead`]) and still has to wait.
     pub fn is_paced(&self) -> bool {
         self.state().role.is_paused()
     }
 
-    /// Waits for the network to catch up with calls that send many records, for [`PAUSE`] at most.
+    /// Waits until the network has sent enough records for paused bulk appends, at most for [`PAUSE`].
     pub fn pause(&self) {
         if !self.wait_until(PAUSE, |state| !state.role.is_paused()) {
             self.run_ahead();
         }
     }
 
-    /// Ends the pauses of calls that send many records.
+    /// Ends the pauses of bulk appends.
     pub fn run_ahead(&self) {
         let mut state = self.state();
         state.role.run_ahead();
@@ -289,7 +291,7 @@ impl Client<Machine> {
         }
     }
 
-    /// Waits until a full buffer has room again. Returns whether it has.
+    /// Waits until a full buffer has room again. Returns whether the buffer has room.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         self.wait_until(timeout, |state| state.role.has_room())
     }
@@ -299,7 +301,7 @@ impl Client<Machine> {
         self.state().role.has_room()
     }
 
-    /// Completes when every record sent before has its result.
+    /// Completes when every earlier record has its result.
     pub fn flush(&self) -> Result<Pending<()>, Error> {
         let mut state = self.open()?;
         let flush = state.role.flush();
@@ -315,24 +317,23 @@ impl Client<Machine> {
         Ok(pending)
     }
 
-    /// Prepares transactions: fences earlier producers with the same transactional ID, and ends the transaction that
-    /// such a producer left open.
+    /// Prepares transactions: fences earlier producers with the same transactional ID, and ends their open transaction.
     pub fn init_transactions(&self) -> Result<Pending<()>, Error> {
         self.call(Machine::init_transactions)
     }
 
-    /// Begins a transaction. It includes every record sent until its end.
+    /// Begins a transaction. It includes every record that is sent before the transaction ends.
     pub fn begin_transaction(&self) -> Result<(), Error> {
         self.open()?.role.begin_transaction()
     }
 
-    /// Commits or aborts the transaction, after every record in it has its result. If something in it failed, a commit
-    /// aborts it and fails with an error of kind `Aborted`.
+    /// Commits or aborts the transaction after all its records have results. If a part of the transaction failed, a
+    /// commit aborts the transaction and fails with an error of kind `Aborted`.
     pub fn end_transaction(&self, commit: bool) -> Result<Pending<()>, Error> {
         self.call(|p, now| p.end_transaction(now, commit))
     }
 
-    /// Aborts the transaction, if one is open.
+    /// Aborts the open transaction, if there is one.
     pub fn abort_transaction(&self) -> Option<Pending<()>> {
         if self.check().is_err() || !self.state().role.is_in_transaction() {
             return None;
@@ -340,7 +341,7 @@ impl Client<Machine> {
         self.end_transaction(false).ok()
     }
 
-    /// Makes the open transaction end in an abort, because a record of it could not be sent.
+    /// Fails the open transaction, so that it can only be aborted, because one of its records could not be sent.
     pub fn fail_transaction(&self, error: &Error) {
         if self.check().is_ok() {
             self.state().role.fail_transaction(error);
@@ -364,7 +365,7 @@ impl Client<Machine> {
         })
     }
 
-    /// Returns the counters, also those of a closed client. Fails only in the child of a fork.
+    /// Returns the counters, even if the client is closed. Fails only in the child process of a fork.
     pub fn metrics(&self) -> Result<Metrics, Error> {
         self.check_birth()?;
         Ok(self.state().role.metrics())
@@ -375,18 +376,18 @@ impl Client<Machine> {
         self.state().role.outstanding()
     }
 
-    /// Returns whether [`Producer::take_failures`] returns something. Costs one atomic load.
+    /// Returns whether there are failures for [`Producer::take_failures`]. Costs one atomic load.
     pub fn has_failures(&self) -> bool {
         self.unlocked().has_failures.load(Relaxed)
     }
 
-    /// Returns the failures of records without a promise since the last call.
+    /// Returns the failures of records without a promise that occurred since the last call.
     pub fn take_failures(&self) -> Vec<Failure> {
         self.unlocked().has_failures.store(false, Relaxed);
         std::mem::take(&mut self.state().local.failures)
     }
 
-    /// Asks for the partitions of a topic. The number is for [`Producer::why`] while there is no response.
+    /// Requests the partitions of a topic. While there is no response, [`Producer::why`] accepts the returned number.
     pub fn partitions_for(&self, topic: &str) -> Result<(u64, Pending<Vec<i32>>), Error> {
         let (completion, pending) = completion(|output| match output {
             Output::Partitions(p) => Some(p),
@@ -397,18 +398,18 @@ impl Client<Machine> {
         Ok((op, pending))
     }
 
-    /// Returns why an operation has no result yet, as far as the client knows.
+    /// Returns why an operation has no result yet, if the client knows the reason.
     pub fn why(&self, op: u64) -> Option<Error> {
         self.state().role.why(self.now(), op)
     }
 
-    /// Returns why a broker rejected records that will be sent again, if there are any.
+    /// Returns why a broker rejected records that the producer will send again, if there are such records.
     pub fn last_refusal(&self) -> Option<Error> {
         Machine::refusal(&self.state())
     }
 
-    /// Waits for the results of all records, for `timeout` at most, and closes the client. Records without a result by
-    /// then fail.
+    /// Waits for the results of all records, at most for `timeout`, and closes the client. Records that still have no
+    /// result fail.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let mut unfinished = 0;
         if let Some(abort) = self.abort_transaction() {
@@ -429,7 +430,7 @@ impl Client<Machine> {
     }
 }
 
-/// Appends records to a producer while it holds the producer's lock. Wakes the I/O thread when it is dropped.
+/// Appends records to a producer while it holds the producer's lock. Dropping the appender wakes the I/O thread.
 pub struct Appender<'a> {
     // Fields are dropped in order: the lock is free when the I/O thread wakes up.
     state: MutexGuard<'a, State<Machine>>,
@@ -439,11 +440,11 @@ pub struct Appender<'a> {
     drop_when_full: bool,
 }
 
-/// Wakes the I/O thread when it is dropped, if there is something for it to do.
+/// Wakes the I/O thread when this guard is dropped, if the I/O thread has work to do.
 struct Waking<'a> {
     producer: &'a Producer,
     is_needed: bool,
-    /// Whether this is the only record without a result, and its caller is about to wait for it.
+    /// Whether the caller is about to wait for the only record that has no result.
     is_single: bool,
 }
 
@@ -453,19 +454,20 @@ impl Appender<'_> {
         self.state.role.topic(name).inspect_err(|_| self.waking.is_needed = true)
     }
 
-    /// Sends a record whose failure [`Producer::take_failures`] returns. Never blocks.
+    /// Sends a record without a promise. [`Producer::take_failures`] returns its failure. Never blocks.
     #[inline]
     pub fn send_nowait(&mut self, topic: TopicIndex, record: NewRecord<'_>) -> Result<(), Error> {
         self.append(topic, record, None)
     }
 
-    /// Returns whether so many bytes wait for the network that a call which sends many records has to pause. Producers
-    /// that fail on a full buffer do not pause.
+    /// Returns whether a bulk append has to pause because too many bytes wait for the network. Producers that fail on a
+    /// full buffer do not pause.
     pub fn is_ahead(&mut self) -> bool {
         !self.drop_when_full && self.state.role.is_ahead()
     }
 
-    /// Sends records like [`Appender::send_nowait`]. Returns the number of records it appended, and why it stopped.
+    /// Sends records like [`Appender::send_nowait`]. Returns the number of appended records, and the error that stopped
+    /// the call.
     pub fn send_many(&mut self, topic: TopicIndex, records: &mut [NewRecord<'_>]) -> (usize, Result<(), Error>) {
         for record in records.iter_mut() {
             self.set_time(record);

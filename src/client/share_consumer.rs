@@ -11,13 +11,13 @@ use crate::engine::share::{self, AckResults, Acknowledgement};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The share consumer's state machine. A commit is known by the promise of its result.
+/// The share consumer's state machine, which identifies a commit by the promise of its result.
 pub type Machine = share::ShareConsumer<Promise<AckResults>>;
 
 /// Reads records that a share group delivers one by one.
 pub type ShareConsumer = Client<Machine>;
 
-/// Settings that are read without the lock.
+/// Settings that calls read without the lock.
 pub struct Unlocked {
     group: String,
     polls: PollClock,
@@ -53,7 +53,7 @@ impl ClientRole for Machine {
 }
 
 impl Client<Machine> {
-    /// Creates a share consumer without topics. It connects at its first use.
+    /// Creates a share consumer without topics, which connects when it is first used.
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::ShareConsumer)?;
         let role = config.share_consumer()?;
@@ -86,8 +86,8 @@ impl Client<Machine> {
         Ok(self.open()?.role.subscription().cloned().collect())
     }
 
-    /// Returns up to `max_records` buffered records, and asks the brokers for more if there are none. Never blocks. An
-    /// error is returned once, after the records that arrived before it.
+    /// Returns at most `max_records` buffered records. If there are none, starts a fetch. Never blocks. Returns each
+    /// error once, after the records that arrived before the error.
     pub fn try_poll(&self, max_records: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
         let result = self.update(|now, s| s.role.poll_records(now, max_records))?;
@@ -97,13 +97,13 @@ impl Client<Machine> {
         result
     }
 
-    /// Notes that a poll begins, unless one has, or that it ends. [`ShareConsumer::try_poll`] notes both, unless it
-    /// returns no records.
+    /// Notes that a poll begins, unless one has already begun, or that a poll ends. [`ShareConsumer::try_poll`] notes
+    /// both if it returns records.
     pub fn note_poll(&self, begins: bool) {
         self.unlocked().polls.note(self.now(), begins);
     }
 
-    /// Waits until [`ShareConsumer::try_poll`] returns something.
+    /// Waits until [`ShareConsumer::try_poll`] would return records or an error.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
         self.wait_until(timeout, Machine::ends_wait)
     }
@@ -130,29 +130,29 @@ impl Client<Machine> {
         Ok(self.open()?.role.unacknowledged())
     }
 
-    /// Sends the acknowledgements. The result is what the brokers answered.
+    /// Sends the acknowledgements, and returns the brokers' pending results.
     pub fn commit(&self) -> Result<Pending<AckResults>, Error> {
         let (promise, pending) = Pending::new();
         self.update(|_, s| s.role.commit(promise))?;
         Ok(pending)
     }
 
-    /// Returns the results of acknowledgements that no commit waited for.
+    /// Returns the results of acknowledgements for which no commit waited.
     pub fn take_results(&self) -> Result<AckResults, Error> {
         Ok(self.open()?.role.take_results())
     }
 
-    /// Returns for how long the member holds the locks of its records, once a broker said so.
+    /// Returns how long the member holds the locks of its records, if a broker has reported it.
     pub fn lock(&self) -> Result<Option<Duration>, Error> {
         Ok(self.open()?.role.lock())
     }
 
-    /// Begins to leave the group, and releases the records that the application still has.
+    /// Begins to leave the group, and releases the records that the application has not acknowledged.
     pub fn leave(&self) -> Result<(), Error> {
         self.update(|now, s| s.role.leave(now))
     }
 
-    /// Waits until the brokers have confirmed that the consumer left.
+    /// Waits until the brokers have confirmed that the consumer left the group.
     pub fn wait_until_left(&self, timeout: Duration) -> bool {
         self.wait_until(timeout, |state| state.role.has_left())
     }

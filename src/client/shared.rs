@@ -28,15 +28,15 @@ pub trait ClientRole: Role + Sized + 'static {
     type Locked: Default + Send;
     /// The values that the client's calls read without the lock: settings and atomic counters.
     type Unlocked: Send + Sync;
-    /// The result of a call or of an operation, on its way to the caller that waits for it.
+    /// The result of a call or of an operation, to pass to the caller that waits for it.
     type Done: Send;
 
-    /// Java's name of the client in the groups of its metrics.
+    /// The Java client's name for this type of client in the groups of metrics.
     const METRICS: &str;
 
     /// Returns the metrics of the state machine.
     fn families(state: &State<Self>, unlocked: &Self::Unlocked, now: Time) -> Vec<Family>;
-    /// Returns what librdkafka's statistics say of windows of time, beyond the network.
+    /// Returns the metrics that librdkafka's statistics show as windows of time, except the metrics of the network.
     fn windows(_state: &State<Self>, _now: Time) -> Vec<Family> {
         Vec::new()
     }
@@ -44,10 +44,10 @@ pub trait ClientRole: Role + Sized + 'static {
     fn poll_done(state: &mut State<Self>, unlocked: &Self::Unlocked) -> Option<Self::Done>;
     /// Passes a result to the caller that waits for it. Runs without the lock.
     fn deliver(done: Self::Done, shared: &Shared<Self>);
-    /// Ends everything with an error.
+    /// Ends all calls and operations with an error.
     fn fail_all(state: &mut State<Self>, error: &Error);
 
-    /// Returns whether the wakers of [`super::Client::on_ready`] are to be called.
+    /// Returns whether to call the wakers of [`super::Client::on_ready`].
     fn ends_wait(_state: &State<Self>) -> bool {
         false
     }
@@ -55,22 +55,22 @@ pub trait ClientRole: Role + Sized + 'static {
     fn before_timeout(_state: &mut State<Self>, _unlocked: &Self::Unlocked, _now: Time) {}
     /// Runs before [`Role::handle_response`].
     fn before_response(_state: &mut State<Self>, _answer: &Self::Prepared) {}
-    /// Runs for each request that leaves.
+    /// Runs for each request that is sent.
     fn on_request(_state: &mut State<Self>, _request: &Self::Request) {}
-    /// Runs after a call changed the state machine.
+    /// Runs after a call has changed the state machine.
     fn on_call(_unlocked: &Self::Unlocked) {}
-    /// Copies state into `unlocked` after any change.
+    /// Copies state into `unlocked` after every change.
     fn publish(_state: &State<Self>, _unlocked: &Self::Unlocked) {}
-    /// Returns for how long the I/O thread may pause and leave its work to callers, because little is in flight.
-    /// `has_visited` is whether an event loop or an inline poller polled since the I/O thread last checked.
+    /// Returns how long the I/O thread may pause and leave its work to callers, because little is in flight.
+    /// `has_visited` tells whether an event loop or an inline poller has polled since the I/O thread last checked.
     fn max_io_pause(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
         None
     }
-    /// Returns whether callers wait for so little that an event loop may poll for it.
+    /// Returns whether there is so little work that an event loop may poll the sockets.
     fn is_light(_state: &State<Self>) -> bool {
         false
     }
-    /// Returns the error of a request that will be sent again, if there is one.
+    /// Returns the error of a request that the client will send again, if there is one.
     fn refusal(_state: &State<Self>) -> Option<Error> {
         None
     }
@@ -82,12 +82,12 @@ pub struct State<R: ClientRole> {
     pub role: R,
     /// The state that the client adds to the state machine.
     pub local: R::Locked,
-    /// Called once [`ClientRole::ends_wait`] holds.
+    /// The wakers to call when [`ClientRole::ends_wait`] returns true.
     pub wakers: Vec<Waker>,
 }
 
 impl<R: ClientRole> State<R> {
-    /// Does what is due.
+    /// Handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, unlocked: &R::Unlocked, now: Time) {
         R::before_timeout(self, unlocked, now);
         self.role.handle_timeout(now);
@@ -113,10 +113,10 @@ pub struct Shared<R: ClientRole> {
     start: Instant,
     birth: Birth,
     is_closed: AtomicBool,
-    /// Why the client ended by itself.
+    /// The error because of which the client ended by itself.
     failure: OnceLock<Error>,
     last_network_error: Mutex<Option<Error>>,
-    /// There from the start of the I/O thread.
+    /// The poller, which exists from the start of the I/O thread on.
     poller: OnceLock<Arc<Poller>>,
     pub(super) inline: InlinePolling,
     pub(super) external: ExternalPollers,
@@ -127,7 +127,7 @@ pub struct Shared<R: ClientRole> {
 }
 
 impl<R: ClientRole> Shared<R> {
-    /// Creates the shared part of a client that has not reached any broker yet, for the given reason.
+    /// Creates the shared state of a client. The error explains why the client has not reached any broker yet.
     pub fn new(
         mut role: R,
         unlocked: R::Unlocked,
@@ -161,7 +161,7 @@ impl<R: ClientRole> Shared<R> {
         Time(u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// Makes the log lines of this thread those of this client, until the result is dropped.
+    /// Marks the log lines of the current thread with this client's identity, until the result is dropped.
     pub fn enter(&self) -> Entered {
         logging::enter(&self.log)
     }
@@ -171,8 +171,8 @@ impl<R: ClientRole> Shared<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the state of a client that is open. A thread that closes the client waits for this lock and then fails
-    /// everything that was begun under it.
+    /// Locks the state of a client that is open. A thread that closes the client waits for this lock, and then fails
+    /// all calls that began under the lock.
     pub fn open(&self) -> Result<MutexGuard<'_, State<R>>, Error> {
         self.check()?;
         let state = self.state();
@@ -186,12 +186,12 @@ impl<R: ClientRole> Shared<R> {
         if self.is_closed() { Err(self.why_closed()) } else { Ok(()) }
     }
 
-    /// Returns the error of calls on the client once it is closed.
+    /// Returns the error of calls on the client after it was closed.
     pub fn why_closed(&self) -> Error {
         self.failure.get().cloned().unwrap_or_else(closed)
     }
 
-    /// Runs code of the client. If the code panics, ends the client with the text of the panic, and returns `None`.
+    /// Runs `f`. If `f` panics, ends the client with the text of the panic, and returns `None`.
     pub fn guarded<T>(&self, f: impl FnOnce() -> T) -> Option<T> {
         let explain = |text: &str| {
             let message = format!("the client stopped because of an internal error: {text}");
@@ -218,7 +218,7 @@ impl<R: ClientRole> Shared<R> {
         }
     }
 
-    /// Fails in the child of a fork, where the state may stay locked for ever.
+    /// Fails in the child process of a fork, where the state may stay locked forever.
     pub fn check_birth(&self) -> Result<(), Error> {
         self.birth.check()
     }
@@ -233,17 +233,18 @@ impl<R: ClientRole> Shared<R> {
         self.is_closed.store(true, SeqCst);
     }
 
-    /// Returns why no broker can be reached. Until the first connection, the reason is that there was none yet.
+    /// Returns why no broker can be reached. Before the first connection, the error is that there was no connection
+    /// yet.
     pub fn last_network_error(&self) -> Option<Error> {
         self.last_network_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets why no broker can be reached; `None` if one was reached.
+    /// Sets the reason why no broker can be reached, or `None` if a broker was reached.
     pub fn set_network_error(&self, error: Option<Error>) {
         *self.last_network_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
-    /// Returns the poller, once the I/O thread has started.
+    /// Returns the poller, if the I/O thread has started.
     pub fn poller(&self) -> Option<&Arc<Poller>> {
         self.poller.get()
     }
@@ -257,7 +258,7 @@ impl<R: ClientRole> Shared<R> {
         self.poller.get().cloned().ok_or_else(|| std::io::ErrorKind::NotConnected.into())
     }
 
-    /// Makes the I/O thread look for work, if there is such a thread.
+    /// Makes the I/O thread look for work, if it has started.
     pub fn nudge(&self) {
         if let Some(poller) = self.poller.get() {
             poller.wake().wake();
@@ -265,14 +266,14 @@ impl<R: ClientRole> Shared<R> {
         }
     }
 
-    /// Makes the caller that polls inline look whether its wait is over.
+    /// Makes the caller that polls inline check whether its wait is over.
     pub fn wake_inline_poller(&self) {
         if let (true, Some(poller)) = (self.inline.is_active(), self.poller.get()) {
             poller.wake().insist();
         }
     }
 
-    /// Waits until `ready` holds or the time is over. Returns whether it holds.
+    /// Waits until `ready` returns true, at most until the deadline. Returns the last result of `ready`.
     pub fn wait_until(&self, deadline: Instant, ready: impl Fn(&State<R>) -> bool) -> bool {
         self.waiting.fetch_add(1, SeqCst);
         let mut state = self.state();
@@ -296,7 +297,7 @@ impl<R: ClientRole> Shared<R> {
         self.external.note_reader();
     }
 
-    /// Ends what [`Shared::begin_inline_polling`] began.
+    /// Removes a caller that [`Shared::begin_inline_polling`] counted.
     pub fn end_inline_polling(&self) {
         self.external.note_reader();
         self.polling.fetch_sub(1, SeqCst);
@@ -314,8 +315,8 @@ impl<R: ClientRole> Shared<R> {
         }
     }
 
-    /// Calls the wakers if their wait is over, and updates what is read without the lock. The caller holds the lock, so
-    /// a waker must not wait for another lock, nor for the interpreter.
+    /// Calls the wakers if their wait is over, and updates the values that calls read without the lock. The caller
+    /// holds the lock, so a waker must not wait for another lock, or for the Python interpreter.
     pub fn after_change(&self, state: &mut State<R>) {
         R::publish(state, &self.unlocked);
         if !state.wakers.is_empty() && (R::ends_wait(state) || self.check().is_err()) {
@@ -323,7 +324,7 @@ impl<R: ClientRole> Shared<R> {
         }
     }
 
-    /// Returns the number that [`dispatch`] knows this client by.
+    /// Returns the number by which [`dispatch`] identifies this client.
     pub fn address(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
@@ -334,7 +335,7 @@ impl<R: ClientRole> Shared<R> {
         done.into_iter().for_each(|d| R::deliver(d, self));
     }
 
-    /// Fails everything that has no result yet, because the client is closed.
+    /// Fails all calls that have no result yet, because the client is closed.
     pub fn fail_all(&self) {
         self.identity.fail(&self.why_closed());
         let mut state = self.state();

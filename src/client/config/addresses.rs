@@ -5,16 +5,16 @@ use super::values::invalid;
 use crate::client::Error;
 use std::net::Ipv6Addr;
 
-/// The port of an address that names none.
+/// The port of an address without a port.
 const PORT: u16 = 9092;
 /// The protocols that an address may begin with.
 const PROTOCOLS: [&str; 4] = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"];
 /// The characters that belong to other parts of a URL, or to a list.
 const NOT_IN_HOSTS: &[char] = &['/', '\\', '?', '#', '@', '[', ']', '"', '\'', ',', ';', '='];
-/// The longest part of an address in an error, in characters.
+/// The largest number of characters of an address in an error message.
 const MAX_SHOWN: usize = 100;
 
-/// Returns host and port of an address in `list`, without the brackets of a host. `protocol` is the value of
+/// Returns the host and the port of an address in `list`. The host has no brackets. `protocol` is the value of
 /// `security.protocol`, if it is set.
 pub fn parse_address(list: &str, address: &str, protocol: Option<&str>) -> Result<(String, u16), Error> {
     let rest = match address.split_once("://") {
@@ -44,7 +44,7 @@ pub fn parse_address(list: &str, address: &str, protocol: Option<&str>) -> Resul
     if host.is_empty() || host.contains(is_odd) { Err(wrong()) } else { Ok((host.to_owned(), port)) }
 }
 
-/// Splits an address into its host, without brackets, and its port. `None` if a bracket is missing.
+/// Splits an address into its host, without brackets, and its port. Returns `None` if a bracket is missing.
 fn split<'a>(list: &str, address: &'a str, shown: &str) -> Result<Option<(&'a str, Option<&'a str>)>, Error> {
     if let Some(rest) = address.strip_prefix('[') {
         let Some((host, port)) = rest.split_once(']') else { return Ok(None) };

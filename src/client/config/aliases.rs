@@ -21,14 +21,14 @@ pub struct RejectedOption {
 }
 
 impl RejectedOption {
-    /// Returns what to do instead, with the dotted names of keys.
+    /// Returns the hint, which contains the dotted names of keys.
     pub fn hint(&self) -> String {
         spelt(self.hint, str::to_owned)
     }
 }
 
-/// Suggests what to use instead of an unknown option: the hint for an option of another client, or the key with the
-/// most similar name. `spell` formats klamm's keys.
+/// Returns a suggestion for an unknown option: the hint for an option of another client, or the key with the most
+/// similar name. `spell` formats the names of klamm's keys.
 pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String) -> Option<String> {
     // Some options of librdkafka have underscores in dicts, too.
     let name = name.replace('_', ".");
@@ -40,7 +40,7 @@ pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String
     }
 }
 
-/// Returns the key that differs in few letters, or else the key that shares half of its words.
+/// Returns the key whose name differs in few letters, or else the key with at least half of the same words.
 fn nearest(client: ClientType, name: &str) -> Option<&'static str> {
     let keys = || KEYS.iter().filter(|key| key.clients.contains(&client));
     let names = keys().flat_map(|key| key.aliases.iter().copied().chain([key.name]));
@@ -57,7 +57,7 @@ fn nearest(client: ClientType, name: &str) -> Option<&'static str> {
     })
 }
 
-/// Values of other clients that klamm accepts: the key, the other client's value, and klamm's value.
+/// Values of other clients that klamm accepts. Each entry has the key, the other client's value, and klamm's value.
 pub static VALUE_ALIASES: &[(&str, &str, &str)] = &[
     // Kafka 4.0 removed this class and the third one. Its default without a class does the same.
     (PARTITIONER, "org.apache.kafka.clients.producer.internals.DefaultPartitioner", "murmur2_random"),
@@ -70,12 +70,12 @@ pub static VALUE_ALIASES: &[(&str, &str, &str)] = &[
     (RESET, "error", "none"),
 ];
 
-/// Returns klamm's value for the value of another client.
+/// Returns klamm's value that means the same as a value of another client.
 pub(super) fn same_value(key: &str, value: &str) -> Option<&'static str> {
     VALUE_ALIASES.iter().find(|(of, theirs, _)| *of == key && *theirs == value).map(|(_, _, ours)| *ours)
 }
 
-/// Returns what to use instead of the value of another client that klamm rejects.
+/// Returns a hint for a value of another client that klamm rejects.
 pub(super) fn value_hint(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
         (PARTITIONER, "murmur2") => Some(
@@ -108,7 +108,7 @@ fn spelt(hint: &str, spell: impl Fn(&str) -> String) -> String {
     text
 }
 
-/// The prefix of client options in Spark.
+/// The prefix of Kafka client options in Spark.
 const SPARK: &str = "kafka.";
 const PARTITIONER: &str = "partitioner";
 const RESET: &str = "auto.offset.reset";

@@ -11,14 +11,14 @@ pub enum ClientType {
     Producer,
     /// Reads records.
     Consumer,
-    /// Reads records of a share group.
+    /// Reads records as a member of a share group.
     ShareConsumer,
     /// Manages topics and groups.
     Admin,
 }
 
 impl ClientType {
-    /// Returns the name of the type, as messages show it.
+    /// Returns the name of the type for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Producer => "producer",
@@ -38,9 +38,9 @@ pub enum Kind {
     Secret,
     /// A function, which only Python callers can pass.
     Function,
-    /// An object that writes log lines, which only Python callers can pass.
+    /// A logger object, which only Python callers can pass.
     Logger,
-    /// A list of texts, or one text with commas.
+    /// A list of strings, or one string with commas.
     List,
     /// An integer within bounds.
     Int(i64, i64),
@@ -48,7 +48,7 @@ pub enum Kind {
     Seconds,
     /// True or false.
     Bool,
-    /// One of these texts.
+    /// One of these strings.
     Choice(&'static [&'static str]),
     /// The value of `acks`.
     Acks,
@@ -56,20 +56,20 @@ pub enum Kind {
     Reset,
 }
 
-/// One key.
+/// One configuration key.
 #[derive(Debug)]
 pub struct Key {
-    /// Kafka's name.
+    /// The name of the key, as in Kafka's Java client if that client has the key.
     pub name: &'static str,
-    /// Other names, mostly those of librdkafka.
+    /// Other names of the key, mostly the names in librdkafka.
     pub aliases: &'static [&'static str],
     /// The values that the key allows.
     pub kind: Kind,
-    /// The default as text; empty without a default.
+    /// The default as text, or an empty string without a default.
     pub default: &'static str,
-    /// The clients that have the key.
+    /// The types of clients that have the key.
     pub clients: &'static [ClientType],
-    /// A description for the reference page.
+    /// The description of the key for the reference page.
     pub doc: &'static str,
 }
 
@@ -111,7 +111,7 @@ const PROTOCOLS: &[&str] = if cfg!(feature = "tls") {
 
 macro_rules! keys {
     ($($name:literal $(or $alias:literal)*: $kind:expr, $default:literal, $clients:expr, $doc:literal;)*) => {
-        /// Every key.
+        /// All configuration keys.
         pub static KEYS: &[Key] = &[
             $( Key { name: $name, aliases: &[$($alias),*], kind: $kind, default: $default, clients: $clients, doc: $doc }, )*
         ];

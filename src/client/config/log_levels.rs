@@ -5,7 +5,7 @@ use crate::client::Error;
 use crate::logging::{Component, Levels};
 use log::LevelFilter;
 
-/// The values of `debug`, and the components whose lines they ask for.
+/// The values of `debug`, and the components whose log lines each value enables.
 const CONTEXTS: &[(&str, &[Component])] = &[
     ("all", &Component::ALL),
     ("generic", &Component::ALL),
@@ -30,7 +30,8 @@ const CONTEXTS: &[(&str, &[Component])] = &[
     ("telemetry", &[Component::Network]),
 ];
 
-/// Returns the levels for a syslog severity, and for the names of contexts whose lines of level debug are wanted.
+/// Returns the log levels for a syslog severity. `contexts` contains the values of `debug`, which enable the debug
+/// lines of their components.
 pub(super) fn levels(severity: i64, contexts: &[String]) -> Result<Levels, Error> {
     let mut demanded = Vec::new();
     for context in contexts.iter().filter(|context| !context.is_empty()) {

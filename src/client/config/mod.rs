@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use values::{BY_DURATION, Values, age, invalid};
 
-/// The brokers that a client connects to, and how.
+/// The brokers to which a client connects, and the settings of the connections.
 pub(super) struct Connecting {
     pub network: NetworkConfig,
     pub tls: Option<Arc<tls::Client>>,
@@ -58,12 +58,13 @@ impl fmt::Debug for Config {
 }
 
 impl Config {
-    /// Checks keys and values. The error names the key, the value, and what is allowed.
+    /// Checks keys and values. The error names the key, the value, and the allowed values.
     pub fn parse(client: ClientType, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
         Self::parse_with(client, pairs, Vec::new())
     }
 
-    /// Checks keys and values, where `partition.assignment.strategy` may also name the given assignors.
+    /// Checks keys and values like [`Config::parse`], but `partition.assignment.strategy` may also name one of these
+    /// assignors.
     pub fn parse_with(
         client: ClientType,
         pairs: impl IntoIterator<Item = (String, Value)>,
@@ -93,12 +94,12 @@ impl Config {
         ))
     }
 
-    /// Sets where log lines go, instead of to the crate `log`.
+    /// Sends log lines to this sink instead of the crate `log`.
     pub fn log_to(&mut self, sink: Arc<dyn Sink>) {
         self.sink = Some(sink);
     }
 
-    /// Returns whether the configuration asks for lines of level debug.
+    /// Returns whether the configuration enables log lines of level debug.
     pub fn debugs(&self) -> bool {
         self.log_levels().is_ok_and(|levels| !levels.demanded.is_empty())
     }
@@ -111,27 +112,27 @@ impl Config {
         log_levels::levels(self.values.int("log.level"), contexts)
     }
 
-    /// Returns whether a full buffer is an error at once.
+    /// Returns whether a call fails at once if the buffer is full.
     pub(super) fn drop_when_full(&self) -> bool {
         self.values.bool("drop.when.full")
     }
 
-    /// Returns the timeout of calls that name none.
+    /// Returns the timeout of calls without a timeout of their own.
     pub fn api_timeout(&self) -> Duration {
         self.values.ms("default.api.timeout.ms")
     }
 
-    /// Returns how long a close waits after an exception.
+    /// Returns how long closing a client waits after an exception.
     pub fn close_timeout(&self) -> Duration {
         self.values.seconds("close.timeout")
     }
 
-    /// Returns the largest number of records of one poll.
+    /// Returns the largest number of records that one poll returns.
     pub fn max_poll_records(&self) -> usize {
         self.values.size("max.poll.records")
     }
 
-    /// Returns the type of the nodes that the client connects to first, and their addresses.
+    /// Returns the type and the addresses of the nodes to which the client connects first.
     fn bootstrap(&self) -> Result<(Endpoints, Vec<(String, u16)>), Error> {
         let lists = [Endpoints::Brokers, Endpoints::Controllers].map(|endpoints| {
             let Some(Value::List(list)) = self.values.get(endpoints.key()) else { return None };
@@ -166,17 +167,17 @@ impl Config {
         Ok((endpoints, addresses))
     }
 
-    /// Returns whether a broker may show a certificate for another host name.
+    /// Returns whether the client accepts a certificate for another host name.
     pub fn trusts_any_host(&self) -> bool {
         security::trusts_any_host(&self.values)
     }
 
-    /// Returns the keys about tokens or Kerberos tickets that are set, with those of `sasl.jaas.config`.
+    /// Returns the settings for tokens or Kerberos tickets, including the settings in `sasl.jaas.config`.
     pub fn token_settings(&self) -> Result<Vec<(&'static str, String)>, Error> {
         security::token_settings(&self.values)
     }
 
-    /// Returns the brokers to connect to, and how.
+    /// Returns the brokers to which the client connects, and the settings of the connections.
     pub(super) fn connecting(&self) -> Result<Connecting, Error> {
         let telemetry = TelemetryConfig {
             is_enabled: self.values.bool("enable.metrics.push"),
@@ -193,7 +194,7 @@ impl Config {
         Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)?, telemetry, log })
     }
 
-    /// Returns the labels of the client in its telemetry, as in Java.
+    /// Returns the labels of the client in its telemetry, as in the Java client.
     fn telemetry_labels(&self) -> Vec<(&'static str, String)> {
         let labels: &[(&'static str, &'static str)] = match self.values.client() {
             ClientType::Producer => &[("transactional.id", "transactional_id")],
@@ -236,7 +237,8 @@ impl Config {
         })
     }
 
-    /// Returns the release that a broker is treated as if it does not support ApiVersions. Brokers do from 0.10 on.
+    /// Returns the assumed release of a broker that does not support ApiVersions. Brokers support ApiVersions from
+    /// Kafka 0.10 on.
     fn version_fallback(&self) -> Result<Option<Release>, Error> {
         let text = self.values.text("broker.version.fallback");
         if text == "auto" {
@@ -391,8 +393,8 @@ impl Config {
         self.values.text("share.acknowledgement.mode") == "explicit"
     }
 
-    /// Returns the assignors of a classic group. They are checked even without a group, so that a typing error does not
-    /// show up only when a group is added later.
+    /// Returns the assignors of a classic group. The assignors are checked even without a group, so that the user sees
+    /// a typing error at once.
     fn strategies(&self) -> Result<Vec<Strategy>, Error> {
         let classic_key = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.is_set(key));
         if let Some((key, why, instead)) = classic_key.filter(|_| self.values.text("group.protocol") == "consumer") {
@@ -451,7 +453,8 @@ impl Config {
     }
 }
 
-/// Keys that group.protocol=consumer (KIP-848) rejects, as the Java client does: the key, why, and what to do instead.
+/// Keys that klamm rejects with group.protocol=consumer (KIP-848), like the Java client. Each entry has the key, the
+/// reason, and what to do instead.
 const OF_CLASSIC_GROUPS: [(&str, &str, &str); 3] = [
     (
         "partition.assignment.strategy",
@@ -475,7 +478,8 @@ fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
-/// Returns a seed that differs between clients. The standard library's hash keys are random per process and count up.
+/// Returns a seed that differs between clients. It comes from the standard library's hash keys, which are random for
+/// each process and differ for each call.
 fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -17,8 +17,8 @@ fn protocol(values: &Values) -> String {
     values.text(PROTOCOL)
 }
 
-/// Fails if a key `sasl.*` or `ssl.*` is set that the protocol does not use: the program would send in the clear what
-/// the user meant to protect.
+/// Fails if a key `sasl.*` or `ssl.*` is set, but the security protocol does not use it. Otherwise the client would
+/// send data unprotected that the user meant to protect.
 pub(super) fn check_effect(values: &Values) -> Result<(), Error> {
     let protocol = protocol(values);
     let unused = |key: &&Key| match key.name.split_once('.') {
@@ -41,12 +41,12 @@ pub(super) fn check_effect(values: &Values) -> Result<(), Error> {
     Err(invalid(message, hint.to_owned()))
 }
 
-/// Returns whether a broker may show a certificate for another host name.
+/// Returns whether the client accepts a certificate for another host name.
 pub(super) fn trusts_any_host(values: &Values) -> bool {
     protocol(values).ends_with("SSL") && values.text(HOST_CHECK) == "none"
 }
 
-/// Returns the credentials to log in with, if `security.protocol` has SASL.
+/// Returns the credentials for logins, if `security.protocol` has SASL.
 pub(super) fn credentials(values: &Values) -> Result<Option<Credentials>, Error> {
     if !protocol(values).starts_with("SASL") {
         return Ok(None);
@@ -81,8 +81,8 @@ pub(super) fn credentials(values: &Values) -> Result<Option<Credentials>, Error>
     credentials.check().map(|()| Some(credentials))
 }
 
-/// Returns the keys `sasl.oauthbearer.*` or, with GSSAPI, `sasl.kerberos.*` that are set. `sasl.jaas.config` fills in
-/// what is missing.
+/// Returns the settings of the keys `sasl.oauthbearer.*` or, with GSSAPI, `sasl.kerberos.*`. The settings of missing
+/// keys come from `sasl.jaas.config`.
 pub(super) fn token_settings(values: &Values) -> Result<Vec<(&'static str, String)>, Error> {
     let is_kerberos = values.text("sasl.mechanism") == "GSSAPI";
     let prefix = if is_kerberos { "sasl.kerberos." } else { "sasl.oauthbearer." };
@@ -153,8 +153,8 @@ fn version(name: &str) -> Result<tls::Version, Error> {
     })
 }
 
-/// Parses the options of a JAAS entry: `module required key="value" ...;`. The error does not show the entry, which
-/// holds a password.
+/// Parses the options of a JAAS entry: `module required key="value" ...;`. The error does not show the entry, because
+/// it contains a password.
 pub fn jaas(text: &str) -> Result<Vec<(String, String)>, Error> {
     let wrong = || {
         let hint = "write it as org.apache.kafka...LoginModule required username=\"...\" password=\"...\";";

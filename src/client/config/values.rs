@@ -11,19 +11,19 @@ use std::time::Duration;
 /// A value from the caller. Text is converted to the type of the key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text.
+    /// A string.
     String(String),
     /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
     /// True or false.
     Bool(bool),
-    /// A list of texts.
+    /// A list of strings.
     List(Vec<String>),
-    /// A function, which the caller keeps.
+    /// A function. The value does not contain it, because the caller keeps it.
     Function,
-    /// No value: the default applies.
+    /// No value, so that the default applies.
     Null,
 }
 
@@ -34,15 +34,15 @@ pub(super) struct Values {
     values: BTreeMap<&'static str, Value>,
 }
 
-/// The largest number of seconds of a key, about as much as a key in milliseconds allows.
+/// The largest value of a key in seconds. It is about as much as a key in milliseconds allows.
 const MOST_SECONDS: f64 = 2_147_483.0;
 /// The key that switches off the check of a broker's host name.
 pub(super) const HOST_CHECK: &str = "ssl.endpoint.identification.algorithm";
-/// The prefix of an age in `auto.offset.reset`.
+/// The prefix of a duration in `auto.offset.reset`.
 pub(super) const BY_DURATION: &str = "by_duration:";
 
 impl Values {
-    /// Checks keys and values. The error names the key, the value, and what is allowed.
+    /// Checks keys and values. The error names the key, the value, and the allowed values.
     pub fn parse(client: ClientType, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
         let mut values = BTreeMap::new();
         for (name, value) in pairs {
@@ -86,7 +86,7 @@ impl Values {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
-    /// Returns an ID, if the caller set one. Rejects a blank ID, as the Java client does: it mostly comes from an
+    /// Returns an ID, if the caller set one. Rejects a blank ID, like the Java client. A blank ID usually comes from an
     /// environment variable that is not set, and the program would run without transactions or without commits.
     pub fn id(&self, name: &'static str, why: &str) -> Result<Option<String>, Error> {
         match self.values.get(name).map(|_| self.text(name)) {
@@ -97,7 +97,7 @@ impl Values {
         }
     }
 
-    /// Returns an integer. A test checks that every default of such a key is one.
+    /// Returns an integer value or its default. A test checks that the default of every integer key is an integer.
     pub fn int(&self, name: &'static str) -> i64 {
         match self.values.get(name) {
             Some(Value::Int(n)) => *n,
@@ -113,12 +113,12 @@ impl Values {
         }
     }
 
-    /// Returns a duration that the configuration has in milliseconds.
+    /// Returns the duration in a key whose unit is milliseconds.
     pub fn ms(&self, name: &'static str) -> Duration {
         Duration::from_millis(self.int(name).unsigned_abs())
     }
 
-    /// Returns a duration that the configuration has in seconds.
+    /// Returns the duration in a key whose unit is seconds.
     pub fn seconds(&self, name: &'static str) -> Duration {
         let seconds = match self.values.get(name) {
             Some(Value::Float(seconds)) => *seconds,
@@ -132,7 +132,7 @@ impl Values {
         usize::try_from(self.int(name)).unwrap_or(usize::MAX)
     }
 
-    /// Returns an integer of a request field.
+    /// Returns an integer for a request field.
     pub fn i32(&self, name: &'static str) -> i32 {
         i32::try_from(self.int(name)).unwrap_or(i32::MAX)
     }
@@ -252,7 +252,7 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Parses a duration of ISO 8601 with days, hours, minutes and whole seconds, such as `P1DT12H`.
+/// Parses an ISO 8601 duration with days, hours, minutes and whole seconds, such as `P1DT12H`.
 pub(super) fn age(text: &str) -> Option<Duration> {
     let (days, time) = text.strip_prefix('P')?.split_once('T').unwrap_or((text.strip_prefix('P')?, ""));
     let (mut seconds, mut count) = (0u64, 0);

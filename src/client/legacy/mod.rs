@@ -25,7 +25,7 @@ pub struct LegacyConnection {
     birth: Birth,
     poller: Option<Poller>,
     state: State,
-    /// Frames to write once the connection is established.
+    /// The frames to write after the connection is established.
     waiting: VecDeque<Bytes>,
     scratch: Box<[u8]>,
 }
@@ -39,7 +39,7 @@ enum State {
 }
 
 impl LegacyConnection {
-    /// Creates a connection, which connects at its first use. Answers may have up to `max_frame` bytes.
+    /// Creates a connection, which connects when it is first used. Responses may have up to `max_frame` bytes.
     pub fn new(host: &str, port: u16, max_frame: usize) -> Self {
         Self {
             host: host.to_owned(),
@@ -73,14 +73,14 @@ impl LegacyConnection {
         Ok(())
     }
 
-    /// Writes queued frames, for `slice` at most. Returns whether the kernel has taken all of them.
+    /// Writes queued frames, at most for `slice`. Returns whether the kernel has accepted all queued frames.
     pub fn write(&mut self, slice: Duration) -> Result<bool, Error> {
         self.birth.check()?;
         let done = self.turn(slice, |stream, _, ended| Ok((stream.is_flushed() && !ended).then_some(())));
         done.map(|done| done.is_some()).map_err(|e| self.broken(&e, "send to"))
     }
 
-    /// Waits for the next answer, for `slice` at most. Returns it without its length prefix.
+    /// Waits for the next response, at most for `slice`. Returns the response without its length prefix.
     pub fn read(&mut self, slice: Duration) -> Result<Option<Bytes>, Error> {
         self.birth.check()?;
         let next = |_: &mut Stream, frames: &mut Frames, _| {
@@ -89,7 +89,7 @@ impl LegacyConnection {
         self.turn(slice, next).map_err(|e| self.broken(&e, "receive from"))
     }
 
-    /// Returns whether there is a connection that the broker has not closed yet.
+    /// Returns whether the connection is established and the broker has not closed it yet.
     pub fn is_open(&mut self) -> bool {
         if matches!(self.state, State::Closed) || self.birth.check().is_err() {
             return false;
@@ -103,7 +103,7 @@ impl LegacyConnection {
         }
     }
 
-    /// Closes the connection. Its next use opens a new one.
+    /// Closes the connection. The next use connects again.
     pub fn close(&mut self) {
         self.waiting.clear();
         let state = std::mem::replace(&mut self.state, State::Closed);
@@ -126,7 +126,7 @@ impl LegacyConnection {
         Error::new(kind, format!("could not {tried} {address}: {why}")).with_hint(hint).from_broker(address)
     }
 
-    /// Moves bytes until `done` returns something, the connection ends, or the time is over.
+    /// Reads and writes until `done` returns a value, the connection ends, or the time slice is over.
     fn turn<T>(
         &mut self,
         slice: Duration,
@@ -167,7 +167,7 @@ impl LegacyConnection {
         }
     }
 
-    /// Takes the next step of connecting.
+    /// Takes the next step to establish the connection.
     fn connect(&mut self, slice: Duration) -> io::Result<()> {
         if self.poller.is_none() {
             self.poller = Some(Poller::new()?);
