@@ -1,8 +1,8 @@
 """The raw socket: a client that moves the same records to and from the broker with the fewest bytes and steps.
 
 The client uses Produce v3 and Fetch v4, the oldest versions that a Kafka 4 broker supports. The client builds its
-requests before the measurement. It reads only two parts of a response: error codes, and the next offset in the header
-of each batch. The client has no metadata, retries or groups, so the broker must lead every partition.
+requests before the measurement. The client reads only two parts of a response: error codes, and the next offset in the
+header of each batch. The client has no metadata, retries or groups, so the broker must lead every partition.
 """
 
 import socket

@@ -99,7 +99,7 @@ class Schedule:
         return self.turns(case, rows) if case in TURNS else self.throughput(case, rows)
 
     def warm_up(self) -> None:
-        """Fill the topic for consumers, and read it once. This lets the broker compile code and cache pages."""
+        """Fill the topic for consumers and read the topic once, so that the broker compiles code and caches pages."""
         self.filled = self.topics.create("filled")
         for case, variant in (("produce-bulk", "ready-made batches"), ("consume-loop", "decodes nothing")):
             progress(f"warming up the broker: {case}")

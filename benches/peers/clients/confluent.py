@@ -1,4 +1,4 @@
-"""The adapter for confluent-kafka (librdkafka). The report compares the other clients with this client.
+"""The adapter for confluent-kafka (librdkafka). The report compares the other clients with confluent-kafka.
 
 The client needs special settings:
 

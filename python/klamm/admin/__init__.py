@@ -173,7 +173,7 @@ _HOMES = {
 }
 
 
-# Type checkers must not see `__getattr__`, because with it they would accept any name.
+# Type checkers must not see `__getattr__`: a type checker that sees `__getattr__` accepts any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 class Code(IntEnum):
     """The base class of enums that give names to numbers of the Kafka protocol.
 
-    Each subclass has the member `UNKNOWN`. Newer brokers can send numbers that a subclass does not have. These numbers
-    become `UNKNOWN`.
+    Each subclass has the member `UNKNOWN`. A number that a subclass does not have, such as a number from a newer
+    broker, becomes `UNKNOWN`.
     """
 
     @classmethod
@@ -64,7 +64,7 @@ CHANGE_MS = 30_000
 UNKNOWN_TOPIC_GRACE = 0.7
 """Seconds to wait for a topic that brokers do not know yet. Brokers learn of a new topic in less time."""
 LEADER_TIMEOUT = 10.0
-"""Seconds to wait for the response of a partition leader. Then klamm looks for a new leader."""
+"""Seconds to wait for the response of a partition leader before klamm looks for a new leader."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
 
@@ -81,7 +81,7 @@ class Deadline:
 
 
 class Calls(Waiting, AdminCore):
-    """The base class of all classes with admin methods. Its methods send requests."""
+    """The base class of all classes with admin methods, which sends their requests."""
 
     def _deadline(self, timeout: float | None) -> Deadline:
         length = seconds(timeout)

@@ -48,7 +48,7 @@ class Admin(
 ):
     """Administer a cluster: its topics, groups, settings, users and brokers. Threads can share one client.
 
-    The argument `timeout` of a method is in seconds. Its default is the setting `default_api_timeout_ms`.
+    The argument `timeout` of a method is in seconds. The default timeout is the setting `default_api_timeout_ms`.
 
     A method for several items tries every item. If one item failed, the method raises the error of the item. If several
     items failed, the method raises a `CombinedError`. `error.results` has the results of the items that succeeded.

@@ -95,8 +95,8 @@ class ConfigChange:
 class ConfigSynonym:
     """A setting from which another setting can take its value.
 
-    Among its synonyms, a setting takes the value of the first one in the list that is set. The name of a synonym can
-    differ from the name of the setting.
+    A setting has the value of its first synonym that is set. The name of a synonym can differ from the name of the
+    setting.
     """
 
     name: str
@@ -517,7 +517,7 @@ def _entries(result: Fields) -> dict[str, ConfigEntry]:
 
 
 def _entry(config: Fields) -> ConfigEntry:
-    # Version 0 of DescribeConfigs has no source. It says only whether the value is the default.
+    # Version 0 of DescribeConfigs returns no source, but only whether the value is the default.
     source = config.get("configSource", ConfigSource.DEFAULT if config.get("isDefault") else ConfigSource.UNKNOWN)
     return ConfigEntry(
         config["name"],

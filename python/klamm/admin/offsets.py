@@ -46,7 +46,7 @@ OLDEST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""For each special offset, the oldest version of ListOffsets that knows it. Older versions treat it as a time."""
+"""The oldest version of ListOffsets for each special offset. Older versions treat its number as a time."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ class Offsets(OffsetCalls):
             specs: For each partition, an OffsetSpec, or a time: a datetime or milliseconds since 1970. A time means the
                 first record at or after that time.
             timeout: Seconds to wait.
-            isolation_level: With `read_committed`, `LATEST` returns the last stable offset. This is the start of the
-                first open transaction, if there is one.
+            isolation_level: With `read_committed`, `LATEST` returns the last stable offset, which is the start of the
+                first open transaction or the end of the log.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.

@@ -101,7 +101,7 @@ class ReplicaLogDirs:
         path: Current directory, or None if the broker has no replica.
         offset_lag: Number of records that the replica still has to copy, or None.
         future_path: Directory that the replica moves to, or None.
-        future_offset_lag: Number of records that the move has to copy, or None.
+        future_offset_lag: Number of records that the move still has to copy, or None.
     """
 
     path: str | None = None
@@ -326,7 +326,7 @@ class Partitions(PartitionCalls):
 
         Raises:
             InvalidReplicaAssignmentError: A broker does not exist.
-            NoReassignmentInProgressError: There is no move to cancel.
+            NoReassignmentInProgressError: A partition has no move to cancel.
             KafkaTimeoutError: The moves are not finished yet. The brokers continue to move the replicas.
             CombinedError: Several moves were rejected.
         """

@@ -282,7 +282,7 @@ class Topics(TopicCalls):
         validate_only: bool = False,
         wait: bool = False,
     ) -> dict[str, CreatedTopic]:
-        """Create topics, and wait until a broker knows their leaders.
+        """Create topics, and wait until a broker knows the leaders of all new partitions.
 
         Args:
             topics: For each name, a NewTopic.
@@ -326,7 +326,7 @@ class Topics(TopicCalls):
         validate_only: bool = False,
         wait: bool = False,
     ) -> None:
-        """Add partitions to topics. Records with the same key can go to another partition afterwards.
+        """Add partitions to topics. Afterwards, producers can send a key to another partition than before.
 
         Args:
             counts: For each topic, the new total number of partitions, or NewPartitions.

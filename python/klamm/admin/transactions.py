@@ -247,7 +247,7 @@ class Transactions(TransactionCalls):
         coordinator_epoch: int,
         timeout: float | None = None,
     ) -> None:
-        """Abort a transaction that hangs in a partition because the coordinator does not know it (Kafka 3.0).
+        """Abort a transaction that hangs in a partition and that the coordinator does not know (Kafka 3.0).
 
         `describe_producers` returns the producer ID and the two epochs. If the coordinator knows the transaction, use
         `fence_producers` instead.
@@ -286,7 +286,7 @@ class Transactions(TransactionCalls):
             producer_epoch: Epoch of the producer.
             coordinator_epoch: Epoch of the coordinator.
             timeout: Seconds to wait.
-            commit: True commits the records. False aborts them.
+            commit: True commits the records of the transaction. False aborts the records.
             force: Must be True, as a confirmation.
 
         Raises:

@@ -76,8 +76,8 @@ class DelegationToken:
         owner: Principal whose rights the token has, such as `User:alice`.
         requester: Principal that created the token. Empty if the brokers are older than Kafka 3.3.
         issued_ms: Time of creation in milliseconds since 1970.
-        expires_ms: Time when the token expires unless it is renewed.
-        max_ms: Time until which the token can be renewed.
+        expires_ms: Time when the token expires if it is not renewed, in milliseconds since 1970.
+        max_ms: Time until which the token can be renewed, in milliseconds since 1970.
         renewers: Principals that may renew the token, besides the owner.
         hmac: Secret of the token.
     """

@@ -1,4 +1,4 @@
-"""Log lines for `klamm.pipeline`: generates lines or reads lines from a folder, and sends them to a topic."""
+"""Generates log lines for `klamm.pipeline` or reads log lines from a folder, and sends the lines to a topic."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
     python -m klamm.examples.source_lines --bootstrap localhost:9092 --source lines --result packages --checkpoint DIR
 
 The pipeline reads a topic of source lines. The key is the path of the file, such as `json/decoder.py`, and the value is
-the line. For each package, the pipeline counts lines and bytes, and finds the most frequent identifiers. It writes one
-row for each package to a second topic: key `json`, value `{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
+the line. For each package, the pipeline counts lines and bytes, and finds the most frequent identifiers. The pipeline
+writes one row for each package to a second topic, such as key `json` and value
+`{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
 
 The pipeline reads the topic to its end and stops. If you start the pipeline again with the same checkpoint, it continues
 with new records. Counts are exact, because Spark commits its state and the offsets together. Every batch writes the

@@ -59,8 +59,8 @@ _DUPLICATE_AFTER = 1.5  # a member with the same ID counts as alive after this m
 class GroupConsumer07(Closing):
     """A member of a Kafka 0.7 consumer group. The other members may be Java consumers.
 
-    A background thread maintains the membership. It registers the member, watches the group for changes, and releases
-    and claims partitions. If the ZooKeeper session expires, the member releases its partitions at once.
+    A background thread registers the member, watches the group for changes, and releases and claims partitions. If the
+    ZooKeeper session expires, the member releases its partitions at once.
 
     **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for
     the next message. Messages that were compressed together are finished together. The consumer commits offsets of
@@ -77,8 +77,8 @@ class GroupConsumer07(Closing):
         blacklist: Regular expression, as for `whitelist`. The member reads the topics whose whole name does not match.
         streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with
             more streams gets more partitions.
-        consumer_id: Suffix of the member id, unique in the group. By default, klamm generates it from the host name and
-            the time. If another member has the same id, `poll` raises `KafkaError`.
+        consumer_id: Suffix of the member id, unique in the group. By default, klamm generates the suffix from the host
+            name and the time. If another member has the same id, `poll` raises `KafkaError`.
         auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has that offset:
             "earliest" (the default) or "latest".
         auto_commit_interval: Seconds between commits. Default 10. With None, the consumer commits only in `commit`, on
@@ -202,7 +202,7 @@ class GroupConsumer07(Closing):
             self._disconnect()  # releases the member's partitions
 
     def _disconnect(self) -> None:
-        """End the session. Only the first of several calls ends it: after a failed membership, `close` calls again."""
+        """End the session once: after a failed membership, `close` calls this method a second time."""
         with self._lock:
             was_disconnected, self._is_disconnected = self._is_disconnected, True
         if not was_disconnected:
@@ -378,7 +378,7 @@ class GroupConsumer07(Closing):
             ConfigError: After the `timeout` of the constructor, no broker has registered in this ZooKeeper.
             ClosedError: This consumer is closed.
             KafkaError: The membership has failed. Or another member has the same id, or a member has registered an
-                expression that this client cannot read. In these two cases, you can call `poll` again.
+                expression that this client cannot read. After the last two errors, you can call `poll` again.
         """
         self._check()
         self._error_at_poll = sys.exc_info()[1]
@@ -507,11 +507,15 @@ class GroupConsumer07(Closing):
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
         """Commit the offsets, release the partitions and leave the group. A second close does nothing.
 
-        By default, `close` commits the messages of the last `poll` too. There are two exceptions. If the program left a
-        loop over the consumer early, `close` does not commit the last message. If `close` is called while the program
-        handles an exception that was raised after the last `poll`, it does not commit the messages of that `poll`. A
-        program handles an exception in a `finally` or `except` block, and in the exit of `contextlib.closing` and
-        `ExitStack`. A `with` statement over the consumer commits them only if the block raised no exception.
+        By default, `close` commits the messages of the last `poll` too. There are two exceptions:
+
+        * If the program left a loop over the consumer early, `close` does not commit the last message.
+        * If the program handles an exception that was raised after the last `poll`, `close` does not commit the
+          messages of the last `poll`. A program handles an exception in a `finally` or `except` block, and in the exit
+          of `contextlib.closing` and `ExitStack`.
+
+        A `with` statement over the consumer commits the messages of the last `poll` only if the block raised no
+        exception.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.

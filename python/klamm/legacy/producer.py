@@ -64,11 +64,11 @@ class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
     **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when the producer has
-    written it to the socket. By default, this is when `send` returns. With `batch_messages` above 1, it is when `flush`
-    returns. A broker rejects a message by closing the connection. Later messages on that connection that the broker has
-    not read are also lost. The producer notices the closed connection at the next write at the earliest. The producer
-    then raises `NetworkError` with the number of messages that may be lost. klamm does not send these messages again,
-    so there are no duplicates.
+    written the message to the socket. By default, `send` returns after this write. With `batch_messages` above 1, only
+    `flush` guarantees this write. A broker rejects a message by closing the connection. Later messages on the same
+    connection that the broker has not read are also lost. The producer notices the closed connection at the next write
+    at the earliest. The producer then raises `NetworkError` with the number of messages that may be lost. klamm does
+    not send lost messages again, so there are no duplicates.
 
     `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
     all messages and rejected none. There is one exception: a broker of 0.7.2 silently drops a message set that contains
@@ -227,7 +227,7 @@ class Producer07(Closing):
             frame = encode_request({"type": "produce" if len(parts) == 1 else "multiproduce", "parts": parts})
             try:
                 self._send(to, frame, counts[to])
-            except (NetworkError, KafkaTimeoutError) as error:  # still send to the other brokers
+            except (NetworkError, KafkaTimeoutError) as error:  # continue with the other brokers
                 failures.append(error)
         _raise(failures)
 
@@ -258,7 +258,7 @@ class Producer07(Closing):
 
     @property
     def unconfirmed(self) -> int:
-        """Return the number of messages that were written but not confirmed. These messages may be lost."""
+        """Return the number of messages that may be lost, because the producer wrote but did not confirm them."""
         with self._lock:
             return sum(self._unconfirmed.values())
 

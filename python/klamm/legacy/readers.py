@@ -28,7 +28,7 @@ _JOIN_SECONDS = 0.5  # longest wait for a thread that is in the middle of a requ
 
 
 class GroupMessage(NamedTuple):
-    """A message with the partition that it comes from."""
+    """A message and its partition."""
 
     topic: str
     """Topic name."""
@@ -152,7 +152,8 @@ class Readers:
                 pause = 0.0 if self._fetch(number, readers) else _EMPTY_BACKOFF
                 failing_since = None
             except (NetworkError, KafkaTimeoutError) as error:
-                # A dead broker soon loses its ZooKeeper registration. Then the group no longer assigns its partitions.
+                # If a broker dies, ZooKeeper soon drops its registration, and the group no longer assigns its
+                # partitions.
                 self._drop(number)
                 pause, now = _ERROR_BACKOFF, time.monotonic()
                 failing_since = start if failing_since is None else failing_since

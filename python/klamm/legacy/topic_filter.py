@@ -1,7 +1,7 @@
 """Rewrites and compiles the regular expressions of white- and blacklists, as the Java consumer of Kafka 0.7 does.
 
 All members of a group must read an expression in the same way. `compile_filter` therefore translates Java's syntax into
-Python's. `compile_filter` rejects syntax that Java or Python cannot read, and syntax that they read differently.
+Python's. `compile_filter` rejects syntax that Java or Python cannot read, or that Java and Python read differently.
 """
 
 from __future__ import annotations

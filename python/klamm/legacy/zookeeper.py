@@ -265,7 +265,7 @@ class Registry:
 
 
 class _Node:
-    """The last known children or data of a node. They are None if the node does not exist."""
+    """The last known children or data of a node, or None if the node does not exist."""
 
     def __init__(self, path: str, *, is_list: bool) -> None:
         self.path, self.is_list = path, is_list

@@ -40,7 +40,7 @@ class Parsed(NamedTuple):
             references. The record does not change the encoding of a value.
         name: Name of the type, such as the full name of a record, or "string".
         check: Function that checks the bytes of a value.
-        is_bytes: Whether values are plain bytes, which are written without a length.
+        is_bytes: Whether values are plain bytes. The serializer writes plain bytes without a length.
         fingerprint: The fingerprint in Avro's single-object encoding. A schema with references has no fingerprint.
     """
 

@@ -1,8 +1,8 @@
 """`SchemaRegistry` and `AsyncSchemaRegistry`: clients of a schema registry with Confluent's REST API.
 
-`_Registry` builds the URL paths, caches schemas and checks responses. Its methods are coroutines that both clients share.
-`klamm.registry.http` sends the requests. Serializers and deserializers are in other modules. Serializers and
-deserializers call the methods of `_Registry` whose names start with an underscore.
+`_Registry` builds the URL paths, caches schemas and checks responses. The two clients share its methods, which are
+coroutines. `klamm.registry.http` sends the requests. Serializers and deserializers, which are in other modules, call
+the methods of `_Registry` whose names start with an underscore.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class _Registry(Requests):
                 body=schema.to_json(),
             )
         except SchemaNotFoundError as error:
-            # A new subject accepts every schema. But if the caller named a version and it is missing, raise the error.
+            # A new subject accepts every schema. But if the caller named a missing version, raise the error.
             if error.code == 40401 or (error.code == 40402 and version in ("latest", -1)):  # noqa: PLR2004
                 return Compatibility(True)
             raise
@@ -324,7 +324,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
         Args:
             schema_id: ID of the schema.
-            subject: A subject in the context of the schema. Only a registry with more than one context needs it.
+            subject: A subject in the context of the schema. A registry with only one context does not need the subject.
 
         Raises:
             SchemaNotFoundError: The registry has no schema with this ID.

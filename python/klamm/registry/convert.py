@@ -1,7 +1,8 @@
 """Converts between plain values (dicts and lists) and the application's types: dataclasses, pydantic models and TypedDicts.
 
 `to_plain` converts to plain values, which the serializers encode. `converter` returns a function that converts plain values to a
-type. This function drops fields of the data that a class does not have, so that newer writers do not break older readers.
+type. The converting function drops fields of the data that a class does not have, so that newer writers do not break
+older readers.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@
 | `apicurio` | 0, eight bytes of schema ID |
 | `single_object` | C3 01, eight bytes of fingerprint (Avro only) |
 
-For Protobuf, the ID is followed by the position of the message type in its `.proto` file. This module only reads and writes
-bytes. It does not look up schemas.
+For Protobuf, the position of the message type in its `.proto` file follows the ID. This module only reads and writes
+bytes. The module does not look up schemas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sends the HTTP requests of a registry client, with failover, retries, deadlines, shared requests and tokens.
 
-`Requests` has the logic in coroutines that both clients share (see `klamm.waiting`). `BlockingRequests` sends and waits in the
-calling thread, and `AsyncRequests` on an event loop. httpx2 opens the connections. `klamm.registry.client` builds the URL paths.
+`Requests` has coroutines that the blocking and the asyncio client share (see `klamm.waiting`). `BlockingRequests` sends
+and waits in the calling thread, and `AsyncRequests` on an event loop. httpx2 opens the connections.
+`klamm.registry.client` builds the URL paths.
 """
 
 from __future__ import annotations

@@ -66,9 +66,9 @@ class Parsed(NamedTuple):
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
         """Return the descriptor of the message type whose position a record stores.
 
-        Java's serializer does not count the entry types of map fields. The serializers of other languages count them. If
-        both interpretations of the position are possible, the name of the expected type decides. A record is never a map
-        entry.
+        Java's serializer does not count the entry types of map fields. The serializers of other languages count these
+        entry types. If the position can mean two message types, the name of the expected type decides. A record is
+        never a map entry.
         """
         try:
             found = self.message(indexes)
@@ -153,8 +153,8 @@ def _plain(file: Any) -> Any:
 class ProtobufSerializer(BaseSerializer[T]):
     """Serialize Protobuf messages. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    The serializer takes the schema from the class of the message. With `message_type`, it also accepts dicts, dataclasses
-    and pydantic models.
+    The serializer takes the schema from the class of the message. With `message_type`, the serializer also accepts
+    dicts, dataclasses and pydantic models.
 
     Args:
         registry: Client of the registry.

@@ -53,7 +53,8 @@ __all__ = [
 def register(spark: SparkSession) -> None:
     """Register the data source `klamm` with a Spark session.
 
-    This is only needed if the session does not find the package `pyspark_klamm`, for example with Spark Connect.
+    A program only needs this function if the session does not find the package `pyspark_klamm`, for example with Spark
+    Connect.
 
     Args:
         spark: The session.

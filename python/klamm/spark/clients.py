@@ -110,8 +110,8 @@ def _use_one_arena() -> None:
 def _freeze(modules: int) -> None:  # noqa: ARG001
     """Exclude the objects that exist now from garbage collection, once for each number of loaded modules.
 
-    This also freezes objects of the current call. Python never collects frozen objects in a reference cycle, so the
-    function must not run in every call.
+    These objects include the objects of the current call. Python never collects frozen objects in a reference cycle, so
+    the function must not run in every call.
     """
     gc.freeze()
 

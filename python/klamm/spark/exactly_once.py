@@ -6,9 +6,9 @@ rows. A repeated task reads the offset, and skips its rows if they are already c
 both `klamm-<query id>-<task number>`. A batch write can also be exactly once, if its options name an application and a version. The
 application then replaces the query ID, and the version replaces the number of the micro-batch.
 
-A new attempt of a task first initializes its transactional ID. This completes or aborts the open transaction of an earlier attempt,
-and fences that attempt (KIP-98). Then the new attempt reads the offset. Tasks commit one by one, so readers may see part of a
-micro-batch, but each row only once.
+A new attempt of a task first initializes its transactional ID. The initialization completes or aborts the open
+transaction of an earlier attempt, and fences the earlier attempt (KIP-98). Then the new attempt reads the offset. Tasks
+commit one by one, so readers may see part of a micro-batch, but each row only once.
 """
 
 from __future__ import annotations

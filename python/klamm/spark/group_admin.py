@@ -32,6 +32,7 @@ class GroupAdmin(Blocking, _Admin, GroupOffsets):
         try:
             offsets = self.list_group_offsets({group: [tp]}, require_stable=True)[group]
         except UnsupportedVersionError:
-            # Brokers before Kafka 2.5 cannot wait for a transaction. Kafka's own clients also read from them at once.
+            # Brokers before Kafka 2.5 cannot wait for a transaction. For these brokers, Kafka's own clients do not wait
+            # either.
             offsets = self.list_group_offsets({group: [tp]})[group]
         return offsets[tp].offset if tp in offsets else None

@@ -70,7 +70,7 @@ class KlammLegacyReader(DataSourceReader):
 
     @short_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the messages of one task, which has a range of byte offsets. This runs on an executor."""
+        """Read the messages of one task, which has a range of byte offsets. An executor runs this method."""
         offsets = range_of(partition)
         if offsets is None:
             return

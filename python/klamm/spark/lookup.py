@@ -91,7 +91,7 @@ class Lookup:
 
         Args:
             partitions: Partitions that existed in an earlier lookup.
-            timeout: Seconds to wait for missing partitions. After this time, leave them out.
+            timeout: Seconds to wait for missing partitions before the method leaves these partitions out.
         """
         deadline = time.monotonic() + timeout
         while True:

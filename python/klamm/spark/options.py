@@ -187,7 +187,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     config = client_config(checked_options, "producer", defaults)
     largest = whole_number(config.get("max.request.size", config.get("message.max.bytes", "")), MAX_INT)
     if "kafka.buffer.memory" not in checked_options and largest is not None:
-        # If the job raised the maximum record size, it writes large records. So make room for two large records.
+        # A job that raised the maximum record size writes large records. So make room for two large records.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
     typed = _typed(checked_options, None)
     if typed is not None and topic is None:

@@ -1,6 +1,6 @@
 """Parses the options for the start and the end of a read: `earliest`, `latest`, offsets, or times.
 
-If more than one option sets the start or the end, klamm uses one of them, in the same order as Spark's connector:
+If more than one option sets the start or the end, klamm uses the first of these options, like Spark's connector:
 `…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`. The module `lookup` turns positions into offsets.
 """
 

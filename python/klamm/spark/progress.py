@@ -92,8 +92,8 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
 
     Returns:
         The metrics `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` over all partitions. The
-        dict is empty if the report has no latest offsets. This happens in a batch that was repeated after a crash, for
-        sources of other formats, and before Spark 4.2.
+        dict is empty if the report has no latest offsets. Latest offsets are missing in a batch that Spark repeats
+        after a crash, for sources of other formats, and before Spark 4.2.
 
     Example:
         source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]

@@ -70,15 +70,15 @@ class KlammReader(DataSourceReader):
             return tasks(options, lookup, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the records of one task. This runs on an executor."""
+        """Read the records of one task, on an executor."""
         return read(self._options, self._columns, partition)
 
 
 class KlammFilteringReader(KlammReader):
     """Reads a batch, and skips partitions and offsets that Spark's filters exclude.
 
-    Spark rejects a reader with `pushFilters` unless spark.sql.python.filterPushdown.enabled is true. So this is a separate class,
-    which klamm uses only with option `filterPushdown`.
+    Spark rejects a reader with `pushFilters` if spark.sql.python.filterPushdown.enabled is false. So
+    `KlammFilteringReader` is a separate class, which klamm uses only with option `filterPushdown`.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -129,7 +129,7 @@ def columns_of(options: ReadOptions, schema: StructType) -> Columns:
 
 @short_errors
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """Read the records of one task. This runs on an executor."""
+    """Read the records of one task, on an executor."""
     offsets = range_of(task)
     if offsets is None:
         return
@@ -141,7 +141,7 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
 def range_of(task: InputPartition | None) -> OffsetRange | None:
     """Return the range of offsets of a task, or None for an empty task.
 
-    Spark makes an empty task from a plan without tasks. Before Spark 4.2, the empty task is None.
+    If a plan has no tasks, Spark runs an empty task. Before Spark 4.2, the empty task is None.
     """
     return None if task is None else task.value
 
@@ -181,7 +181,7 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted. If it does not count as deleted yet, wait before returning.
+    """Return whether a missing partition counts as deleted. Before returning False, wait for the next attempt.
 
     If `failOnDataLoss` is true, raise an error.
     """

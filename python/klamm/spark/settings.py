@@ -16,7 +16,7 @@ SHOWN = 200
 
 
 class Settings(dict[str, str]):
-    """A dict of settings by name. Its `repr` only shows names, so that a traceback with local variables has no secrets."""
+    """A dict of settings by name. `repr` shows only names, so that a traceback with local variables has no secrets."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self)}>"

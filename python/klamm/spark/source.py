@@ -113,8 +113,8 @@ class KlammDataSource(datasource.DataSource):
     @short_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
         """Create the writer of a streaming query."""
-        # In output mode complete, Spark sets `overwrite`. klamm ignores it: a topic keeps all rows, and the newest row
-        # of a key is the current one.
+        # In output mode complete, Spark sets `overwrite`. klamm ignores `overwrite`: a topic keeps all rows, and the
+        # newest row of a key is the current one.
         options = self._write_options()
         if options.txn is not None:
             raise ConfigError(

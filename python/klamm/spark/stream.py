@@ -5,7 +5,8 @@ Spark keeps one process on the driver for a query, so the state of a reader last
 Therefore both methods commit the progress of the query to the group of option `commitGroup`.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
-for lost partitions itself. If the result lacked these partitions, a later batch would read them again from the start.
+for lost partitions itself. If the result lacked lost partitions, a later batch would read these partitions again from
+the start.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -171,7 +172,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks(self._options, self._lookup, begin, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the records of one task. This runs on an executor."""
+        """Read the records of one task. An executor runs this method."""
         return read(self._options, self._columns, partition)
 
     @short_errors
@@ -180,7 +181,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._commit(from_json(end))
 
     def stop(self) -> None:
-        """Close the connections. Spark does not always call this method, because it may kill the process instead."""
+        """Close the connections. Spark does not always call this method: Spark may kill the process instead."""
         if self._opened_lookup is not None:
             self._opened_lookup.close()
 
@@ -270,7 +271,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _commit(self, offsets: Offsets) -> None:
-        # Leave out missing topics, because a commit would wait for them.
+        # Leave out missing topics, because a commit would wait for missing topics.
         offsets = {tp: offsets[tp] for tp in offsets if tp not in self._missing_since}
         if offsets != self._committed:
             self._committed = offsets

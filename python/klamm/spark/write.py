@@ -64,7 +64,7 @@ class KlammWriter(DataSourceArrowWriter):
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of a task, and wait until the brokers acknowledge them. This runs on an executor."""
+        """Send the rows of a task, and wait until the brokers acknowledge them. An executor runs this method."""
         if self._options.txn is not None:
             task = exactly_once.batch_task(*self._options.txn)
             return Written(exactly_once.write(self._options, self._columns, iterator, task))
@@ -88,7 +88,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of a task, and wait until the brokers acknowledge them. This runs on an executor."""
+        """Send the rows of a task, and wait until the brokers acknowledge them. An executor runs this method."""
         if self._options.exactly_once:
             clients.prepare_process()
             return Written(exactly_once.write(self._options, self._columns, iterator, exactly_once.current_task()))

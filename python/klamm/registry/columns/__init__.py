@@ -269,7 +269,7 @@ def _rewind(consumer: Any, records: Records[Any, Any], start: int) -> None:
 
 
 class _Column:
-    """Decodes one column. It has the reader's schema, and a plan for the schema of each writer."""
+    """Decodes one column, with the reader's schema and a plan for the schema of each writer."""
 
     def __init__(  # noqa: PLR0917
         self,

@@ -160,8 +160,8 @@ def inferred(values: Iterable[bytes], name: str) -> pa.Field:
     return _field_of(name, found)
 
 
-# A shape describes the inferred type of values. It is None (all values are null), the name of a type, ("list", shape), or a
-# dict of shapes. The shape "text" can represent all values.
+# A shape describes the inferred type of values. A shape is None (all values are null), the name of a type, ("list",
+# shape), or a dict of shapes. The shape "text" can represent all values.
 def _shape(value: Any, depth: int) -> Any:  # noqa: PLR0911
     if depth > _MAX_DEPTH:
         return "text"

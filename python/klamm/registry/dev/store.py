@@ -419,7 +419,7 @@ class Store:
     # Configuration and mode
 
     def config(self, subject: str) -> dict[str, Any]:
-        """Return the configuration that applies to a subject. An empty name stands for the registry."""
+        """Return the configuration that applies to a subject. An empty subject name means the whole registry."""
         return {**self._config[""], **self._config.get(subject, {})}
 
     def own_config(self, subject: str) -> dict[str, Any]:
@@ -429,7 +429,7 @@ class Store:
         return self._config[subject]
 
     def set_config(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Change the configuration of a subject. An empty name stands for the registry."""
+        """Change the configuration of a subject. An empty subject name means the whole registry."""
         changes = {name: value for name, value in body.items() if name != "compatibility" and value is not None}
         if body.get("compatibility") is not None:
             level = str(body["compatibility"]).upper()
@@ -451,7 +451,7 @@ class Store:
         return old
 
     def mode(self, subject: str) -> str:
-        """Return the mode that applies to a subject. An empty name stands for the registry."""
+        """Return the mode that applies to a subject. An empty subject name means the whole registry."""
         if self._modes[""] == "READONLY_OVERRIDE":
             return "READONLY_OVERRIDE"
         return self._modes.get(subject, self._modes[""])
@@ -463,7 +463,7 @@ class Store:
         return self._modes[subject]
 
     def set_mode(self, subject: str, body: Mapping[str, Any], force: bool) -> dict[str, Any]:
-        """Change the mode of a subject. An empty name stands for the registry."""
+        """Change the mode of a subject. An empty subject name means the whole registry."""
         mode = str(body.get("mode")).upper()
         if mode not in MODES:
             raise Rejected(42204, f"Invalid mode. Valid values are {', '.join(MODES)}")
