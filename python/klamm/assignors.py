@@ -96,7 +96,7 @@ class Assignor:
     def assign(
         self, topics: Mapping[str, list[list[str]]], members: list[Member]
     ) -> Mapping[str, Iterable[TopicPartition]]:
-        """Assign the partitions to the members. A thread of the group leader's client calls this method.
+        """Assign the partitions to the members. A thread of the group leader's client calls `assign`.
 
         Args:
             topics: Dict from topic name to the topic's partitions, in order. Each partition is a list of the racks of

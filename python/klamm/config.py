@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | TokenProvider | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
-"""Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys also works."""
+"""Addresses of brokers, as `"host:port,host:port"` or as a list.
+
+A dict of Kafka's dotted configuration keys also works.
+"""
 
 
 class CommonConfig(TypedDict, total=False):

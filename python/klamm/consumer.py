@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncConsumer", "Consumer"]
 
 OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
-"""Callback for the result of a commit. The arguments are the offsets, and the error or None."""
+"""Callback for the result of a commit. Its arguments are the offsets, and the commit's error or None."""
 
 
 @hints_for_other_clients(CONSUMER)
@@ -56,17 +56,19 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     batches.
 
     Args:
-        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
-            also works.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
+            configuration keys also works.
         group_id: Name of the consumer group, whose members divide the partitions of their topics. Without a `group_id`,
             the consumer reads all partitions.
         topics: Topics to subscribe to, as with the method `subscribe`.
-        key_deserializer: Function that turns the bytes of a key into an object. klamm does not call it for `None`.
-        value_deserializer: Function that turns the bytes of a value into an object. klamm does not call it for `None`.
+        key_deserializer: Function that turns the bytes of a key into an object. klamm does not call the function for
+            `None`.
+        value_deserializer: Function that turns the bytes of a value into an object. klamm does not call the function
+            for `None`.
         interceptors: Objects with the method `on_consume(records)`, `on_commit(offsets, error)` or both. `on_consume`
             can filter records, and `on_commit` gets the results of commits. See `klamm.interceptors`.
         on_error: Function that gets the errors of operations that the client keeps retrying. For example, the client
-            cannot reach any broker, cannot find a topic, or cannot join its group. A separate thread calls the function
+            cannot reach any broker, cannot find a topic, or cannot join its group. A separate thread calls `on_error`
             at once, and then at growing intervals while the problem lasts.
         stats_cb: Function that gets statistics, as described for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
@@ -128,7 +130,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Raises:
             ImportError: pyarrow is not installed.
             ConfigError: A column does not exist, or a number is out of range.
-            DeserializationError: klamm cannot decode a record. The next call continues after this record.
+            DeserializationError: klamm cannot decode a record. The next call of `arrow` continues after the record.
         """
         max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)
@@ -182,9 +184,9 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Args:
             offsets: Offsets to commit, as for the method `commit`.
             on_commit: Function that gets the offsets, and either None or the error that `commit()` would raise. After
-                the result arrives, the next iteration, `poll()`, `commit()` or `close()` calls the function. Callbacks
-                run in the order of the commits. If the function raises, the method that called it raises the same
-                exception.
+                the result arrives, the next iteration, `poll()`, `commit()` or `close()` calls `on_commit`. Callbacks
+                run in the order of the commits. If `on_commit` raises, the method that called `on_commit` raises the
+                same exception.
 
         Raises:
             ConfigError: The consumer has no group, or an offset is negative.
@@ -286,7 +288,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up
                 to 0.1 seconds to leave the group.
             commit: False commits no offsets. True commits the offsets of the last poll even while the program handles
-                an exception. By default, the rules for processed records apply.
+                an exception. By default, `close` commits the offsets of processed records.
 
         Raises:
             KafkaTimeoutError: The group coordinator did not confirm the commit in time.
@@ -418,8 +420,8 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
 
         Args:
             offsets: Offsets to commit, as for the method `commit`.
-            on_commit: Function that gets the offsets, and either None or the error that `commit()` would raise. The
-                function cannot be a coroutine function. The event loop calls the function soon after the result
+            on_commit: Function that gets the offsets, and either None or the error that `commit()` would raise.
+                `on_commit` cannot be a coroutine function. The event loop calls `on_commit` soon after the result
                 arrives. Callbacks run in the order of the commits.
 
         Raises:

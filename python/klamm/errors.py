@@ -52,8 +52,8 @@ class BrokerAddress(str):
     """The address of a broker, as a string `host:port` with additional attributes.
 
     Attributes:
-        host: Host, or None if the text names several brokers.
-        port: Port, or None if the text names several brokers.
+        host: Host, or None if the text names more than one broker.
+        port: Port, or None if the text names more than one broker.
         node_id: ID of the broker, or None if it is not known.
     """
 
@@ -118,9 +118,9 @@ class CombinedError(KafkaError):
     """More than one item of a call failed. If only one item failed, the call raises the error of that item instead.
 
     Attributes:
-        errors: For each item that failed, its error.
+        errors: Dict from each failed item to its error.
         exceptions: All values of `errors`, as in an ExceptionGroup.
-        results: For each item that did not fail, its result.
+        results: Dict from each successful item to its result.
     """
 
     def __init__(self, errors: Mapping[Any, KafkaError]) -> None:
@@ -131,12 +131,13 @@ class CombinedError(KafkaError):
 
 
 class DeliveryError(KafkaError):
-    """Records were not delivered, and no caller has received their results yet. `flush` and `close` raise this error.
+    """Records were not delivered, and no caller has received their results yet.
 
-    The hint, the topic, the partition and the broker are those of the first error.
+    `flush` and `close` raise this error. Its hint, topic, partition and broker are those of the first failed record.
 
     Attributes:
-        exceptions: The errors, in the order in which they occurred. Records that failed together share an error.
+        exceptions: The errors, in the order in which they occurred. Records that failed together have the same error
+            object.
     """
 
     def __init__(self, records: int, errors: Sequence[KafkaError]) -> None:
@@ -196,7 +197,7 @@ BrokerError.code, BrokerError.name, BrokerError.retriable = -1, "UNKNOWN", False
 
 
 class NetworkError(KafkaError):
-    """A connection could not be opened, or was lost."""
+    """The client could not open a connection, or lost a connection."""
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -215,10 +216,10 @@ class DecodeError(KafkaError):
     """Data is damaged, or not in Kafka's format.
 
     Attributes:
-        path: Path of the field that could not be decoded.
+        path: Path of the field that klamm could not decode.
         offset: Offset of the byte where decoding failed, or None.
-        batches: From `klamm.protocol.decode_records`: the valid batches before the damaged batch.
-        records: From `klamm.protocol.decode_records`: the valid records of the damaged batch.
+        batches: In an error of `klamm.protocol.decode_records`, the valid batches before the damaged batch.
+        records: In an error of `klamm.protocol.decode_records`, the valid records of the damaged batch.
     """
 
     def __init__(self, message: str, *, path: str = "", offset: int | None = None, hint: str | None = None) -> None:
@@ -260,7 +261,7 @@ class AuthenticationError(KafkaError):
 class FencedError(KafkaError):
     """A newer client uses the same `transactional_id` or `group_instance_id`.
 
-    Close this client, because all its calls now fail.
+    Close the older client, because all its calls now fail.
     """
 
 

@@ -65,7 +65,7 @@ _process = _Process()
 def target(logger: Any, on_error: Callable[[Exception], object] | None, debugs: bool) -> LogTarget:
     """Create the log target of a new client, which writes to `logger` or else to children of the logger `klamm`.
 
-    A client with `on_error` gets a separate thread that calls this function. A function that blocks therefore does not
+    A client with `on_error` gets a separate thread that calls `on_error`. An `on_error` that blocks therefore does not
     stop other clients.
     """
     if logger is not None and not all(callable(getattr(logger, name, None)) for name in ("log", "isEnabledFor")):
@@ -182,7 +182,7 @@ def _handle(logger: logging.Logger, line: LogLine, fields: dict[str, Any]) -> No
 def _guarded(logger: Any, call: Any, *args: Any, **named: Any) -> None:
     """Call a logger or callback.
 
-    Catch its exceptions, so that the thread continues, and report only the first exception.
+    Catch all exceptions, so that the thread continues, and report only the first exception of each logger or callback.
     """
     try:
         call(*args, **named)

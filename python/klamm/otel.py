@@ -62,7 +62,7 @@ class Client(Protocol):
 
 
 class Tracing:
-    """Creates spans for records. The object is an interceptor for producers, and has context managers for consumers.
+    """Creates spans for records, as an interceptor of producers and with context managers for consumers.
 
     Args:
         tracer_provider: Provider of the tracer. The default is OpenTelemetry's global provider.
@@ -207,7 +207,7 @@ def observe(*clients: Client, meter_provider: MeterProvider | None = None, detai
             `kafka.consumer.fetch.manager.records.lag.max`.
 
     Returns:
-        The observer. Its method `add` adds more clients.
+        The observer, whose method `add` adds more clients.
     """
     observer = Observer(metrics.get_meter("klamm", meter_provider=meter_provider), details=details)
     for client in clients:
@@ -216,7 +216,7 @@ def observe(*clients: Client, meter_provider: MeterProvider | None = None, detai
 
 
 class Observer:
-    """Reads the metrics of clients whenever OpenTelemetry collects metrics. `observe` creates the object."""
+    """Reads the metrics of clients whenever OpenTelemetry collects metrics. `observe` creates an `Observer`."""
 
     def __init__(self, meter: metrics.Meter, *, details: bool) -> None:
         self._meter = meter

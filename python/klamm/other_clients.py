@@ -1,7 +1,7 @@
 """Tables from method names of confluent-kafka, aiokafka and kafka-python to klamm's equivalents.
 
-`docs/coming-from` shows programs side by side. The tables are read only when a program uses one of the names, and when
-the classes are defined.
+`docs/coming-from` shows programs side by side. klamm reads the tables only when it defines its client classes, and when
+a program uses an unknown name.
 """
 
 from __future__ import annotations

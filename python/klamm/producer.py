@@ -228,10 +228,10 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     Keys and values are bytes-like objects or `None`. Serializers can turn other objects into bytes.
 
     Args:
-        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
-            also works.
-        key_serializer: Function that turns a key into bytes. klamm does not call it for `None`.
-        value_serializer: Function that turns a value into bytes. klamm does not call it for `None`.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
+            configuration keys also works.
+        key_serializer: Function that turns a key into bytes. klamm does not call the function for `None`.
+        value_serializer: Function that turns a value into bytes. klamm does not call the function for `None`.
         on_delivery: Function that gets the completed Delivery of each record. klamm's I/O thread, or a thread that
             waits for a delivery, calls the function. The function must be short and must not block.
         interceptors: Objects with the method `on_send(record)`, `on_delivery(delivery)` or both. `on_send` can return a

@@ -3,9 +3,9 @@
     klamm.prometheus.register(producer, consumer)
     prometheus_client.start_http_server(8000)
 
-The names of the metrics come from the Java client: `records-lag-max` in the group `consumer-fetch-manager-metrics`
-becomes `kafka_consumer_fetch_manager_records_lag_max`. Units are also those of the Java client: times are in
-milliseconds.
+The names of the metrics come from the Java client. For example, `records-lag-max` in the group
+`consumer-fetch-manager-metrics` becomes `kafka_consumer_fetch_manager_records_lag_max`. Units are also those of the
+Java client: times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def register(*clients: Client, registry: CollectorRegistry = REGISTRY) -> KlammC
         registry: Registry of prometheus-client. The default is the global registry.
 
     Returns:
-        The collector. Its method `add` adds more clients, and `registry.unregister(collector)` removes the collector.
+        The collector, whose method `add` adds more clients. `registry.unregister(collector)` removes the collector.
 
     Example:
         collector = klamm.prometheus.register(producer)

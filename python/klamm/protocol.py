@@ -247,7 +247,7 @@ class Decoded(NamedTuple):
 def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
     """Decode the message at the start of `data`.
 
-    Unlike `decode`, this function accepts more bytes after the message, and counts unknown tagged fields.
+    Unlike `decode`, `decode_prefix` accepts more bytes after the message, and counts unknown tagged fields.
 
     Args:
         name: Name of the API or structure.
@@ -265,13 +265,13 @@ def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch response or a log segment, in any format.
 
-    The function ignores an incomplete batch at the end, and checks all other data. It creates the object for a record
-    only when the program accesses the record, because a few KB of compressed data can hold millions of records. The
-    batches keep `data` in memory, and the decompressed content of the last accessed batch (up to 256 MiB).
+    `decode_records` ignores an incomplete batch at the end, and checks all other data. It creates a record object only
+    when the program accesses the record, because a few KB of compressed data can hold millions of records. The batches
+    keep `data` in memory, and the decompressed content of the last accessed batch (up to 256 MiB).
 
     Args:
-        data: Record batches, one after the other.
-        check_crcs: Verify the checksums.
+        data: Bytes of consecutive record batches.
+        check_crcs: Whether to verify the checksums of the batches.
 
     Returns:
         The batches, in order.
@@ -324,7 +324,7 @@ def encode_batch(
         magic: Format: 0, 1 or 2. The argument `partition_leader_epoch` and all arguments after it need format 2.
         base_offset: Offset of the first record. The default is 0. With `keep_offsets`, the default is the first
             record's own offset.
-        keep_offsets: Use the offsets of the records instead of consecutive offsets.
+        keep_offsets: Whether to use the records' own offsets instead of consecutive offsets.
         compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
         level: Compression level. The level has no effect on lz4.
         log_append_time: Timestamp of all records, in milliseconds since 1970. Format 0 has no log append time.
@@ -338,9 +338,10 @@ def encode_batch(
             timestamp. The default is the timestamp of the first record.
         delete_horizon_ms: Delete horizon of a compacted batch. The batch stores the delete horizon in place of the base
             timestamp.
-        last_offset_delta: Last offset of the batch, relative to its first offset. Only needed if compaction removed the
-            last records.
-        max_timestamp: Largest timestamp of the batch. Only needed if compaction removed the record with this timestamp.
+        last_offset_delta: Last offset of the batch, relative to its first offset. Pass a value only if compaction
+            removed the last records.
+        max_timestamp: Largest timestamp of the batch. Pass a value only if compaction removed the record with this
+            timestamp.
 
     Returns:
         The encoded bytes.

@@ -21,9 +21,9 @@ class RebalanceListener:
 
     Override the methods that you need.
 
-    The thread or task that reads records calls the methods, between two records. During a call, the consumer's group
-    waits for the method to return. With an `AsyncConsumer`, the methods can be coroutine functions. If a method raises,
-    the running poll or iteration raises the same exception, and the assignment still changes.
+    The thread or task that reads records calls the listener's methods between two records. The consumer's group waits
+    until the called method returns. With an `AsyncConsumer`, the methods can be coroutine functions. If a method
+    raises, the running poll or iteration raises the same exception, and the assignment still changes.
 
     Example:
         class Saving(klamm.RebalanceListener):
@@ -43,18 +43,21 @@ class RebalanceListener:
                 )
 
     def assigned(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Handle new partitions, before the consumer returns their first record. This method can call `seek`."""
+        """Handle new partitions, before the consumer returns their first record.
+
+        `assigned` can call the consumer's `seek`.
+        """
 
     def revoked(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
         """Handle partitions that another member will get.
 
-        This method can call `commit`. Closing the consumer also calls this method.
+        `revoked` can call the consumer's `commit`. Closing the consumer also calls `revoked`.
         """
 
     def lost(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
         """Handle partitions that another member may already read, so that a commit would fail.
 
-        The default calls `revoked`.
+        By default, `lost` calls `revoked`.
         """
         return self.revoked(partitions)
 

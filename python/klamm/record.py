@@ -25,7 +25,7 @@ __all__ = ["HeadersLike", "OffsetAndMetadata", "Record", "RecordMetadata", "Reco
 HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]"
 """Headers of a record to send, as a mapping or as a sequence of pairs.
 
-In a sequence, a name can occur more than once.
+A sequence of pairs can have more than one header with the same name.
 """
 
 Sequence.register(Records)
@@ -39,7 +39,7 @@ class TopicPartition:
         topic: Name of the topic.
         partition: Partition number.
         offset: Offset at which the consumer starts to read after `assign`.
-        end_offset: Offset at which the consumer stops after `assign`. It does not read the record at `end_offset`.
+        end_offset: Offset at which the consumer stops after `assign`, without reading the record at this offset.
 
     Example:
         consumer.assign([klamm.TopicPartition("greetings", 0, offset=100)])

@@ -53,7 +53,7 @@ class SendQueue:
         return self._loop is asyncio.get_running_loop()
 
     def has_records(self) -> bool:
-        """Return whether the queue has records. A new record then has to be queued, too."""
+        """Return whether the queue has records, so that a new record has to wait, too."""
         return bool(self._queue) and self.is_of_running_loop()
 
     def send(self, producer: ProducerCore[Any, Any], record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:

@@ -94,7 +94,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
     def acknowledge(
         self, records: Record[K_co, V_co] | Records[K_co, V_co], acknowledge_type: AcknowledgeType = "accept"
     ) -> None:
-        """Set the result of processing a record, or of all records of a poll.
+        """Acknowledge a record, or all records of a poll, with the result of processing.
 
         The consumer sends the acknowledgement with the next poll or commit.
 
@@ -142,18 +142,18 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
     read. By default, a new group starts at the end of each partition.
 
     Args:
-        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
-            also works.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
+            configuration keys also works.
         group_id: Name of the share group.
         topics: Topics to subscribe to, as with the method `subscribe`.
         key_deserializer: Function that turns the bytes of a key into an object, as for `klamm.Consumer`.
         value_deserializer: Function that turns the bytes of a value into an object, as for `klamm.Consumer`.
         on_acknowledged: Function that gets the results of acknowledgements, as a dict by partition, if no `commit`
-            waits for these results. The thread that polls, iterates or closes calls the function.
+            waits for these results. The thread that polls, iterates or closes the consumer calls `on_acknowledged`.
         interceptors: Objects with the method `on_consume(records)`, `on_acknowledge(results)` or both. `on_consume` can
             filter records. See `klamm.interceptors`.
         on_error: Function that gets the errors of operations that the client keeps retrying. For example, the client
-            cannot reach any broker, cannot find a topic, or cannot join its group. A separate thread calls the function
+            cannot reach any broker, cannot find a topic, or cannot join its group. A separate thread calls `on_error`
             at once, and then at growing intervals while the problem lasts.
         stats_cb: Function that gets statistics, as described for `klamm.Producer`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ShareConsumerConfig`.
@@ -199,8 +199,8 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
             timeout: Seconds to wait. `None` waits without limit.
 
         Returns:
-            A dict from partition to None or the error. The dict includes earlier results that `on_acknowledged` did not
-            get.
+            A dict from partition to the error, or None if the broker accepted the acknowledgements. The dict includes
+            earlier results that `on_acknowledged` did not get.
 
         Raises:
             KafkaTimeoutError: A broker did not answer in time.
@@ -211,7 +211,8 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         """Send the acknowledgements, release all other locked records, leave the group and close the client.
 
         With implicit acknowledgement, `close` also releases the records that the program may not have processed
-        completely. In a loop, this is the last record. After `poll`, these are all records of the last call.
+        completely. After a loop, `close` releases the last record. After `poll`, `close` releases all records of the
+        last poll.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up

@@ -1,8 +1,8 @@
 """Passes statistics to `stats_cb`, as JSON in librdkafka's format, so that existing dashboards work.
 
 A separate thread calls `stats_cb` every `statistics.interval.ms`, so a function that blocks or raises does not delay
-the client. Values that klamm does not have are 0, as in librdkafka when a feature is off. docs/operations.md lists
-these values.
+the client. Values that klamm does not have are 0, as in librdkafka when a feature is off. The page docs/operations.md
+lists the values that klamm does not have.
 """
 
 from __future__ import annotations

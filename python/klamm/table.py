@@ -59,8 +59,8 @@ def read_table(
     of the same partition are in order of their offsets. Rows of different partitions are in order of arrival.
 
     Args:
-        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted keys
-            also works.
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
+            configuration keys also works.
         topic: Name of the topic, or a list of names.
         start: First record to read: `"earliest"`, `"latest"`, an offset for all partitions, a dict or an aware
             datetime. The keys of a dict are partition numbers or `TopicPartition` objects, and the values are offsets.

@@ -43,12 +43,12 @@ __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """The membership of a consumer in its group. A transaction needs it to commit the consumer's offsets (KIP-447).
+    """The membership of a consumer in its group. A transaction commits the consumer's offsets with it (KIP-447).
 
     Args:
         group_id: Name of the group.
-        generation_id: Generation of the group. -1 if the consumer is not a member.
-        member_id: ID of the member. Empty if the consumer is not a member.
+        generation_id: Generation of the group, or -1 if the consumer is not a member.
+        member_id: ID of the member, or an empty string if the consumer is not a member.
         group_instance_id: Instance ID of a static member (KIP-345).
     """
 
@@ -194,7 +194,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
 
 @hints_for_other_clients(TRANSACTION)
 class Transaction(Blocking, _Transaction[K_contra, V_contra]):
-    """A transaction of a `Producer`. `producer.transaction()` creates a transaction, and `with` begins and ends it.
+    """A transaction of a `Producer`. `producer.transaction()` creates the transaction, and `with` begins and ends it.
 
     A transaction has the methods `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
 
@@ -305,7 +305,7 @@ class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
 
 
 def group_metadata(consumer: _Consumer[Any, Any]) -> GroupMetadata:
-    """Return the GroupMetadata of a consumer. Without a group, raise ConfigError."""
+    """Return the GroupMetadata of a consumer. Raise ConfigError if the consumer has no group."""
     metadata = consumer._group_metadata()
     if metadata is None:
         raise ConfigError("this consumer has no group", hint="pass a group_id to the consumer")
