@@ -3,8 +3,8 @@
 Attributes have the names of the Java client's metrics, with underscores instead of hyphens. Meanings and units are also
 those of the Java client: times are in milliseconds, and rates are per second. Attributes that end in `_total` count
 since the client was created. Rates, averages, maximums and percentiles cover the last 30 to 60 seconds, as in Java. If
-only klamm has a metric, the description of the attribute says so. For exporters, `values` lists the metrics under the
-names of the Java client.
+the Java client does not have a metric, the description of the attribute says so. For exporters, `values` lists the
+metrics under the names of the Java client.
 
 `==` compares the client ID, the broker IDs and the producer counters that only klamm has. `==` ignores the metrics of
 the Java client, because rates and averages change even while the client does nothing.
@@ -84,7 +84,7 @@ class Metric(NamedTuple):
 
 @snapshot
 class RequestMetrics:
-    """Metrics of the responses of one API, such as `Produce` or `OffsetCommit`. Only klamm has these metrics.
+    """Metrics of the responses of one API, such as `Produce` or `OffsetCommit` (not in the Java client).
 
     Attributes:
         response_total: Number of responses. `response_rate` is the number of responses per second.
@@ -115,7 +115,7 @@ class BrokerMetrics:
         in_flight: Number of Produce requests in flight.
         request_latency: Total time from Produce requests to their responses, in seconds.
         max_request_latency: Longest time from a Produce request to its response, in seconds.
-        throttled: Time for which the broker throttled the producer (quotas, KIP-219), in seconds.
+        throttled: Time for which the broker throttled the producer because of a quota (KIP-219), in seconds.
         request_total: Number of requests of all APIs that the client sent.
         request_size_avg: Average size of a request in bytes.
         outgoing_byte_total: Number of bytes in requests.
@@ -226,11 +226,11 @@ class PartitionMetrics:
     """Metrics of one assigned partition of a consumer.
 
     Attributes:
-        records_lag: Number of records between the position and the end of the partition. None before the first fetch
+        records_lag: Number of records between the position and the end of the partition, or None before the first fetch
             response.
         records_lag_avg: Average lag when a fetch response arrives. `records_lag_max` is the largest lag.
-        records_lead: Number of records between the start of the partition and the position. None before the first fetch
-            response.
+        records_lead: Number of records between the start of the partition and the position, or None before the first
+            fetch response.
         preferred_read_replica: Broker ID of the follower that the consumer reads from, or -1 for the leader.
     """
 
@@ -250,11 +250,11 @@ class ClientMetrics:
         connection_count: Number of open connections.
         connection_creation_total: Number of connections that the client opened. `connection_close_total` counts the
             connections that were closed.
-        connection_failure_total: Number of failed attempts to connect. Only klamm has this metric.
-        reconnection_total: Number of new connections to brokers to which the client had already been connected. Only
-            klamm has this metric.
-        successful_authentication_total: Number of successful SASL authentications. Without SASL, it counts successful
-            TLS handshakes.
+        connection_failure_total: Number of failed attempts to connect (not in the Java client).
+        reconnection_total: Number of new connections to brokers to which the client had already been connected (not in
+            the Java client).
+        successful_authentication_total: Number of successful SASL authentications, or without SASL, of successful TLS
+            handshakes.
         successful_reauthentication_total: Number of successful SASL re-authentications of open connections (KIP-368).
         failed_authentication_total: Number of failed SASL authentications and TLS handshakes.
         network_io_total: Number of requests and responses.
@@ -379,13 +379,13 @@ class ProducerMetrics(ClientMetrics):
     """Metrics of a producer.
 
     Attributes:
-        topics: Metrics of each topic, by topic.
+        topics: Metrics of each topic, by topic name.
         brokers: Metrics of each broker to which the producer sent Produce requests, by broker ID.
-        buffered_bytes: Number of bytes of `buffer_memory` that queued and in-flight records use. Only klamm has this
-            metric.
-        outstanding: Number of records that are neither acknowledged nor failed. Only klamm has this metric.
+        buffered_bytes: Number of bytes of `buffer_memory` that queued and in-flight records use (not in the Java
+            client).
+        outstanding: Number of records that are neither acknowledged nor failed (not in the Java client).
         record_send_total: Number of records in completed requests. A retried record counts again.
-        byte_total: Number of bytes in completed requests, after compression. Only klamm has this metric.
+        byte_total: Number of bytes in completed requests, after compression (not in the Java client).
         record_retry_total: Number of records that the producer sent again.
         record_error_total: Number of records that failed.
         batch_size_avg: Average size of a batch after compression, in bytes.
@@ -511,19 +511,19 @@ class ConsumerMetrics(_ReaderMetrics):
     """Metrics of a consumer.
 
     Attributes:
-        topics: Metrics of each topic, by topic.
-        partitions: Metrics of each assigned partition, by partition.
+        topics: Metrics of each topic, by topic name.
+        partitions: Metrics of each assigned partition, by `TopicPartition`.
         records_consumed_total: Number of records that the application received.
         bytes_consumed_total: Size of the records that the application received, before compression, in bytes.
         fetch_size_avg: Average size of the records in a fetch response, in bytes.
         records_per_request_avg: Average number of records in a fetch response.
         records_lag_max: Largest lag of a partition when a fetch response arrives.
         fetch_total: Number of fetch responses.
-        fetch_latency_avg: Average time from a fetch request to its response. This time includes the wait for new
-            records.
+        fetch_latency_avg: Average time from a fetch request to its response. The average includes the time for which a
+            broker waits for new records.
         fetch_throttle_time_avg: Average time for which brokers throttled the consumer.
         end_to_end_latency_avg: Average time from a record's timestamp to its delivery to the application. The consumer
-            measures only the last record of each batch. Only klamm has this metric.
+            measures only the last record of each batch. The Java client does not have end-to-end latencies.
         time_between_poll_avg: Average time from one poll to the next. A loop over the consumer polls when no fetched
             record is left.
         poll_idle_ratio_avg: Fraction of the time that the application waits in polls. A value close to 0 means that the
@@ -583,7 +583,7 @@ class ShareConsumerMetrics(_ReaderMetrics):
     """Metrics of a share consumer. `ConsumerMetrics` describes the metrics that both types of consumers have.
 
     Attributes:
-        topics: Metrics of each topic, by topic.
+        topics: Metrics of each topic, by topic name.
         acknowledgements_send_total: Number of acknowledged records for which a broker has sent a response.
         acknowledgements_error_total: Number of acknowledgements that brokers rejected.
         rebalance_total: Number of times that the member joined the group.

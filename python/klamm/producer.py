@@ -50,7 +50,7 @@ Delivery = Pending
 HOT = ("send", "send_nowait")
 """Methods for single records.
 
-`hints_for_other_clients` does not wrap them, because a wrapper would make them slower.
+`hints_for_other_clients` does not wrap these methods, because a wrapper would make them slower.
 """
 
 EXIT_FLUSH_S = 10.0
@@ -233,16 +233,17 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         key_serializer: Function that turns a key into bytes. klamm does not call the function for `None`.
         value_serializer: Function that turns a value into bytes. klamm does not call the function for `None`.
         on_delivery: Function that gets the completed Delivery of each record. klamm's I/O thread, or a thread that
-            waits for a delivery, calls the function. The function must be short and must not block.
+            waits for a delivery, calls `on_delivery`. The function must be short and must not block.
         interceptors: Objects with the method `on_send(record)`, `on_delivery(delivery)` or both. `on_send` can return a
             changed record.
         on_error: Function that gets the error of a failed record if no caller waits for the record's result. A thread
-            that uses the producer makes these calls. A separate thread also calls the function while the producer keeps
-            retrying. For example, the producer cannot reach any broker, a broker refuses the credentials, or a topic is
-            missing. The separate thread calls the function at once, and then at growing intervals while the problem
-            lasts. If you pass `error_cb`, the separate thread calls `error_cb` instead of `on_error`.
+            that uses the producer calls `on_error` for failed records. A separate thread calls `on_error` while the
+            producer keeps retrying. For example, the producer cannot reach any broker, a broker refuses the
+            credentials, or a topic is missing. The calls of the separate thread begin at once, and continue at growing
+            intervals while the problem lasts. If you pass `error_cb`, the separate thread calls `error_cb` instead of
+            `on_error`.
         stats_cb: Function that gets statistics as JSON text every `statistics_interval_ms`, as in librdkafka. A
-            separate thread calls the function.
+            separate thread calls `stats_cb`.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` can also be
             a function with the arguments topic, key, value and number of partitions.
 
@@ -296,9 +297,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             data: Object with the method `__arrow_c_stream__` or `__arrow_c_array__`. Without a `value_format`, the data
                 needs a column `value`. The columns `key`, `headers`, `timestamp`, `partition` and `topic` are optional.
             **typed: Arguments that say how to encode typed columns as keys and values, such as `value_format="avro"`
-                and `registry`. `klamm.batches.ValueFormat` lists these arguments. By default, klamm derives a schema
-                from the column and registers it. If there is a `value_format` but no column `value`, all other columns
-                become the fields of the value.
+                and `registry`. `klamm.batches.ValueFormat` lists these arguments. By default, klamm derives the schema
+                from the column and registers the schema. If there is a `value_format` but no column `value`, all other
+                columns become the fields of the value.
 
         Returns:
             The number of rows sent.
@@ -312,7 +313,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         return run(self._send_all_rows(topic, data, typed))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until brokers have acknowledged all records sent so far, or the records have failed.
+        """Wait until each record sent so far is acknowledged or has failed.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. Each record fails after `delivery_timeout_ms` at the
@@ -328,8 +329,8 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         """End the open transaction of an earlier producer with the same `transactional_id`, and fence that producer.
 
         The first transaction calls `init_transactions` automatically. A program that reads committed offsets before its
-        first transaction should call the method earlier. After a timeout, call `init_transactions` again to continue
-        waiting.
+        first transaction should call `init_transactions` earlier. After a timeout, call `init_transactions` again to
+        continue waiting.
 
         Args:
             timeout: Seconds to wait. `None` waits for at most `max_block_ms`.
@@ -403,7 +404,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Awaitable[RecordMetadata]:
-        """Send a record. Await the returned object for the acknowledgement.
+        """Send a record. Await the returned object to wait for the acknowledgement.
 
         While the buffer is full, the record waits in a send queue for at most `max_block_ms`. If the program cancels
         the awaitable, the producer removes a record that is still queued. The call raises errors that klamm can detect
@@ -487,8 +488,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         """Send a record, or raise at once if the buffer is full. The arguments are the same as those of `send`.
 
         Returns:
-            A Delivery, which can be awaited. Only the Delivery reports a failure of this record, not `on_error` or
-            `flush`.
+            A Delivery, which can be awaited. `on_error` and `flush` do not report a failure of this record.
 
         Raises:
             BufferFullError: The buffer is full.

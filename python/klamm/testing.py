@@ -126,11 +126,12 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             separate broker (docs/legacy.md). By default, the cluster emulates the newest release.
         config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
             The cluster applies `num.partitions`, `default.replication.factor`, `auto.create.topics.enable`, and the
-            properties that are defaults for topics and groups. It returns all other properties to clients, but does not
-            apply them. For 0.6 and 0.7, pass properties of these old brokers, such as `{"log.file.size": 1000}`.
-        zookeeper: `host:port` of the ZooKeeper in which 0.7 nodes register themselves and their topics. This option
-            needs `klamm[zookeeper]`.
-        max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with
+            properties that are defaults for topics and groups. The cluster returns all other properties to clients, but
+            does not apply these properties. For 0.6 and 0.7, pass properties of these old brokers, such as
+            `{"log.file.size": 1000}`.
+        zookeeper: `host:port` of the ZooKeeper in which 0.7 nodes register themselves and their topics. `zookeeper`
+            needs the package `klamm[zookeeper]`.
+        max_bytes: Memory for records, in bytes. Default 1 GiB. If the memory is full, produce requests fail with
             KAFKA_STORAGE_ERROR.
         data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions. The
             file survives a restart and `kill -9`. After a restart, an open transaction continues, group members join
@@ -139,23 +140,23 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         fsync: Whether to sync the file to disk before each response, so that the data also survives a power failure.
             Default False.
         sasl: Users and passwords for each SASL mechanism: `{"PLAIN": {"alice": "secret"}}`. For OAUTHBEARER, pass
-            `None` instead of users. The cluster then accepts unsecured tokens (JWT with `alg` none). By default,
+            `None` instead of users, because the cluster accepts unsecured tokens (JWT with `alg` none). By default,
             clients do not authenticate.
         sasl_session: Seconds after which a connection must authenticate again (KIP-368). By default, connections never
             authenticate again.
-        super_users: Users that may do everything. A list enables authorization, and other users may then do only what
-            access control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin".
-            The user of a client without a name is "ANONYMOUS". An empty list means no super users. By default, the
-            cluster does not check authorization.
+        super_users: Users that may do everything. A list enables authorization: other users may do only what access
+            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin". The user
+            of a client without a name is "ANONYMOUS". An empty list means no super users. By default, the cluster does
+            not check authorization.
         allow_everyone_if_no_acl_found: Whether all users may use resources that have no ACL. Default False.
         tls: Whether to encrypt connections. True creates a certificate for localhost that a temporary CA signs. Pass a
             `CertificateAuthority` to share one CA among clusters, or a pair of PEM strings (certificate, key) to use
             your own certificate. Default False.
-        client_auth: Whether clients need a certificate. This option needs `tls`. Default False.
+        client_auth: Whether clients need a certificate. `client_auth` needs `tls`. Default False.
         schema_registry: Whether to start a schema registry with the cluster. Pass True for a free port, or a port
             number. The registry keeps its schemas in `data_dir`, uses the certificates of `tls`, and needs
             `klamm[registry]`. Default False.
-        first_node: ID of the first node. The IDs of the other nodes follow. Default 1.
+        first_node: ID of the first node. Each further node has the next higher ID. Default 1.
         telemetry: Whether to accept metrics that clients push (KIP-714), as Kafka's brokers do with a metrics receiver.
             Default False.
 
@@ -286,9 +287,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         their recorded offsets.
 
         A dump contains no ACLs, committed offsets, configurations, other members of a group or failed attempts to
-        connect. It also lacks everything that happened before its oldest entry. The cluster does not reproduce response
-        times. Without recorded values, a dump has no error codes of fetch responses larger than 4 KiB and of other
-        responses larger than 64 KiB. A test can set up missing state with `options` and the other methods.
+        connect. A dump also lacks everything that happened before its oldest entry. The cluster does not reproduce
+        response times. Without recorded values, a dump has no error codes of fetch responses larger than 4 KiB and of
+        other responses larger than 64 KiB. A test can set up missing state with `options` and the other methods.
 
         Args:
             path: File that `dump_flight()` wrote.
@@ -337,7 +338,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def ca_location(self) -> str:
         """Return the path of the CA certificate (PEM) that clients must trust.
 
-        The file exists as long as this object.
+        The file exists as long as this `DevBroker`.
         """
         return self._file("ca.pem", self.authority.pem)
 
@@ -348,7 +349,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             name: Common name (CN) of the certificate. Default "client".
 
         Returns:
-            Paths of two PEM files. The files exist as long as this object.
+            Paths of two PEM files, which exist as long as this `DevBroker`.
 
         Raises:
             ConfigError: The cluster has no TLS.
@@ -402,7 +403,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def bootstrap_servers(self) -> str:
         """Return the addresses of all nodes, as `host:port,host:port`.
 
-        The string is empty while the cluster does not run. It includes the addresses of killed nodes.
+        The string is empty while the cluster does not run. The string includes the addresses of killed nodes.
         """
         return ",".join(self._addresses())
 
@@ -455,7 +456,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             self._registration.remove(node)
 
     def add_node(self) -> int:
-        """Start one more node and return its number. New topics use the node. Existing partitions do not move."""
+        """Start one more node and return its number.
+
+        New topics use the new node, too. Existing partitions do not move.
+        """
         node = self._add_node()
         if self._registration is not None:
             self._registration.add(node)
@@ -471,7 +475,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def truncate(self, topic: str, partition: int, offset: int) -> None:
         """Delete the records of a partition from an offset on, as if a lagging replica had become the leader.
 
-        The cluster deletes whole batches, and increases the leader epoch. It keeps the state of producers.
+        The cluster deletes whole batches, and increases the leader epoch. The cluster keeps the state of producers.
 
         Args:
             topic: Topic name.
@@ -483,8 +487,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def compact(self, topic: str) -> None:
         """Compact a topic up to the first open transaction. The cluster keeps only the newest record of each key.
 
-        A later call removes a record without a value if `delete.retention.ms` has passed since the record's first
-        compaction.
+        A later call of `compact` removes a record without a value if `delete.retention.ms` has passed since the
+        record's first compaction.
         """
         self._compact(topic)
 
@@ -524,7 +528,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         """Choose the metrics that clients push, as a subscription in Kafka's `client-metrics` does.
 
         Args:
-            metrics: Prefixes of names. An empty prefix, the default, means all metrics. An empty list means no metrics.
+            metrics: Prefixes of metric names. An empty prefix, the default, means all metrics. An empty list means no
+                metrics.
             interval: Seconds between two pushes of a client.
             delta: Whether clients push the change of each total since the last push, and not the total itself.
         """
@@ -553,8 +558,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         | `cut` | the broker handles the request and closes the connection in the middle of the response |
         | `error` | the broker does not handle the request and responds with `error` |
         | `throttle` | the response says that the client was throttled for `seconds` |
-        | `corrupt` | one bit of the response is flipped |
-        | `drip` | the response is sent in ten pieces, over `seconds` |
+        | `corrupt` | the broker flips one bit of the response |
+        | `drip` | the broker sends the response in ten pieces, over `seconds` |
 
         If more than one fault matches a request, the fault that was added first applies.
 
@@ -564,9 +569,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
         Args:
             api: Kafka's name of the API, or None for every API.
-            action: One of the actions above.
-            seconds: Duration of the fault, by the cluster's clock. Only `delay`, `throttle` and `drip` need it.
-            error: Kafka's name of the error. Only the action `error` needs it.
+            action: One of the actions in the table.
+            seconds: Duration of the fault by the cluster's clock, for the actions `delay`, `throttle` and `drip`.
+            error: Kafka's name of the error, for the action `error`.
             times: Number of requests to affect. Default 1. None means all requests until `clear_faults`.
             node: Affect only requests to this node. The default is all nodes.
             topic: Affect only requests that contain this topic. The default is all topics.
