@@ -15,7 +15,7 @@ api! { ExpireDelegationToken = 40, 0..=2, flexible 2 }
 message! {
     struct Request {
         hmac: Bytes,
-        /// The remaining lifetime of the token. A negative number makes the token expire at once.
+        /// The remaining lifetime of the token. A negative number makes the token expire immediately.
         expiry_time_period_ms: i64,
     }
     struct Response {

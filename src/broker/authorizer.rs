@@ -1,4 +1,5 @@
-//! Access control lists (KIP-11): the rules that CreateAcls adds, evaluated as in Kafka's StandardAuthorizer.
+//! Access control lists (KIP-11). The authorizer evaluates the rules that CreateAcls adds, like Kafka's
+//! StandardAuthorizer.
 //!
 //! ```text
 //! super user            allowed, without regard to the rules
@@ -8,8 +9,8 @@
 //! no rule at all        denied, unless `allow.everyone.if.no.acl.found`
 //! ```
 //!
-//! A principal is `User:` followed by the SASL user, the subject of the client's certificate, or ANONYMOUS. The host is
-//! always 127.0.0.1. Without an authorizer, the broker allows every operation.
+//! A principal is `User:` followed by the SASL user, the subject of the client's certificate, or ANONYMOUS. The host of
+//! a client is always 127.0.0.1. Without an authorizer, the broker allows every operation.
 
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};

@@ -4,10 +4,10 @@
 //! segment size of 1 GiB, `retention.bytes` therefore has no effect on a small log.
 //!
 //! Compaction runs only when a test calls `DevBroker.compact`. The cleaner compacts all segments, including the last
-//! one, up to the start of the first open transaction. Compaction removes the records of aborted transactions and keeps
-//! transaction markers, which Kafka removes after `delete.retention.ms`. A batch keeps its offsets, producer ID and
-//! sequence numbers. The last batch of a log stays even if it has no records left, so that readers reach the end of the
-//! log.
+//! segment, up to the start of the first open transaction. Compaction removes the records of aborted transactions and
+//! keeps transaction markers, which Kafka removes after `delete.retention.ms`. Compacted batches keep their offsets,
+//! producer IDs and sequence numbers. The last batch of a log stays even if it has no records left, so that readers
+//! reach the end of the log.
 
 use super::configs::Configs;
 use super::log::Log;

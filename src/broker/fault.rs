@@ -1,8 +1,8 @@
 //! Fault injection: the faults that tests request, the requests that a fault affects, and how a fault changes replies.
 //!
-//! Only the first fault that matches a request applies. Probabilities use a seed, so that a run can be repeated. If a
-//! fault is limited to a topic, this file decodes the request and looks for fields that contain topic names. This
-//! search works for every API.
+//! Only the first fault that matches a request applies. Faults with a probability have a seed, so that a test can
+//! repeat a run. If a fault is limited to a topic, this file decodes the request and looks for fields that contain
+//! topic names. The search for topic names works for every API.
 
 use super::request::RawRequest;
 use super::state::State;

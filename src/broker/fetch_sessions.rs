@@ -7,9 +7,9 @@
 //! epoch -1   a full request without a session
 //! ```
 //!
-//! A full request ends the session whose ID it contains. A session without partitions ends too. A node has room for
-//! [`SLOTS`] sessions. If all slots are in use, a new session can replace an existing session. The new session first
-//! tries to replace the session that has been idle for longest, if that session has been idle for more than
+//! A full request ends the session whose ID it contains. A session that has no partitions left also ends. A node has
+//! room for [`SLOTS`] sessions. If all slots are in use, a new session can replace an existing session. The new session
+//! first tries to replace the session that has been idle for longest, if that session has been idle for more than
 //! [`MIN_IDLE`]. Otherwise the new session can replace the smallest session that was in use for more than [`MIN_IDLE`],
 //! if that session has fewer partitions. Kafka splits the sessions over eight caches and prefers followers. The dev
 //! broker has one cache and no followers.

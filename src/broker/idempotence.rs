@@ -2,8 +2,8 @@
 //! last five batches, and the start of the open transaction.
 //!
 //! The response to a repeated batch has the offset of the first copy. A batch that leaves a gap in the sequence numbers
-//! is an error. As in Kafka, the first batch of an unknown producer ID may have any sequence number. The reason is that
-//! the partition may have removed the state of the producer. A higher epoch starts at sequence number 0, also if a
+//! is an error. As in Kafka, the first batch of an unknown producer ID may have any sequence number, because the
+//! partition may have removed the state of the producer. The sequence numbers of a new epoch start at 0, even if a
 //! transaction marker raised the epoch.
 
 use crate::api::ErrorCode;

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The journal contains topics, configurations, records, committed offsets, producers, transactions, access rules,
-//! quotas and delegation tokens. It also contains SCRAM users that clients added over the protocol. As with Kafka's
-//! transaction log, an open transaction continues after a restart until it times out. The journal does not contain
-//! group members and share group states, so members must join again after a restart. The journal is never compacted.
+//! quotas and delegation tokens. The journal also contains SCRAM users that clients added over the protocol. As with
+//! Kafka's transaction log, an open transaction continues after a restart until it times out. The journal does not
+//! contain group members and share group states, so members must join again after a restart. The journal is never
+//! compacted.
 
 use super::authorizer::{Operation, Pattern, Permission, ResourceType, Rule};
 use super::clock::Clock;

@@ -18,7 +18,7 @@
 //! clock, memory, ids, options, request_log, regex                                               small parts
 //! ```
 //!
-//! A request passes through `server`, `cluster` and `handlers` to `state`. The modules of the state's parts, such as
+//! A request passes through `server`, `cluster` and `handlers` to `state`. The modules for parts of the state, such as
 //! `topics`, do not depend on `state`.
 
 mod any_cluster;

@@ -37,7 +37,7 @@ pub struct Options {
     pub transaction_version: i16,
     /// How long a new group waits for more members before its first generation: Kafka's
     /// `group.initial.rebalance.delay.ms`. Kafka's default is 3 s. The dev broker's default is 0, so that a test with
-    /// one consumer starts at once.
+    /// one consumer starts immediately.
     pub group_initial_rebalance_delay: Duration,
     /// SASL settings. `None` disables authentication.
     pub sasl: Option<Sasl>,

@@ -1,7 +1,7 @@
 //! Replays a recording of a client's traffic with its brokers.
 //!
-//! `klamm.testing` reads the recording from a dump of the client's flight recorder. The cluster then has the topics and
-//! records of the recording. The cluster serves the recorded versions and returns the recorded errors.
+//! `klamm.testing` reads the recording from a dump of the client's flight recorder. A cluster that replays a recording
+//! has the recorded topics and records. The cluster serves the recorded versions and returns the recorded errors.
 
 use super::clock::Clock;
 use super::configs::Configs;

@@ -1,8 +1,8 @@
 //! The subject of a client certificate, in the form that Kafka uses: the distinguished name as in RFC 2253,
 //! `CN=alice,O=Acme`.
 //!
-//! rustls has validated the certificate, so this parser reads it only up to the subject. The parser uses the attribute
-//! names that Java uses. An attribute for which Java has no name appears with its OID, for example
+//! rustls has validated the certificate, so the parser reads the certificate only up to the subject. The parser uses
+//! the attribute names that Java uses. An attribute for which Java has no name appears with its OID, for example
 //! `1.2.840.113549.1.9.1`.
 
 /// DER tags.

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The checksum covers only the payload. The lowest two bits of the attributes are the compression: 0 none, 1 gzip, 2
-//! snappy (since 0.7.1, in xerial framing or as one block without framing). The value 3 is invalid, and brokers ignore
-//! the higher bits. A compressed message is called a wrapper. The payload of a wrapper is a message set, which may
-//! contain more wrappers.
+//! snappy (since 0.7.1, in xerial framing or as one block without framing). The compression 3 is invalid, and brokers
+//! ignore the higher bits of the attributes. A compressed message is called a wrapper. The payload of a wrapper is a
+//! message set, which may contain more wrappers.
 //!
 //! The offset of a message is its byte position in the partition, so the next message is `4 + length` bytes later. A
 //! message inside a wrapper has the wrapper's offset and an index within the wrapper.

@@ -1,5 +1,5 @@
 //! The wire format of Kafka 0.6 and 0.7. Requests and responses have no versions and no correlation IDs. Messages have
-//! no keys, and their offsets are byte positions.
+//! no keys, and the offset of a message is a byte position.
 //!
 //! `request` and `response` encode and decode frames. `message` reads a message set without copying, and `builder`
 //! writes a message set. [`draft`] is the proposal for a format between 0.7 and 0.8. The code follows the behaviour of

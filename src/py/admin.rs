@@ -1,7 +1,6 @@
 //! [`AdminCore`]: the base class of `Admin` and `AsyncAdmin`. The class sends the requests and builds the results.
 //!
-//! `klamm.admin` checks the arguments before it passes them to this class. The results are dataclasses of
-//! `klamm.admin`.
+//! `klamm.admin` checks arguments before it passes them to `AdminCore`. The results are dataclasses of `klamm.admin`.
 
 use super::client::ClientCore;
 use super::construct::{construct, list};

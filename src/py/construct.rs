@@ -1,7 +1,7 @@
 //! Creates instances of the dataclasses and named tuples of the package `klamm`, and passes their fields by name.
 //!
-//! With this file, the core can return the result objects of the public methods. The Python code does not have to build
-//! them from tuples.
+//! The core can therefore return the result objects of public methods. The Python code does not have to build result
+//! objects from tuples.
 
 use crate::client::TopicPartition;
 use pyo3::prelude::*;

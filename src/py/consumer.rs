@@ -2,8 +2,8 @@
 //!
 //! The iterator creates records in Rust, so that no Python code runs for each record. The client delivers slices of
 //! batches, and the [`DeliveryBuffer`] holds the records that the program has not consumed yet. A record counts as
-//! processed when the program asks for the next record, so auto-commit never commits an offset above a record whose
-//! processing failed. `rebalance.rs` calls the rebalance listeners.
+//! processed when the program asks for the next record. Auto-commit therefore never commits an offset above a record
+//! whose processing failed. `rebalance.rs` calls the rebalance listeners.
 
 mod fetching;
 

@@ -1,4 +1,4 @@
-//! Records whose keys and values pass through the program's deserializers.
+//! Records for consumers with deserializers, which convert keys and values.
 //!
 //! Deserialized records have their own class, a subclass of [`Record`], so that records without deserializers have no
 //! extra cost.

@@ -82,7 +82,7 @@ struct FutureState {
 
 /// The caller that ends a wait.
 enum EndedBy {
-    /// The event loop ends the wait. The callbacks run at once.
+    /// The event loop ends the wait. The callbacks run immediately.
     Loop,
     /// Another task ends the wait. The callbacks run after that task has yielded.
     Task,

@@ -289,7 +289,7 @@ impl Pending {
         Ok(self.is_done())
     }
 
-    /// Calls a function with this object when the operation ends, or at once if it has ended.
+    /// Calls a function with this object when the operation ends, or immediately if it has ended.
     ///
     /// The thread that completes the operation calls the function. That thread is mostly the client's I/O thread, so
     /// the function must be short and must not wait. An exception of the function goes to `sys.unraisablehook`.

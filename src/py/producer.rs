@@ -144,8 +144,8 @@ impl ProducerCore {
 
     /// Sends a record.
     ///
-    /// The call copies the record into the buffer and returns at once. The call waits only while the buffer is full, at
-    /// most `max_block_ms`.
+    /// The call copies the record into the buffer and returns immediately. The call waits only while the buffer is
+    /// full, at most `max_block_ms`.
     ///
     /// Args:
     ///     topic (str): The topic.
@@ -346,7 +346,7 @@ impl ProducerCore {
         self.room_timeout_error().into_value(py).into_any()
     }
 
-    /// Whether a full buffer is an error at once, without a wait.
+    /// Whether a full buffer is an error immediately, without a wait.
     #[getter(_drops)]
     fn drops(&self) -> bool {
         self.client.drop_when_full()

@@ -2,7 +2,7 @@
 //!
 //! A [`Record`] is an index into a fetched slice. The key, value and headers of a record become Python objects when the
 //! program reads them. A [`Record`] keeps the whole slice in memory. A program that needs many records for a long time
-//! should store their values instead.
+//! should store the values instead of the records.
 
 use super::arguments;
 use super::bytes_like::{BytesLike, Headers, header_name};

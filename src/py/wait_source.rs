@@ -1,6 +1,6 @@
 //! [`WaitSource`]: an object that an asyncio task can await, such as a client.
 //!
-//! `pending.rs` implements this trait for a single result.
+//! `pending.rs` implements [`WaitSource`] for a single result.
 
 use crate::client::{AnyClient, Consumer, Producer, ShareConsumer};
 use pyo3::gc::{PyTraverseError, PyVisit};

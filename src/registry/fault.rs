@@ -1,4 +1,4 @@
-//! The error type for values that cannot be decoded or encoded. An error has the path of the field.
+//! The error type for values that cannot be decoded or encoded. An error contains the path of the invalid field.
 
 use std::fmt::{self, Write as _};
 

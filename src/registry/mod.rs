@@ -1,8 +1,8 @@
 //! Decodes keys and values into Arrow columns, and encodes Arrow columns as values. The schemas are in a schema
 //! registry.
 //!
-//! Python reads the schemas and compiles each to a plan (`klamm/registry/columns`). The module `registry` runs the
-//! plans over records. `frame` finds the framing that names the schema of a record. `avro`, `json` and `protobuf`
+//! Python reads the schemas and compiles each schema to a plan (`klamm/registry/columns`). The module `registry` runs
+//! the plans over records. `frame` finds the framing that names the schema of a record. `avro`, `json` and `protobuf`
 //! decode the payload, and `column` collects the values. `encode` encodes a column as values. The module does not use
 //! the network. The function `unknown` lists the framings whose schemas the caller has to look up.
 

@@ -4,8 +4,8 @@
 //! A member receives its assignment in the response to a heartbeat. The default heartbeat interval is 0.5 s instead of
 //! Kafka's 5 s, so that tests do not have to wait.
 //!
-//! The dev broker does not enforce Kafka's bounds for session timeouts and heartbeat intervals, because they would slow
-//! tests down. The configurations of streams groups and dead letter queues exist but have no effect.
+//! The dev broker does not enforce Kafka's bounds for session timeouts and heartbeat intervals, because the bounds
+//! would slow tests down. The configurations of streams groups and dead letter queues exist but have no effect.
 
 use crate::api::Release;
 use crate::api::describe_configs::{BOOLEAN, INT, LIST, STRING};

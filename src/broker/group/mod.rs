@@ -9,7 +9,7 @@
 //! ```
 //!
 //! All nodes share one state, so a group survives the loss of its coordinator. In Kafka, the next coordinator reads the
-//! group from its log. Members count towards the cluster's memory limit. Groups do not expire. DeleteGroups removes
+//! group from the log. Members count towards the cluster's memory limit. Groups do not expire. DeleteGroups removes
 //! groups.
 
 mod assignor;

@@ -1,6 +1,7 @@
-//! AddPartitionsToTxn v0 to v5: adds partitions to transactions. For each transaction it adds all partitions or none.
+//! AddPartitionsToTxn v0 to v5: adds partitions to transactions. For each transaction, the handler adds all partitions
+//! or none.
 //!
-//! Only brokers may use v4 and later. The handler rejects other clients.
+//! Only brokers may use v4 and later, so the handler rejects other clients.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

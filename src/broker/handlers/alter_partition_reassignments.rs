@@ -1,4 +1,4 @@
-//! AlterPartitionReassignments v0 and v1: changes the replicas of partitions at once. A client can therefore never
+//! AlterPartitionReassignments v0 and v1: changes the replicas of partitions immediately. A client can therefore never
 //! cancel a reassignment.
 
 use super::defaults::RespondWith;

@@ -1,7 +1,7 @@
 //! CreateTopics v0 to v7: creates the topics before it responds. Any node accepts the request.
 //!
-//! The error messages are Kafka's, because users search for these texts. The handler ignores the timeout. The dev
-//! broker limits the number of partitions, but does not implement other quotas and policies.
+//! The handler uses Kafka's error messages, because users search for these texts. The handler ignores the timeout of
+//! the request. The dev broker limits the number of partitions, but does not implement other quotas and policies.
 
 use super::describe_configs::source;
 use crate::api::ErrorCode;

@@ -1,8 +1,8 @@
-//! Common code of the handlers: writes the error of a whole request, and the throttle time, into the response of any
+//! Common code of the handlers. It writes the throttle time, and the error of a whole request, into the response of any
 //! API.
 //!
-//! The tables list, for each API, the fields that contain its error code. A handler whose response does not fit the
-//! tables implements [`RespondWith`] itself.
+//! For each API, the tables list the response fields that contain the error code. A handler whose response does not fit
+//! the tables implements [`RespondWith`] itself.
 
 use crate::api::{self, ErrorCode, Request};
 

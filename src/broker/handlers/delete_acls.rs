@@ -1,4 +1,4 @@
-//! DeleteAcls v0 to v3: deletes the access rules that match filters, at once. Without an authorizer, the error is
+//! DeleteAcls v0 to v3: immediately deletes the access rules that match filters. Without an authorizer, the error is
 //! SECURITY_DISABLED.
 
 use super::defaults::RespondWith;

@@ -1,8 +1,8 @@
-//! DeleteRecords v0 to v2: moves the start of a log forward at once, at most to the end of the log. The offset -1
-//! stands for the end.
+//! DeleteRecords v0 to v2: moves the start of a log forward immediately, at most to the end of the log. The offset -1
+//! stands for the end of the log.
 //!
-//! As in Kafka, an offset below the start has no effect, and the broker rejects a topic whose `cleanup.policy` is only
-//! `compact`.
+//! As in Kafka, an offset below the start of the log has no effect. The broker rejects topics whose `cleanup.policy` is
+//! only `compact`.
 
 use crate::api::ErrorCode;
 use crate::api::delete_records::{Partition, PartitionResponse, Request, Response, TopicResponse};

@@ -1,4 +1,4 @@
-//! DeleteTopics v0 to v6: deletes topics at once, by name and from v6 also by ID. Any node accepts the request.
+//! DeleteTopics v0 to v6: deletes topics immediately, by name or, from v6 on, by ID. Any node accepts the request.
 //!
 //! The handler also deletes the records, producer states and committed offsets of the topic. Fetches that wait for the
 //! topic get a response.

@@ -1,8 +1,8 @@
 //! DescribeShareGroupOffsets v0 and v1: returns the start offsets of share groups. A partition that no member has
 //! fetched has the offset -1.
 //!
-//! As in Kafka, an unknown group is not an error: it has no partitions. The lag does not include records above the
-//! start offset that members have already acknowledged.
+//! As in Kafka, an unknown group is not an error. The response for an unknown group has no partitions. The lag does not
+//! include records above the start offset that members have already acknowledged.
 
 use crate::api::ErrorCode;
 use crate::api::describe_share_group_offsets::{Group, GroupResponse, PartitionResponse, Request, Response};

@@ -1,5 +1,5 @@
 //! DescribeTopicPartitions v0: describes topics by name, in pages. All replicas on running nodes are in sync, so the
-//! list of other eligible leaders is empty.
+//! list of eligible leaders that are not in sync is empty.
 
 use crate::api::ErrorCode;
 use crate::api::describe_topic_partitions::{Cursor, PartitionResponse, Request, Response, TopicResponse};

@@ -1,4 +1,4 @@
-//! DescribeTransactions v0: returns the state of transactional IDs, from their coordinator.
+//! DescribeTransactions v0: returns the state of the transactional IDs that the node coordinates.
 
 use crate::api::ErrorCode;
 use crate::api::describe_transactions::{Request, Response, Topic, TransactionState};

@@ -1,10 +1,10 @@
 //! Fetch v0 to v18: returns whole batches from the leader, and waits for at least `min_bytes`, up to `max_wait_ms`.
 //!
-//! As in Kafka, the broker responds at once if a partition has an error. With `read_committed`, a client gets records
-//! up to the last stable offset, and a list of the aborted transactions among these records. Versions 0 to 3 get
-//! records in old formats. Up to v2, the broker returns only the first part of a message that is larger than the limit,
-//! as Kafka did before KIP-74. From v11 on, a client may read from any replica. If the client has a rack, the leader
-//! refers it to a replica in that rack (KIP-392). Fetch sessions (v7) are in
+//! As in Kafka, the broker responds immediately if a partition has an error. With `read_committed`, a client gets
+//! records up to the last stable offset, and a list of the aborted transactions among these records. Responses of v0 to
+//! v3 contain records in old formats. Up to v2, the broker returns only the first part of a message that is larger than
+//! the limit, as Kafka did before KIP-74. From v11 on, a client may read from any replica. If the client has a rack,
+//! the leader refers it to a replica in that rack (KIP-392). Fetch sessions (v7) are in
 //! [`fetch_sessions`](crate::broker::fetch_sessions).
 
 use super::defaults::RespondWith;

@@ -2,8 +2,8 @@
 //! coordinator.
 //!
 //! As in Kafka, the first request creates the internal topic of the coordinator (`__consumer_offsets` or
-//! `__transaction_state`). From v4 on, a request may have several keys. The handler does not implement share groups
-//! (key type 2) and the error INVALID_REQUEST.
+//! `__transaction_state`). From v4 on, a request may have several keys. The handler supports neither share groups (key
+//! type 2) nor the error INVALID_REQUEST.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

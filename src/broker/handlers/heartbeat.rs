@@ -1,4 +1,5 @@
-//! Heartbeat v0 to v4: keeps a member of the classic protocol in its group. The response reports a rebalance.
+//! Heartbeat v0 to v4: keeps a member of the classic protocol in its group. The error code of the response tells the
+//! member whether the group rebalances.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

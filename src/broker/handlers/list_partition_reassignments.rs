@@ -1,4 +1,4 @@
-//! ListPartitionReassignments v0: returns nothing, since reassignments complete at once.
+//! ListPartitionReassignments v0: returns nothing, since reassignments complete immediately.
 
 use super::defaults::RespondWith;
 use crate::api::list_partition_reassignments::{Request, Response};

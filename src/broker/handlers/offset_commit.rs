@@ -3,8 +3,8 @@
 //!
 //! A member of a KIP-848 group must use v9 or later (otherwise UNSUPPORTED_VERSION) and its current epoch (otherwise
 //! STALE_MEMBER_EPOCH). If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION, or
-//! GROUP_ID_NOT_FOUND from v9 on. Kafka stored the offsets of v0 in ZooKeeper. The dev broker stores them together with
-//! the offsets of later versions. Offsets do not expire.
+//! GROUP_ID_NOT_FOUND from v9 on. Kafka stored the offsets of v0 in ZooKeeper. The dev broker stores the offsets of all
+//! versions together. Committed offsets do not expire.
 
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};

@@ -2,9 +2,9 @@
 //! without a committed offset gets the offset -1.
 //!
 //! A null topic list (v2) requests every partition with a committed offset. With `require_stable` (v7), a partition
-//! whose offset is part of an open transaction gets the error UNSTABLE_OFFSET_COMMIT. If the request names a member of
-//! a KIP-848 group (v9), it must contain the member's current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION
-//! for a partition without a committed offset.
+//! whose offset is part of an open transaction gets the error UNSTABLE_OFFSET_COMMIT. A request that names a member of
+//! a KIP-848 group (v9) must contain the member's current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION for
+//! a partition without a committed offset.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

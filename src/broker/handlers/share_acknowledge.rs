@@ -1,7 +1,7 @@
 //! ShareAcknowledge v0 to v2: acknowledges records that a member of a share group acquired (KIP-932).
 //!
-//! The request belongs to the session that ShareFetch opened. If the request closes the session, the records that the
-//! member has not acknowledged become available again.
+//! A ShareAcknowledge request belongs to the session that ShareFetch opened. If the request closes the session, the
+//! records that the member has not acknowledged become available again.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,5 +1,5 @@
-//! SyncGroup v0 to v5: distributes the assignments of a generation. The other members wait for the request of the group
-//! leader.
+//! SyncGroup v0 to v5: distributes the assignments of a generation. The requests of other members wait for the request
+//! of the group leader.
 //!
 //! From v5 on, the request must contain the group's protocol type and name (otherwise INCONSISTENT_GROUP_PROTOCOL).
 

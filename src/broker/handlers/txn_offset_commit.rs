@@ -1,4 +1,5 @@
-//! TxnOffsetCommit v0 to v6: stores offsets of a group. The offsets take effect when the transaction is committed.
+//! TxnOffsetCommit v0 to v6: stores offsets of a group. The offsets take effect when the producer commits the
+//! transaction.
 //!
 //! If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION. From v5 on, the request
 //! also adds the group to the transaction. Up to v4, AddOffsetsToTxn adds the group.

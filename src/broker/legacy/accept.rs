@@ -1,8 +1,8 @@
-//! Validates the requests of producers as a legacy broker does: topic names, and message sets whose messages are
-//! intact.
+//! Validates the requests of producers like a legacy broker: checks topic names, and checks that the messages of
+//! message sets are intact.
 //!
 //! If the broker rejects a message set, it drops the set and closes the connection without an error response. From
-//! 0.7.2 on, there is one exception. If a payload is above the size limit, the broker drops the set and keeps the
+//! 0.7.2 on, there is one exception: if a payload is above the size limit, the broker drops the set but keeps the
 //! connection open.
 
 use super::super::version::LegacyVersion;

@@ -2,8 +2,8 @@
 //! [`crate::legacy::draft`].
 //!
 //! Requests on a connection do not wait for each other, and the client matches replies by correlation ID. A fetch waits
-//! for messages, and a produce request waits for replicas. There is only one replica. If a produce request requires
-//! more acknowledgements, it therefore fails after its timeout.
+//! for messages, and a produce request waits for replicas. A partition has only one replica. A produce request that
+//! requires more than one acknowledgement therefore fails after its timeout.
 
 use super::super::ids::Connection;
 use super::super::request::Output;
@@ -166,7 +166,7 @@ fn late(response: Response) -> Response {
     }
 }
 
-/// Returns whether a fetch has enough data, or an error, which is sent at once.
+/// Returns whether a fetch has enough data, or an error, which is sent immediately.
 fn is_full(response: &Response, min_bytes: i32) -> bool {
     let Response::Fetch { header, data } = response else { return true };
     let sets = data.iter().flat_map(|topic| &topic.partitions).map(|part| part.message_set.len());

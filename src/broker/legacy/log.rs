@@ -20,7 +20,7 @@ pub struct Settings {
     /// Maximum payload: `max.message.size`. From 0.7.2 on, the broker silently drops larger payloads.
     pub max_message_bytes: usize,
     /// Messages per flush: `log.flush.interval`. Kafka's default is 500. The dev broker's default flushes each message
-    /// at once.
+    /// immediately.
     pub flush_messages: u64,
     /// Maximum time before a flush, in milliseconds: `log.default.flush.interval.ms`.
     pub flush_ms: i64,

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! Nodes are independent. Each node has its own topics, and all topics have the same number of partitions. The
-//! behaviour follows captures of the brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2 in `tests/vectors/legacy.jsonl.gz`, which
-//! `docs/legacy.md` describes. Most requests get no reply. If the broker rejects a request, it often just closes the
-//! connection.
+//! behaviour follows captured traffic of the brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2. The captures are in
+//! `tests/vectors/legacy.jsonl.gz`, and `docs/legacy.md` describes them. Most requests get no reply. If the broker
+//! rejects a request, it often just closes the connection.
 //!
 //! Kafka 0.7.0 halts its JVM after a payload that is not gzip. The dev broker closes the connection instead. ZooKeeper
-//! is not part of this module: the Python package registers the nodes there.
+//! is not part of this module. The Python package registers the nodes in ZooKeeper.
 
 mod accept;
 mod draft;

@@ -1,6 +1,6 @@
 //! Faults of legacy brokers. The broker handles a request late, or closes the connection without handling the request.
 //!
-//! A late request delays all later requests of its connection. Faults that change replies are left out, because most
+//! A late request delays all later requests of its connection. There are no faults that change replies, because most
 //! legacy requests get no reply.
 
 use super::super::clock::Time;

@@ -1,4 +1,4 @@
-//! Sets client quotas, and measures requests against the quotas.
+//! Sets client quotas, and counts requests towards the quotas.
 
 use super::State;
 use crate::broker::journal::Entry;

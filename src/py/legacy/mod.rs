@@ -1,6 +1,6 @@
 //! Kafka 0.6 and 0.7 for Python: the codec, connections, and membership of ZooKeeper groups.
 //!
-//! The clients of `klamm.legacy` use these files. The rest of `src/py` does not use them.
+//! The rest of `src/py` does not depend on the files in this directory.
 
 mod codec;
 mod connection;

@@ -1,4 +1,4 @@
-//! Decompression respects its limit. Compressed data decompresses to the original data.
+//! Checks that decompression respects its limit, and that compressed data decompresses to the original data.
 //!
 //! Input: the codec, then data. The target decompresses the data, and also compresses the same data.
 

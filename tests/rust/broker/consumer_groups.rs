@@ -1,5 +1,5 @@
 //! Tests KIP-848 groups: epochs, target assignments, and the order of revocations. The assertions match the replies of
-//! Apache Kafka 4.4 in the cases in which Kafka computes assignments at once.
+//! Apache Kafka 4.4 in the cases in which Kafka computes assignments immediately.
 
 use super::World;
 use klamm::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};

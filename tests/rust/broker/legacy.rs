@@ -1,9 +1,9 @@
 //! Tests brokers of Kafka 0.6 and 0.7. The tests replay captures of real brokers request by request, and check
 //! behaviour that captures cannot show.
 //!
-//! The captures are in order but incomplete. If a captured fetch returns messages whose produce request was not
-//! captured, the test produces these messages first. The real brokers had two partitions, segments of 1,000 bytes and
-//! messages of at most 100,000 bytes.
+//! The captures are in chronological order, but some requests are missing. If a captured fetch returns messages whose
+//! produce request was not captured, the test produces these messages first. The real brokers had two partitions,
+//! segments of 1,000 bytes and messages of at most 100,000 bytes.
 
 use super::{Got, START_MS};
 use crate::vectors::{self, hex, text};

@@ -1,6 +1,6 @@
 //! Tests groups with members of both protocols (KIP-848, online migration): the replies that members of each protocol
 //! get when the group changes its protocol. The assertions match the replies of Apache Kafka 4.4 in the cases in which
-//! Kafka computes assignments at once.
+//! Kafka computes assignments immediately.
 
 use super::World;
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Simulates groups whose topics are created, extended and deleted while members come and go and links and nodes fail.
 //!
-//! Members subscribe to a pattern. The simulation uses no topic name twice. `tests/broker/test_topics_made_anew.py`
-//! tests recreated topics.
+//! Members subscribe to a pattern. The simulation does not use a topic name twice, because
+//! `tests/broker/test_topics_made_anew.py` tests recreated topics.
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::api::{create_partitions, create_topics, delete_topics};

@@ -1,4 +1,4 @@
-//! Simulates when clients stop requesting metadata of topics that they no longer use (KIP-526).
+//! Simulates clients that stop requesting metadata of topics when they no longer use the topics (KIP-526).
 
 use super::{Client, World, consumer_config, producer_config, record};
 use klamm::engine::Time;

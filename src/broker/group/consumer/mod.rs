@@ -10,9 +10,9 @@
 //!     '----------------------all of it is free--------'
 //! ```
 //!
-//! A partition goes to its next owner only after the current owner has released it, has left the group or was fenced. A
-//! consumer group can also contain members of the classic protocol: see `mixed`. The group stores the racks of members
-//! but does not use them.
+//! A partition gets its next owner only after the current owner has released the partition, has left the group or was
+//! fenced. A consumer group can also contain members of the classic protocol: see `mixed`. The group stores the racks
+//! of members but does not use them.
 
 mod classic;
 mod mixed;
