@@ -1,7 +1,7 @@
 """Measures a client inside its own process: wall time, CPU time, peak memory, and single round trips.
 
 CPU time is user plus system time of the whole process, including background threads. Peak memory is the kernel's high-water mark of
-resident memory. The meter resets this mark when the timed section begins. This module needs Linux.
+resident memory. The meter resets the high-water mark when the timed section begins. This module needs Linux.
 """
 
 import gc

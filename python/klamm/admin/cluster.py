@@ -355,8 +355,8 @@ class Clusters(ClusterCalls):
             validate_only: Only check whether the features can be changed (Kafka 3.3).
 
         Raises:
-            InvalidUpdateVersionError: A version is not supported, or a downgrade loses metadata.
-            FeatureUpdateFailedError: The cluster cannot use a version.
+            InvalidUpdateVersionError: The cluster does not support a new version, or a downgrade would lose metadata.
+            FeatureUpdateFailedError: The cluster cannot use one of the new versions.
         """
         run(self._change_features(updates, timeout, validate_only))
 
@@ -381,7 +381,7 @@ class Clusters(ClusterCalls):
                 this ID.
             endpoints: Addresses at which the controller listens.
             timeout: Seconds to wait.
-            cluster_id: Refuse the change if the cluster has another ID.
+            cluster_id: Expected cluster ID. If the cluster has another ID, the controller refuses the change.
 
         Raises:
             DuplicateVoterError: The controller is a voter already.
@@ -399,7 +399,7 @@ class Clusters(ClusterCalls):
             voter_id: ID of the controller.
             directory_id: ID of the directory with the controller's metadata log.
             timeout: Seconds to wait.
-            cluster_id: Refuse the change if the cluster has another ID.
+            cluster_id: Expected cluster ID. If the cluster has another ID, the controller refuses the change.
 
         Raises:
             VoterNotFoundError: The controller is not a voter.

@@ -41,8 +41,8 @@ class Reassignment:
 
     Attributes:
         replicas: Broker IDs of all replicas during the move.
-        adding: Broker IDs that get a replica.
-        removing: Broker IDs that lose their replica.
+        adding: IDs of the brokers that get a replica.
+        removing: IDs of the brokers that lose their replica.
     """
 
     replicas: list[int]

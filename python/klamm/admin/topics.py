@@ -31,8 +31,8 @@ class NewTopic:
     """Settings of a topic to create.
 
     Args:
-        partitions: Number of partitions. -1 is the default of the brokers.
-        replication_factor: Number of replicas of each partition. -1 is the default of the brokers.
+        partitions: Number of partitions. -1 means the default of the brokers.
+        replication_factor: Number of replicas of each partition. -1 means the default of the brokers.
         configs: Topic settings by name, such as `{"retention.ms": "60000"}`.
         assignments: For each partition, the broker IDs of its replicas, the preferred leader first. The brokers assign
             the replicas by default. If you pass `assignments`, leave out `partitions` and `replication_factor`.
@@ -326,7 +326,7 @@ class Topics(TopicCalls):
         validate_only: bool = False,
         wait: bool = False,
     ) -> None:
-        """Add partitions to topics. Afterwards, producers can send a key to another partition than before.
+        """Add partitions to topics. Afterwards, records with the same key can go to another partition than before.
 
         Args:
             counts: For each topic, the new total number of partitions, or NewPartitions.

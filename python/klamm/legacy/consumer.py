@@ -38,7 +38,7 @@ _HINTS = {
 def source_headers(message: Message07, broker: str, partition: int) -> list[tuple[str, bytes]]:
     """Return headers with the origin of a copied message: source.broker, source.partition and source.offset.
 
-    A message that was compressed together with other messages also has source.index.
+    A message that was compressed together with other messages also has the header source.index.
     """
     headers = [
         ("source.broker", broker.encode()),
@@ -66,7 +66,7 @@ class Fetched(NamedTuple):
     """Result of one fetch."""
 
     messages: list[Message07]
-    """The messages, in order."""
+    """The messages, in the order of their offsets."""
     next_offset: int
     """Byte offset to fetch from next."""
 

@@ -64,19 +64,19 @@ class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
     **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when the producer has
-    written the message to the socket. By default, `send` returns after this write. With `batch_messages` above 1, only
-    `flush` guarantees this write. A broker rejects a message by closing the connection. Later messages on the same
-    connection that the broker has not read are also lost. The producer notices the closed connection at the next write
-    at the earliest. The producer then raises `NetworkError` with the number of messages that may be lost. klamm does
-    not send lost messages again, so there are no duplicates.
+    written the message to the socket. By default, `send` returns after it has written the message. With
+    `batch_messages` above 1, only `flush` guarantees that all messages are written. A broker rejects a message by
+    closing the connection. Later messages on the same connection that the broker has not read are also lost. The
+    producer notices the closed connection at the next write at the earliest. The producer then raises `NetworkError`
+    with the number of messages that may be lost. klamm does not send lost messages again, so there are no duplicates.
 
     `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
     all messages and rejected none. There is one exception: a broker of 0.7.2 silently drops a message set that contains
     a message above the broker's `max.message.size`.
 
     Args:
-        brokers: Addresses of brokers, a list or `host:port,host:port`. The producer sends each batch to one of these
-            brokers, which chooses the partition. Pass either `brokers` or `zookeeper`.
+        brokers: Addresses of brokers, as a list or as `host:port,host:port`. The producer sends each batch to one of
+            these brokers, and the broker chooses the partition. Pass either `brokers` or `zookeeper`.
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The producer reads the partitions of all
             brokers from ZooKeeper. A new topic has partition 0 on every live broker.
         compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.

@@ -210,7 +210,7 @@ class AvroDeserializer(BaseDeserializer[T_co]):
 
     Args:
         registry: Client of the registry.
-        to: Type of the results: a dataclass, a pydantic model or a TypedDict. Or a function that converts a dict.
+        to: Type of the results: a dataclass, a pydantic model or a TypedDict, or a function that converts a dict.
         reader_schema: Schema to which the deserializer resolves all values, or the text of this schema. The default is
             the schema of the writer.
         use_latest_version: Resolve values to the latest schema version of the subject.

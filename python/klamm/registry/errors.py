@@ -1,4 +1,4 @@
-"""The errors of `klamm.registry`, which are subclasses of `klamm.errors.KafkaError`.
+"""Defines the errors of `klamm.registry`, which are subclasses of `klamm.errors.KafkaError`.
 
 An error says what klamm requested from the registry, and how the registry responded. No error contains a credential.
 """

@@ -1,4 +1,4 @@
-"""Framings: how a record stores the ID of the schema of its key or value.
+"""Reads and writes framings, the forms in which a record stores the schema ID of its key or value.
 
 | framing | bytes |
 | --- | --- |

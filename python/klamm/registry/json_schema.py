@@ -1,4 +1,4 @@
-"""`JsonSerializer` and `JsonDeserializer` for JSON. The package jsonschema-rs validates values against a JSON Schema."""
+"""`JsonSerializer` and `JsonDeserializer` for JSON values, which the package jsonschema-rs validates."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class JsonDeserializer(BaseDeserializer[T_co]):
 
     Args:
         registry: Client of the registry.
-        to: Type of the results: a dataclass, a pydantic model or a TypedDict. Or a function that converts a dict.
+        to: Type of the results: a dataclass, a pydantic model or a TypedDict, or a function that converts a dict.
         validate: Validate values against the schema of the writer. Default True.
         use_latest_version: Validate values against the latest version of the subject instead of the writer's schema.
         subject_name_strategy: How to find the subject for `use_latest_version`.

@@ -1,4 +1,4 @@
-"""`ProtobufSerializer` and `ProtobufDeserializer` for messages of generated or dynamic classes.
+"""`ProtobufSerializer` and `ProtobufDeserializer` convert Protobuf messages of generated or dynamic classes.
 
 A schema is the text of a .proto file. If `klamm.registry.proto` cannot write the text of a file without loss, the serializer
 registers the serialized descriptor in base64, as confluent-kafka does.
@@ -278,7 +278,8 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
     Args:
         registry: Client of the registry.
         message_type: Generated class of the messages. Default: dynamic messages with the schema of the writer.
-        to: Type of the results: a dataclass, a pydantic model, a TypedDict or `dict`. Or a function that converts a dict.
+        to: Type of the results: a dataclass, a pydantic model, a TypedDict or `dict`. A function that converts a dict
+            is also possible.
         use_latest_version: Decode dynamic messages with the latest version of the subject.
         subject_name_strategy: How to find the subject for `use_latest_version`.
         id_bytes: Length of schema IDs in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.

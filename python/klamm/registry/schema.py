@@ -1,4 +1,4 @@
-"""The data classes for a schema registry: schemas, references, registered versions, and results of compatibility checks."""
+"""Defines the data classes of a registry client: schemas, references, versions and results of compatibility checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subject name strategies, which choose the subject for the schema of a key or value."""
+"""Defines subject name strategies, which choose the subject for the schema of a key or value."""
 
 from __future__ import annotations
 

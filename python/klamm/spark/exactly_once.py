@@ -3,8 +3,9 @@
 Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of these tasks may have committed already. So each
 task has a consumer group, and each transaction also commits an offset for this group. The offset encodes the epoch and the number of
 rows. A repeated task reads the offset, and skips its rows if they are already committed. The transactional ID and the group ID are
-both `klamm-<query id>-<task number>`. A batch write can also be exactly once, if its options name an application and a version. The
-application then replaces the query ID, and the version replaces the number of the micro-batch.
+both `klamm-<query id>-<task number>`. A batch write is also exactly once if its options name an application and a
+version. In a batch write, the application replaces the query ID, and the version replaces the number of the
+micro-batch.
 
 A new attempt of a task first initializes its transactional ID. The initialization completes or aborts the open
 transaction of an earlier attempt, and fences the earlier attempt (KIP-98). Then the new attempt reads the offset. Tasks

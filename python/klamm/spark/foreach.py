@@ -135,7 +135,7 @@ class _ForeachBatch:
 
 
 def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
-    """Return the ID of the query that calls `foreachBatch`, and the ID of its run. An ID that Spark lacks is None."""
+    """Return the ID of the query that calls `foreachBatch`, and the ID of its run. An ID is None if Spark lacks it."""
     if not isinstance(frame, ClassicDataFrame):
         return None, None
     context = frame.sparkSession.sparkContext

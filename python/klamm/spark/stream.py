@@ -5,7 +5,7 @@ Spark keeps one process on the driver for a query, so the state of a reader last
 Therefore both methods commit the progress of the query to the group of option `commitGroup`.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
-for lost partitions itself. If the result lacked lost partitions, a later batch would read these partitions again from
+for lost partitions itself. If the result lacked a lost partition, a later batch would read the partition again from
 the start.
 """
 

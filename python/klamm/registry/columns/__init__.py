@@ -387,7 +387,7 @@ class _Column:
         return decoder
 
     async def _prepare_topic(self, topic: str, records: Records[Any, Any] | None) -> None:
-        """Determine the reader's schema for a topic, and check that its type is the type of the column."""
+        """Determine the reader's schema for a topic, and check that the schema's type is the type of the column."""
         prefix = None
         needs_record = self._needs_topics() and (self._kind == "protobuf" or self._strategy != "TOPIC")
         if records is not None and self._is_framed and needs_record:

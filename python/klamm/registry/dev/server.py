@@ -167,7 +167,8 @@ class DevRegistry:
             action: One of the actions above.
             status: HTTP status for the action `error`. Default 500.
             seconds: Duration in seconds for the action `delay`.
-            times: Number of requests to affect. Default 1. None affects all requests until `clear_faults`.
+            times: Number of requests to affect. Default 1. With None, the fault affects all requests until a call of
+                `clear_faults`.
             path: Affect only requests whose path contains this text. Default: all requests.
 
         Raises:
