@@ -53,9 +53,7 @@ class Lookup:
         self._consumer = klamm.Consumer(options.config | group)
         self._admin: TopicAdmin | None = None
         self._next_request = 0.0
-        self.topic_ids: dict[
-            str, str
-        ] = {}  # ID of each topic in the last lookup; old brokers have no topic IDs
+        self.topic_ids: dict[str, str] = {}  # ID of each topic in the last lookup; old brokers have no topic IDs
 
     def close(self) -> None:
         """Close the connections."""
