@@ -29,9 +29,9 @@ class ValueFormat(TypedDict, total=False):
         key_format: Format of the keys. `key_format` accepts the same values as `value_format`.
         registry: Schema registry, as a client, an address or a dict with the client's configuration. JSON needs no
             registry if you pass `value_schema`.
-        value_schema: Schema of the value column: "latest" (the default), the number of a version of the topic's
-            subject, a `Schema`, or the text of a schema. For JSON, a `pyarrow.Schema` or "infer" is also possible. For
-            Protobuf, a generated class is also possible. By default, `send_arrow` derives the schema from the column.
+        value_schema: Schema of the value column: "latest" (the default), a version number of the topic's subject, a
+            `Schema`, or the text of a schema. For JSON, a `pyarrow.Schema` or "infer" is also possible. For Protobuf, a
+            generated class is also possible. By default, `send_arrow` derives the schema from the column.
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"

@@ -102,7 +102,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         pattern: str | None = None,
         on_rebalance: RebalanceListener | None = None,
     ) -> None:
-        """Read topics. With a `group_id`, the group's members divide the partitions. Without it, read all partitions.
+        """Read topics. The members of a group divide the partitions. A consumer without a group reads all partitions.
 
         Without a group, partitions that the consumer already reads continue at their position. An empty list of topics
         unsubscribes the consumer, as `unsubscribe()` does. An `AsyncConsumer` that is a member of a group rejects an
@@ -113,8 +113,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
             pattern: Regular expression that selects topics by their whole name, instead of `topics`. The pattern also
                 selects matching topics that are created later. With `group_protocol="consumer"`, the group coordinator
                 evaluates the pattern (RE2 syntax). Otherwise, the consumer evaluates the pattern.
-            on_rebalance: Listener that is called when the group assigns or revokes partitions, or when the consumer
-                loses them.
+            on_rebalance: Listener for changes of the assignment, when the consumer gets or loses partitions.
 
         Raises:
             ConfigError: The call has both `topics` and `pattern`, or neither.

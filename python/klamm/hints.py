@@ -24,7 +24,7 @@ C = TypeVar("C", bound=type)
 F = TypeVar("F", bound="Callable[..., Any]")
 
 CO_COROUTINE = 0x80
-"""Flag in the code object of an `async def` function. It has the same value as `inspect.CO_COROUTINE`."""
+"""Flag in the code object of an `async def` function. The flag has the same value as `inspect.CO_COROUTINE`."""
 
 RECORD = ["topic", "value", "key", "partition", "timestamp_ms", "headers"]
 """Names of the arguments of `send`."""

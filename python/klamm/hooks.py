@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
 Deserializer: TypeAlias = "Callable[[bytes], Any]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
-"""Function from topic, serialized key, serialized value and number of partitions to the number of a partition."""
+"""Function that takes topic, serialized key, serialized value and partition count, and returns a partition number."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -83,14 +83,14 @@ class SendInterceptor(Protocol):
     """An interceptor that gets every record before the producer serializes the record."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Return the record to send. If this method raises an exception, `send` raises the same exception."""
+        """Return the record to send. If `on_send` raises an exception, `send` raises the same exception."""
 
 
 class DeliveryInterceptor(Protocol):
     """An interceptor that gets every completed delivery."""
 
     def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
-        """Handle a completed delivery. In this method, `delivery.result()` does not block.
+        """Handle a completed delivery. In `on_delivery`, `delivery.result()` does not block.
 
         klamm's I/O thread, or a thread that waits for a delivery, calls the interceptor. The interceptor must be short
         and must not block.
@@ -153,7 +153,7 @@ class Hooks(NamedTuple):
         return record
 
     def serialized(self, record: NewRecord) -> NewRecord:
-        """Serialize the key and value of a record, and return the result. Serializers are not called for `None`."""
+        """Serialize the key and value of a record, and return the result. A key or value of `None` stays `None`."""
         value, key = record.value, record.key
         added: list[tuple[str, bytes | None]] = []
         if self.value_serializer is not None and value is not None:
@@ -164,7 +164,7 @@ class Hooks(NamedTuple):
         return record._replace(headers=[*header_pairs(record.headers), *added]) if added else record
 
     def unprepared(self, record: NewRecord) -> list[Callable[[], Awaitable[None]]]:
-        """Return the coroutine functions that have to run before a record can be serialized on an event loop."""
+        """Return the coroutine functions that must run before the producer can serialize a record on an event loop."""
         pairs = ("key", self.key_serializer, record.key), ("value", self.value_serializer, record.value)
         return [
             partial(serializer.prepare, value, record.topic, field)
@@ -412,7 +412,7 @@ class _HookedAsyncProducer(_Hooked):
 
 
 def _add_index(error: Exception, index: int) -> None:
-    """Add a note with the record's index in the call to an exception of a hook.
+    """Add a note to an exception of a hook, with the index of the record in the call.
 
     Before Python 3.11, exceptions cannot have notes.
     """
@@ -512,7 +512,7 @@ def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deser
 
 @cache
 def hooked(cls: Any) -> Any:
-    """Return a subclass of a client class that calls hooks. The subclass has the same name as the class."""
+    """Return a subclass of a client class that calls hooks, with the same name as the client class."""
     is_async = hasattr(cls, "__aenter__")
     if hasattr(cls, "send"):
         methods: type = _HookedAsyncProducer if is_async else _HookedProducer

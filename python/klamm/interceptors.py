@@ -48,8 +48,8 @@ class ConsumeInterceptor(Protocol):
     def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
         """Return the records that the program should get, for example only some of `records`.
 
-        `poll` passes all its records to one call of this method. Iteration calls this method once for each record.
-        Records that this method removes count as delivered, so the consumer commits their offsets.
+        `poll` passes all its records to one call of `on_consume`. A loop over the consumer calls `on_consume` for each
+        record. Records that `on_consume` removes count as delivered, so the consumer commits their offsets.
         """
 
 
@@ -59,7 +59,7 @@ class CommitInterceptor(Protocol):
     def on_commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None) -> object:
         """Handle a completed commit.
 
-        After the result arrives, the next poll, iteration, commit or close calls this method.
+        After the result arrives, the next poll, iteration, commit or close calls `on_commit`.
         """
 
 
@@ -67,7 +67,10 @@ class AcknowledgeInterceptor(Protocol):
     """An interceptor that sees the results of acknowledgements of a share consumer."""
 
     def on_acknowledge(self, results: AckResults) -> object:
-        """Handle the results of acknowledgements. Each partition has an error, or None if the broker accepted them."""
+        """Handle the results of acknowledgements.
+
+        For an accepted acknowledgement, the value is None and not an error.
+        """
 
 
 ConsumerInterceptor: TypeAlias = "ConsumeInterceptor | CommitInterceptor"
@@ -249,7 +252,7 @@ class _AsyncioAcknowledgements(_Acknowledgements):
 
 @cache
 def intercepted(cls: Any, methods: tuple[str, str]) -> Any:
-    """Return a subclass of a consumer class that calls interceptors. The subclass has the same name as the class."""
+    """Return a subclass of a consumer class that calls interceptors, with the same name as the consumer class."""
     is_async = hasattr(cls, "__aenter__")
     parts: tuple[type, ...]
     if methods[1] == "on_commit":

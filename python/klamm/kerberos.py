@@ -42,7 +42,10 @@ _MUTUAL, _SEQUENCE, _INTEGRITY = 2, 8, 32
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
 _ERRORS = 0xFFFF0000
-"""Mask for the upper half of a status code, which has the errors. The lower half has only additional information."""
+"""Mask for the upper half of a status code, which contains the error.
+
+The lower half has only additional information.
+"""
 
 
 class _Oid(ctypes.Structure):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Token", "TokenProvider"]
 
 REFRESH_AT = 0.8
-"""Fraction of a token's lifetime after which the next token is fetched. The Java client uses the same value."""
+"""Fraction of a token's lifetime after which klamm fetches the next token. The Java client uses the same fraction."""
 RETRY_S = 1.0, 30.0
 """The first wait and the longest wait before the next attempt after a failure, in seconds."""
 TIMEOUT_S = 10.0
@@ -152,7 +152,7 @@ def _backoff(failures: int) -> float:
 
 
 def _explain(error: BaseException) -> tuple[str, str]:
-    """Return the message and the hint of an error. `str()` of the error may raise."""
+    """Return the message and the hint of an error, even if `str()` of the error raises."""
     if isinstance(error, AuthenticationError):
         return error.message, error.hint or _HINT
     try:

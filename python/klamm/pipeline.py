@@ -1,10 +1,10 @@
 """A Spark pipeline that counts log lines per minute. It counts each line exactly once, even after failures.
 
 The pipeline reads a topic of log lines. The key of each line is the name of the system, such as `billing`. The pipeline
-extracts the time and the level of each line, and joins the lines with a table of systems. Then it counts lines and
-bytes of each system and level in time windows. Two queries write their results exactly once:
+extracts the time and the level of each line, and joins the lines with a table of systems. The pipeline then counts the
+lines and bytes of each system and level in each time window. Two queries write their results exactly once:
 
-- counts: writes a record for each complete window to the result topic. The key is `billing`, and the value
+- counts: writes a record for each complete window to the result topic. An example is the key `billing` with the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
 - dead letters: writes the lines of unknown systems and the lines without a time to a separate topic. The query does not
   change the lines. The header `why` has the reason, and the headers `topic`, `partition` and `offset` say where the
@@ -12,10 +12,10 @@ bytes of each system and level in time windows. Two queries write their results 
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-The pipeline ends after the records in the topic. With `--follow`, it waits for new records instead. If you start the
-pipeline again with the same checkpoint, it continues with newer records. A window is complete when a line has arrived
-that is newer than the end of the window by at least `--lateness`. A line of a complete window is late: the pipeline
-reports late lines, but does not count them.
+The pipeline ends after the records in the topic. With `--follow`, the pipeline waits for new records instead. If you
+start the pipeline again with the same checkpoint, the pipeline continues with newer records. A window is complete when
+a line has arrived that is newer than the end of the window by at least `--lateness`. A line of a complete window is
+late: the pipeline reports late lines, but does not count them.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ def start(
 
     Args:
         spark: Spark session.
-        bootstrap: Brokers as `"host:port"`.
+        bootstrap: Addresses of brokers, as `"host:port"`.
         topics: Names of the topics.
         checkpoint: Directory for the checkpoints of both queries.
         known: Table with the columns `system` and `kind`. The default is a built-in table.
         window: Length of a window.
         lateness: Longest delay of a line that the pipeline still counts.
         rows_per_batch: Maximum number of records in a micro-batch.
-        follow: Continue with new records instead of stopping at the end of the topic.
+        follow: Whether to continue with new records instead of stopping at the end of the topic.
     """
     if known is None:
         known = systems(spark, SYSTEMS)
@@ -155,7 +155,7 @@ def start(
 
 
 def wait(queries: list[StreamingQuery], log: ProgressLog | None = None) -> None:
-    """Wait until all queries end, and write their progress to the log. If a query failed, raise its error."""
+    """Wait until all queries end, and write their progress to the log. Raise the error of a query that failed."""
     try:
         while any(not query.awaitTermination(1) for query in queries):
             pass

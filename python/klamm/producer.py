@@ -293,7 +293,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         of records that were not delivered, and `flush` raises these errors.
 
         Args:
-            topic: Topic of all records. `None` if the data has a column `topic`.
+            topic: Topic of all records, or `None` if the data has a column `topic`.
             data: Object with the method `__arrow_c_stream__` or `__arrow_c_array__`. Without a `value_format`, the data
                 needs a column `value`. The columns `key`, `headers`, `timestamp`, `partition` and `topic` are optional.
             **typed: Arguments that say how to encode typed columns as keys and values, such as `value_format="avro"`

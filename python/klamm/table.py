@@ -69,7 +69,8 @@ def read_table(
         end: Position at which to stop. `end` accepts the same values as `start`. The function does not read the record
             at `end`.
         columns: Names of the columns, in order. The default is all columns. `Consumer.arrow` lists the columns.
-        progress: Whether to show a progress bar if the standard error is a terminal. The bar needs `klamm[cli]`.
+        progress: Whether to show a progress bar if the standard error is a terminal. The progress bar needs
+            `klamm[cli]`.
         value_format: Format of the values: "avro", "json" or "protobuf". Without a format, the values stay bytes.
         key_format: Format of the keys. `key_format` accepts the same values as `value_format`.
         registry: Schema registry, as a client, an address or a dict with the client's configuration.

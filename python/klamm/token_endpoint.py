@@ -24,7 +24,7 @@ __all__ = ["check_authorities", "opener", "rejection", "unreachable"]
 
 
 def check_authorities(settings: Mapping[str, str]) -> None:
-    """Raise `ConfigError` if the CA certificates for the endpoint cannot be read."""
+    """Raise `ConfigError` if klamm cannot read the CA certificates for the endpoint."""
     if "ca.location" in settings and "ca.pem" in settings:
         raise ConfigError(
             "sasl.oauthbearer.ca.location and sasl.oauthbearer.ca.pem are both set", hint="set only one of them"
