@@ -5,7 +5,7 @@
 //! * v2: the broker responds before it throttles the client
 //! * v3: flexible, software name and features (KIP-511, KIP-584)
 //! * v4: features may start at version 0
-//! * v5: the broker compares the expected cluster ID and node ID with its own (KIP-1242)
+//! * v5: the broker checks the cluster ID and the node ID that the client expects (KIP-1242)
 //!
 //! Errors: UNSUPPORTED_VERSION (in that case the body of the response has version 0), INVALID_REQUEST,
 //! REBOOTSTRAP_REQUIRED.

@@ -1,5 +1,5 @@
-//! DeleteShareGroupState (86): the group coordinator asks the share coordinator to delete the state of partitions of a
-//! group (KIP-932).
+//! DeleteShareGroupState (86): the group coordinator asks the share coordinator to delete a share group's state in some
+//! partitions (KIP-932).
 //!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
 //! UNKNOWN_TOPIC_OR_PARTITION, FENCED_STATE_EPOCH, INVALID_REQUEST.

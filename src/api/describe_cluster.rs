@@ -1,4 +1,4 @@
-//! DescribeCluster (60): returns the cluster's ID, its controller and its nodes, without topics (KIP-700).
+//! DescribeCluster (60): returns the ID, the controller and the nodes of the cluster, without topics (KIP-700).
 //!
 //! * v1: controllers also serve this API, and return the controllers instead of the brokers (KIP-919)
 //! * v2: fenced brokers (KIP-1073)

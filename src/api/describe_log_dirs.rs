@@ -1,4 +1,5 @@
-//! DescribeLogDirs (35): returns the log directories of a broker, and the replicas in them with their sizes (KIP-113).
+//! DescribeLogDirs (35): returns the log directories of a broker, and the replicas in each directory with their sizes
+//! (KIP-113).
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

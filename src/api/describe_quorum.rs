@@ -1,7 +1,7 @@
 //! DescribeQuorum (55): returns the leader, voters and observers of the metadata quorum, and the log end offset of each
 //! replica (KIP-595).
 //!
-//! * v1: when each replica last fetched, and when it was last caught up with the leader (KIP-836)
+//! * v1: when each replica last fetched, and when each replica was last caught up with the leader (KIP-836)
 //! * v2: error messages, directory IDs, endpoints of the controllers (KIP-853)
 //!
 //! Errors: CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.

@@ -1,4 +1,4 @@
-//! GetTelemetrySubscriptions (71): returns the metrics that a client has to push, and the interval (KIP-714).
+//! GetTelemetrySubscriptions (71): returns the metrics that a client has to push, and the push interval (KIP-714).
 //!
 //! Errors: INVALID_REQUEST, UNSUPPORTED_VERSION, THROTTLING_QUOTA_EXCEEDED.
 

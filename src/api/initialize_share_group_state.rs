@@ -1,5 +1,5 @@
-//! InitializeShareGroupState (83): the group coordinator asks the share coordinator to create the state of partitions
-//! that are new in a group (KIP-932).
+//! InitializeShareGroupState (83): the group coordinator asks the share coordinator to create a share group's state in
+//! new partitions (KIP-932).
 //!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, FENCED_STATE_EPOCH,
 //! INVALID_REQUEST.

@@ -1,6 +1,6 @@
 //! JoinGroup (11): joins or rejoins a classic group. The coordinator responds when all members have joined. The
-//! response names the leader. Only the leader receives the list of members. The leader then sends the assignment of all
-//! members in SyncGroup.
+//! response names the leader. Only the leader receives the list of members. The leader then sends the assignments of
+//! all members in SyncGroup.
 //!
 //! * v1: rebalance timeout (KIP-62)
 //! * v2: throttle time in the response

@@ -10,7 +10,7 @@
 //! * v7: leader epochs (KIP-320)
 //! * v8: authorized operations (KIP-430)
 //! * v9: flexible
-//! * v10: topic IDs in the response (KIP-516); requests can contain them from v12 on
+//! * v10: topic IDs in the response (KIP-516); requests can contain topic IDs from v12 on
 //! * v11: without authorized operations of the cluster (KIP-700)
 //! * v13: top-level error (KIP-1102)
 //!

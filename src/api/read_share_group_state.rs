@@ -1,5 +1,5 @@
-//! ReadShareGroupState (84): the partition leader reads the state of a share group in a partition from the share
-//! coordinator (KIP-932).
+//! ReadShareGroupState (84): the partition leader asks the share coordinator for a share group's state in the partition
+//! (KIP-932).
 //!
 //! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
 //! UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_REQUEST.

@@ -1,5 +1,5 @@
-//! SaslHandshake (17): chooses the SASL mechanism of a connection (KIP-43). Clients up to 2.4 choose the version
-//! incorrectly (KAFKA-9577), so there is no v2 and no flexible version.
+//! SaslHandshake (17): chooses the SASL mechanism of a connection (KIP-43). Java clients up to Kafka 2.4 choose the
+//! version incorrectly (KAFKA-9577), so there is no v2 and no flexible version.
 //!
 //! * v0: the client then sends SASL messages with a length prefix but without a request header
 //! * v1: the client then sends SASL messages in SaslAuthenticate (KIP-152)

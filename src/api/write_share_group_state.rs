@@ -1,5 +1,5 @@
-//! WriteShareGroupState (85): the partition leader stores the state of a share group in a partition at the share
-//! coordinator (KIP-932).
+//! WriteShareGroupState (85): the partition leader asks the share coordinator to store a share group's state in the
+//! partition (KIP-932).
 //!
 //! * v1: `delivery_complete_count` (KIP-1226)
 //!

@@ -1,5 +1,5 @@
-//! WriteTxnMarkers (27): the transaction coordinator asks partition leaders to write the end of transactions into their
-//! logs (KIP-98). An operator can also send WriteTxnMarkers, to end a hanging transaction (KIP-664).
+//! WriteTxnMarkers (27): the transaction coordinator asks partition leaders to write the markers of ended transactions
+//! into the partition logs (KIP-98). An operator can also send WriteTxnMarkers, to end a hanging transaction (KIP-664).
 //!
 //! * v1: flexible
 //! * v2: the version of the transaction protocol (KIP-1228)

@@ -91,8 +91,9 @@ impl Completion for Ready {
 
 /// The result of an operation that may still be running.
 ///
-/// Wait for it with `result()`, or with `await` on an asyncio event loop. Any number of threads and tasks may wait for
-/// the same object, and each gets the same result. `klamm.Delivery` is this class: the result of a sent record.
+/// To wait for the result, call `result()`, or use `await` on an asyncio event loop. Any number of threads and tasks
+/// may wait for the same object, and each gets the same result. `klamm.Delivery`, the result of a sent record, is
+/// another name for this class.
 ///
 /// Example:
 ///     delivery = producer.send("greetings", b"hello")
@@ -254,7 +255,7 @@ impl Pending {
     ///
     /// Raises:
     ///     KafkaTimeoutError: There is no result within the timeout. The operation continues.
-    ///     KafkaError: The operation failed. For a record this is, for example, a BrokerError or a NetworkError.
+    ///     KafkaError: The operation failed. For a record, the error is for example a BrokerError or a NetworkError.
     #[pyo3(signature = (timeout = None))]
     fn result(
         &self,

@@ -152,11 +152,12 @@ impl ProducerCore {
     ///     value (bytes-like | None): The value. None (the default) is a null value.
     ///     key (bytes-like | None): The key, which selects the partition unless `partition` is given. Defaults to None.
     ///     partition (int | None): The partition, from 0. None (the default) lets the partitioner choose.
-    ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) is now.
-    ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to none.
+    ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) means the
+    ///         current time.
+    ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to no headers.
     ///
     /// Returns:
-    ///     A Delivery: `.result(timeout)` waits for the acknowledgement, a RecordMetadata.
+    ///     A Delivery. Its method `result(timeout)` waits for the acknowledgement and returns it as a RecordMetadata.
     ///
     /// Raises:
     ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
@@ -198,8 +199,9 @@ impl ProducerCore {
     ///     value (bytes-like | None): The value. None (the default) is a null value.
     ///     key (bytes-like | None): The key, which selects the partition unless `partition` is given. Defaults to None.
     ///     partition (int | None): The partition, from 0. None (the default) lets the partitioner choose.
-    ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) is now.
-    ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to none.
+    ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) means the
+    ///         current time.
+    ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to no headers.
     ///
     /// Raises:
     ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 /// Decodes the body of a message.
 ///
-/// Decoding takes at most 128 KiB plus 256 times the memory of the body. Half of this is for reading, and half is for
-/// the dicts.
+/// Decoding takes at most 128 KiB plus 256 times the memory of the body. Half of this memory is for reading, and half
+/// is for the dicts.
 ///
 /// Args:
 ///     name (str): The name of the API or structure, for example "Fetch".

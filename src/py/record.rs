@@ -31,7 +31,7 @@ pub(super) struct RecordMetadata {
     /// The partition.
     #[pyo3(get)]
     partition: i32,
-    /// The offset in the partition. -1 with acks=0, because the broker does not report it.
+    /// The offset in the partition. With acks=0 it is -1, because the broker does not report the offset.
     #[pyo3(get)]
     offset: i64,
     /// The timestamp in milliseconds since 1970. The producer sets it, or the broker if the topic uses LogAppendTime.
@@ -73,7 +73,7 @@ impl RecordMetadata {
 
 /// One record of a topic.
 ///
-/// Consumers return records. Create one yourself only to test code that handles records.
+/// Consumers return records. Create a record yourself only to test code that handles records.
 ///
 /// Args:
 ///     topic (str): The topic.

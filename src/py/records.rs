@@ -187,7 +187,7 @@ impl Records {
     /// Converts the records to Arrow.
     ///
     /// Args:
-    ///     columns (list[str] | None): Names of the columns, in order. None (the default) selects all of them: topic,
+    ///     columns (list[str] | None): Names of the columns, in order. None (the default) selects all columns: topic,
     ///         partition, offset, timestamp, timestamp_type, key, value, headers.
     ///
     /// Returns:

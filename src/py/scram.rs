@@ -13,7 +13,7 @@ use std::sync::Mutex;
 ///     username (str): The user name.
 ///     password (str): The password.
 ///     nonce (str | None): The client's nonce. None (the default) creates a random nonce.
-///     extensions (list[(str, str)] | None): SCRAM extensions. A delegation token has `("tokenauth", "true")`.
+///     extensions (list[(str, str)] | None): SCRAM extensions. A delegation token needs `("tokenauth", "true")`.
 ///
 /// Raises:
 ///     ConfigError: The mechanism does not exist.

@@ -1,7 +1,7 @@
 //! The embedded consumer protocol: data that members of a classic group send each other through their coordinator. The
 //! coordinator does not interpret the data. [`Subscription`] is the metadata in JoinGroup, and [`Assignment`] is the
 //! assignment in SyncGroup. The protocol type is `consumer`. Version 1 of the subscription adds the partitions that the
-//! member owns, for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned these
+//! member owns, for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned its
 //! partitions (KIP-792). Version 3 adds the member's rack (KIP-881). The assignment is the same in all versions.
 //!
 //! On the wire, the version comes first. New versions only add fields at the end. A member therefore reads an unknown

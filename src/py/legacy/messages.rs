@@ -28,8 +28,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///     A list of Message07.
 ///
 /// Raises:
-///     DecodeError: A message is damaged, is inside more than 8 compressed messages, or decompresses to more than
-///         256 MiB. Also if the list would take more than 256 MiB and more than 64 times the data.
+///     DecodeError: A message is damaged, is inside more than 8 compressed messages, or decompresses to more than 256
+///         MiB. The error also occurs if the list would take more than 256 MiB and more than 64 times the memory of the
+///         data.
 #[pyfunction]
 #[pyo3(signature = (data, offset=0))]
 pub(in crate::py) fn decode_messages(
@@ -56,10 +57,10 @@ pub(in crate::py) fn decode_messages(
 /// Encodes a message set of Kafka 0.6 or 0.7.
 ///
 /// Args:
-///     messages (iterable of bytes-like or Message07): The payloads. Only the payload of a Message07 is used.
+///     messages (iterable of bytes-like or Message07): The payloads. The function uses only the payload of a Message07.
 ///     magic (int): The message format: 1 (the default), or 0 for Kafka 0.6, which has no compression.
-///     compression (str): "none" (the default), "gzip" or "snappy". Snappy needs Kafka 0.7.1. With compression, one
-///         message contains all payloads.
+///     compression (str): "none" (the default), "gzip" or "snappy". Snappy requires Kafka 0.7.1 or later. With
+///         compression, one message contains all payloads.
 ///
 /// Returns:
 ///     The bytes of the message set.
