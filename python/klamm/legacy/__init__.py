@@ -17,15 +17,15 @@ The codec functions convert between dicts and bytes, and need no broker:
 
 A frame includes its length prefix. A response does not contain its type. To decode a response, pass the type of its
 request: `fetch` returns a `FetchResponse`, `multifetch` a `MultiFetchResponse`, and `offsets` an `OffsetsResponse`.
-Brokers never respond to `produce` and `multiproduce`. Error codes are 0 none, 1 offset out of range, 2 invalid message,
-3 wrong partition, 4 invalid fetch size, and -1 any other error.
+Brokers never respond to `produce` and `multiproduce`. The error codes are 0 (no error), 1 (offset out of range), 2
+(invalid message), 3 (wrong partition), 4 (invalid fetch size), and -1 (any other error).
 
 Offsets count bytes: the `next_offset` of a message is the offset at which the next message begins. Messages that were
 compressed together have the same `offset` and `next_offset`, and different values of `index`.
 
 Decoding raises `DecodeError` with the field path and the byte offset. Encoding raises `ConfigError` for an invalid
-value and `ArgumentError` for a wrong type. docs/legacy.md describes the wire format, which is that of brokers 0.6.1 and
-0.7.0 to 0.7.2.
+value and `ArgumentError` for a wrong type. docs/legacy.md describes the wire format of brokers 0.6.1 and 0.7.0 to
+0.7.2.
 """
 
 from __future__ import annotations

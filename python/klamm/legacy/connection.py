@@ -1,6 +1,6 @@
-"""Connections to brokers of Kafka 0.6 and 0.7, and checks of addresses and timeouts.
+"""Connects to brokers of Kafka 0.6 and 0.7, and checks addresses and timeouts.
 
-Brokers of these versions respond to the requests of a connection in the order of the requests.
+On each connection, a broker responds in the order of the requests.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Closing:
 
 
 class Connection:
-    """A connection to one broker. The first request opens the connection. Only one thread at a time may use it.
+    """A connection to one broker. The first request opens the connection. Only one thread at a time may use a
+    connection.
 
     A response may have at most `max_response` bytes of messages.
     """

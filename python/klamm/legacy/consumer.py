@@ -84,8 +84,8 @@ class _LazyFetched(NamedTuple):
 class Consumer07(Closing):
     """Reads messages from one broker of Kafka 0.6 or 0.7.
 
-    The application stores its positions itself, because the broker does not. A position is a byte offset. The
-    `next_offset` of a message is the position after the message.
+    The broker does not store positions, so the application has to store its own positions. A position is a byte offset.
+    The `next_offset` of a message is the position after the message.
 
     Args:
         broker: Address of the broker, `host:port`.
@@ -164,7 +164,7 @@ class Consumer07(Closing):
         """Return the numbers of the broker's partitions of a topic, including empty partitions.
 
         Brokers have no request that lists partitions. This method fetches from partition 0, 1 and so on, until the
-        broker rejects a number. For an unknown topic, a broker accepts as many partitions as it creates by default.
+        broker rejects a number. For an unknown topic, a broker accepts the partitions that it creates by default.
         """
         found: list[int] = []
         with suppress(UnknownTopicOrPartitionError):

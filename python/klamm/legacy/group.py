@@ -53,7 +53,7 @@ _CLAIM_BACKOFF = 0.2  # seconds between attempts to claim a partition whose form
 _MAX_WAIT = 0.5  # longest wait of the membership thread, in seconds
 _CLOSE_SECONDS = 2.0  # on close: longest wait for the commit after an exception, and for the end of the thread
 _PROBLEM_SECONDS = 10.0  # seconds between two reports of the same problem, if `timeout` is None
-_DUPLICATE_AFTER = 1.5  # a member with the same ID counts as alive after this many session timeouts
+_DUPLICATE_AFTER = 1.5  # another member with the same ID counts as alive after this number of session timeouts
 
 
 class GroupConsumer07(Closing):
@@ -63,24 +63,27 @@ class GroupConsumer07(Closing):
     ZooKeeper session expires, the member releases its partitions at once.
 
     **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for
-    the next message. Messages that were compressed together are finished together. The consumer commits offsets of
-    finished messages periodically, when a partition moves to another member, and on close. After a crash, messages
-    since the last commit are delivered again.
+    the next message. Messages that were compressed together count as finished together. The consumer commits offsets of
+    finished messages periodically, when a partition moves to another member, and on close. After a crash, the group
+    delivers the messages since the last commit again.
 
     Args:
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`.
         group: Group id.
         topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass exactly one of
             `topics`, `whitelist` and `blacklist`.
-        whitelist: Regular expression. The member reads the topics whose whole name matches. As in Java, `,` means `|`,
-            and blanks and outer quotes do not count. Syntax that Java or Python cannot read raises `ConfigError`.
-        blacklist: Regular expression, as for `whitelist`. The member reads the topics whose whole name does not match.
-        streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with
-            more streams gets more partitions.
+        whitelist: Regular expression. The member reads the topics whose whole name matches the expression. As in Java,
+            `,` means `|`, and blanks and outer quotes do not count. Syntax that Java or Python cannot read raises
+            `ConfigError`.
+        blacklist: Regular expression, as for `whitelist`. The member reads the topics whose whole name does not match
+            the expression.
+        streams: Number of streams for each topic. Default 1. The group distributes partitions over streams, so a member
+            with more streams gets more partitions.
         consumer_id: Suffix of the member id, unique in the group. By default, klamm generates the suffix from the host
             name and the time. If another member has the same id, `poll` raises `KafkaError`.
-        auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has that offset:
-            "earliest" (the default) or "latest".
+        auto_offset_reset: Where to begin if there is no committed offset, or if the log no longer contains the
+            committed
+            offset: "earliest" (the default) or "latest".
         auto_commit_interval: Seconds between commits. Default 10. With None, the consumer commits only in `commit`, on
             reassignment and on close.
         fetch_size: Size of one fetch in bytes, as for `Consumer07`.

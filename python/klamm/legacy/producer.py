@@ -63,16 +63,16 @@ def _raise(failures: list[KafkaError]) -> None:
 class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
-    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent when the producer has
-    written the message to the socket. By default, `send` returns after it has written the message. With
+    **Delivery guarantee.** Brokers of 0.6 and 0.7 do not respond to producers. A message counts as sent when the
+    producer has written the message to the socket. By default, `send` returns after it has written the message. With
     `batch_messages` above 1, only `flush` guarantees that all messages are written. A broker rejects a message by
     closing the connection. Later messages on the same connection that the broker has not read are also lost. The
     producer notices the closed connection at the next write at the earliest. The producer then raises `NetworkError`
     with the number of messages that may be lost. klamm does not send lost messages again, so there are no duplicates.
 
-    `flush(confirm=True)` also sends each broker a request with a response. When `flush` returns, the brokers have read
-    all messages and rejected none. There is one exception: a broker of 0.7.2 silently drops a message set that contains
-    a message above the broker's `max.message.size`.
+    `flush(confirm=True)` also sends each broker a request to which the broker responds. When `flush(confirm=True)`
+    returns, the brokers have read all messages and rejected none. There is one exception: a broker of 0.7.2 silently
+    drops a message set that contains a message above the broker's `max.message.size`.
 
     Args:
         brokers: Addresses of brokers, as a list or as `host:port,host:port`. The producer sends each batch to one of
@@ -81,8 +81,8 @@ class Producer07(Closing):
             brokers from ZooKeeper. A new topic has partition 0 on every live broker.
         compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.
         magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
-        partitioner: Function `(key, count)` that returns an index below `count`. Only a producer with `zookeeper` uses
-            it. The default is the partitioner of the Java producer of 0.7. Brokers of 0.7 do not store keys.
+        partitioner: Function `(key, count)` that returns an index below `count`, for a producer with `zookeeper`. The
+            default is the partitioner of the Java producer of 0.7. Brokers of 0.7 do not store keys.
         batch_messages: Number of messages to collect before a write. Default 1.
         unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot
             fetch these topics. If the whitelist of a Java member matches such a topic, the member reads nothing.
@@ -132,7 +132,7 @@ class Producer07(Closing):
             self._registry = Registry(zookeeper, self._timeout)
 
     def send(self, topic: str, payload: Buffer, *, key: Any = None, partition: int | None = None) -> None:
-        """Send one message. With `batch_messages` above 1, the message is written when the batch is full.
+        """Send one message. With `batch_messages` above 1, the producer writes messages when the batch is full.
 
         Args:
             topic: Topic name.
@@ -258,7 +258,7 @@ class Producer07(Closing):
 
     @property
     def unconfirmed(self) -> int:
-        """Return the number of messages that may be lost, because the producer wrote but did not confirm them."""
+        """Return the number of messages that were written but not confirmed, and that may therefore be lost."""
         with self._lock:
             return sum(self._unconfirmed.values())
 
@@ -304,7 +304,7 @@ class Producer07(Closing):
 
     @contextmanager
     def _counting_lost(self, to: Address, failures: list[KafkaError]) -> Iterator[None]:
-        """If the block raises, add an error to `failures` with the number of messages that may be lost."""
+        """If the block fails, add an error to `failures` with the number of messages that may be lost."""
         try:
             yield
         except (NetworkError, KafkaTimeoutError) as error:

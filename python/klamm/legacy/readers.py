@@ -1,7 +1,7 @@
-"""The assigned partitions of a Kafka 0.7 group member: positions, fetched messages, and a thread for each broker.
+"""Reads the assigned partitions of a Kafka 0.7 group member, with a thread for each broker.
 
 Each broker has its own thread, so that a slow broker does not delay other brokers. A thread fetches again when the
-application has got all messages of its last fetch. The module `group` has the membership.
+application has got all messages of the thread's last fetch. The module `group` manages the membership.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Readers:
         self._drop(number)
 
     def _next(self, number: int) -> list[Reader]:
-        """Wait until no messages of a broker are buffered. Return its readers, or none if the thread must end."""
+        """Wait until no messages of a broker are buffered. Return the broker's readers, or none if the thread must end."""
         with self._lock:
             while self._buffered[number] > 0 and not self._is_closed:
                 self.changed.wait()

@@ -85,7 +85,7 @@ class _Translation:
         return flags + found
 
     def _alternatives(self) -> str:
-        """Translate up to a closing parenthesis, or the end."""
+        """Translate the expression up to a closing parenthesis, or up to its end."""
         found: list[str] = []
         can_repeat = False
         while self._at < len(self._text) and self._text[self._at] != ")":

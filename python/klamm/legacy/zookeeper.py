@@ -81,7 +81,7 @@ def wait_for(result: Any, timeout: float | None, action: str) -> Any:
     Raises:
         KafkaTimeoutError: ZooKeeper did not answer in time.
         NetworkError: The connection or the session broke.
-        NoNodeError, NodeExistsError: As in kazoo.
+        NoNodeError, NodeExistsError: The errors of the call.
     """
     from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError
@@ -168,7 +168,8 @@ class Registry:
     def partitions(self, topic: str) -> list[tuple[int, int]]:
         """Return the partitions of a topic as sorted pairs of broker and partition number.
 
-        A new topic has partition 0 on every live broker. The partitions that brokers register are added to this list.
+        A new topic has partition 0 on every live broker. The list also contains the partitions that brokers have
+        registered.
         """
         path = f"/brokers/topics/{topic}"
         live = {number for number in self._numbers("/brokers/ids") if self._data(f"/brokers/ids/{number}")}
@@ -339,8 +340,8 @@ class ZooKeeperOffsets(Closing):
             offsets: For each partition, the next offset to read.
 
         Raises:
-            KafkaTimeoutError: ZooKeeper did not answer in time. Some of the offsets may have been written.
-            NetworkError: The connection to ZooKeeper broke. Some of the offsets may have been written.
+            KafkaTimeoutError: ZooKeeper did not answer in time. ZooKeeper may have stored some of the offsets.
+            NetworkError: The connection to ZooKeeper broke. ZooKeeper may have stored some of the offsets.
         """
         deadline = self._deadline()
         for tp, offset in offsets.items():
