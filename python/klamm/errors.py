@@ -87,7 +87,7 @@ class KafkaError(Exception):
         partition: Number of the partition that the error is about, or None.
         broker: Address of the broker, or None. The address is a string with the attributes `host`, `port` and
             `node_id`.
-        results: If the call had more than one item, the results of the items that did not fail.
+        results: Results of the successful items of a call that had more than one item.
     """
 
     topic: str | None = None

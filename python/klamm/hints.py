@@ -5,7 +5,7 @@ AttributeError. klamm uses no `__getattr__` method, because it would slow down e
 omit the names of other clients.
 
 A wrapper around each public method adds a hint after Python has rejected the arguments of a call. Methods for single
-records have no wrapper. For these methods, the core itself adds the hints (`src/py/arguments.rs`).
+records have no wrapper, because the core itself adds hints to their errors (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations

@@ -67,10 +67,7 @@ class AcknowledgeInterceptor(Protocol):
     """An interceptor that sees the results of acknowledgements of a share consumer."""
 
     def on_acknowledge(self, results: AckResults) -> object:
-        """Handle the results of acknowledgements.
-
-        For an accepted acknowledgement, the value is None and not an error.
-        """
+        """Handle the results of acknowledgements, which are None or the error for each partition."""
 
 
 ConsumerInterceptor: TypeAlias = "ConsumeInterceptor | CommitInterceptor"

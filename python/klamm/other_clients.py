@@ -126,7 +126,7 @@ def module_hint(name: str) -> str:
 
     import klamm
 
-    if name in ("otel", "prometheus", "spark"):  # modules that need other packages
+    if name in ("otel", "prometheus", "spark"):  # these modules need other packages
         return f"; hint: import klamm.{name}"
     if name in MODULE:
         return f"; hint: klamm calls this {MODULE[name]}"

@@ -223,7 +223,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
 
 @hints_for_other_clients(PRODUCER, hot=HOT)
 class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
-    """Send records to Kafka. Threads can share one producer.
+    """Send records to Kafka. Any number of threads can share one producer.
 
     Keys and values are bytes-like objects or `None`. Serializers can turn other objects into bytes.
 
@@ -281,7 +281,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         Raises:
             ArgumentError: A value or key is not bytes-like.
             ConfigError: The number of keys differs from the number of values.
-            KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
+            KafkaTimeoutError: The buffer had no room within `max_block_ms`.
             BufferFullError: The buffer is full, and `drop_when_full` is set.
         """
         run(self._send_all(topic, values, keys, partition))
@@ -307,7 +307,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         Raises:
             ArgumentError: `data` is not Arrow data, or a column has a wrong type.
             SchemaError: A column or a value does not fit the schema.
-            KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
+            KafkaTimeoutError: The buffer had no room within `max_block_ms`.
             BufferFullError: The buffer is full, and `drop_when_full` is set.
         """
         return run(self._send_all_rows(topic, data, typed))
@@ -321,7 +321,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 
         Raises:
             DeliveryError: Records failed, and no caller has received their errors yet.
-            KafkaTimeoutError: The timeout passed. The records are still being sent.
+            KafkaTimeoutError: The timeout passed. The producer is still sending the records.
         """
         run(self._flush_all(timeout))
 
@@ -372,7 +372,8 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 
         Raises:
             DeliveryError: Records failed, and no caller has received their errors yet.
-            KafkaTimeoutError: The timeout passed before all records were acknowledged. The remaining records are lost.
+            KafkaTimeoutError: The timeout passed before all records were acknowledged. The producer drops the remaining
+                records.
         """
         self._close_core(timeout)
 

@@ -173,12 +173,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def with_metadata(
     partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return a dict from each partition to its committed offset with metadata, or to None if there is none."""
+    """Return a dict from partition to committed offset with metadata. The value is None without a committed offset."""
     return dict(zip(partitions, found, strict=True))
 
 
 def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
-    """Return a dict from each partition to its committed offset, or to None if there is no committed offset."""
+    """Return a dict from partition to committed offset. The value is None without a committed offset."""
     return {tp: None if each is None else each.offset for tp, each in found.items()}
 
 

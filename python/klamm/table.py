@@ -91,7 +91,8 @@ def read_table(
         A table with one row for each record.
 
     Raises:
-        ConfigError: A position is invalid or names a partition that does not exist, or `progress` is set without rich.
+        ConfigError: A position is invalid or names a partition that does not exist, or `progress` is True and rich is
+            not installed.
         UnknownTopicOrPartitionError: A topic does not exist.
         KafkaTimeoutError: No record arrived for 60 seconds.
         DeserializationError: klamm cannot decode a record, and `on_error` is "raise".

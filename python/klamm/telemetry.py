@@ -1,4 +1,4 @@
-"""Telemetry: the ID that brokers give a client (KIP-714), and metrics of the application (KIP-1076).
+"""Client telemetry: the client's instance ID (KIP-714), and metrics that the application registers (KIP-1076).
 
 The Rust core pushes metrics to brokers that subscribe to metrics. The core's I/O thread never runs Python, so a thread
 of this module calls the functions of the application's metrics.
