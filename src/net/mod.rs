@@ -19,26 +19,26 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A descriptor of a [`Poller`]. There is no value of this type on systems without descriptors.
+/// A descriptor of a [`Poller`]. On systems without descriptors, this type has no values.
 #[cfg(unix)]
 pub type Descriptor = std::os::fd::OwnedFd;
-/// A descriptor of a [`Poller`]. There is no value of this type on systems without descriptors.
+/// A descriptor of a [`Poller`]. On systems without descriptors, this type has no values.
 #[cfg(not(unix))]
 pub type Descriptor = std::convert::Infallible;
 
 const WAKE: Token = Token(usize::MAX);
 
-/// The events of a socket.
+/// The readiness of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// The token that the socket was registered with.
+    /// The token with which the socket was registered.
     pub token: usize,
-    /// Whether there is something to read, or the end of the stream.
+    /// Whether a read returns data or the end of the stream.
     pub readable: bool,
-    /// Whether there is room to write, or a connection attempt ended.
+    /// Whether the socket accepts data, or an attempt to connect has ended.
     pub writable: bool,
-    /// Whether the peer closed its side or the connection broke. No other event follows, so the socket must be read to
-    /// its end, even if a read returns less than asked for.
+    /// Whether the peer closed its side, or the connection broke. No other event follows, so the caller must read the
+    /// socket to its end, even if a read returns fewer bytes than requested.
     pub ended: bool,
 }
 
@@ -61,7 +61,7 @@ impl Wake {
         }
     }
 
-    /// Ends a wait even if the thread that usually waits is awake: for a second thread in the poller.
+    /// Ends a wait even if the thread that usually waits is awake. This wakes a second thread in the poller.
     pub fn insist(&self) {
         let _ = self.0.waker.wake();
     }
@@ -94,7 +94,8 @@ impl Poller {
         self.wake.clone()
     }
 
-    /// Prepares the next wait: a [`Wake::wake`] from here on ends it. Call it before looking for work of other threads.
+    /// Prepares the next wait, so that every later [`Wake::wake`] ends it. Call this before you look for work from
+    /// other threads.
     pub fn arm(&self) {
         self.wake.0.armed.store(true, SeqCst);
     }
@@ -118,9 +119,9 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits while another thread already waits. The kernel wakes only the thread that came last, so this one gets the
-    /// events. Returns whether it was woken: the wake-up may have been for the other thread, so the caller must do that
-    /// thread's work.
+    /// Waits while another thread already waits. The kernel wakes only the thread that started to wait last, so the
+    /// caller gets the events. Returns whether a [`Wake`] ended the wait. The wake-up may have been for the other
+    /// thread, so the caller must then do that thread's work.
     #[cfg(target_os = "linux")]
     pub fn wait_first(&self, timeout: Duration, out: &mut Vec<Event>) -> io::Result<bool> {
         use rustix::event::{Timespec, epoll};
@@ -150,19 +151,19 @@ impl Poller {
         Ok(was_woken)
     }
 
-    /// Returns a descriptor for another poller. It is readable when there are events.
+    /// Returns a descriptor for another poller. The descriptor is readable when there are events.
     #[cfg(target_os = "linux")]
     pub fn descriptor(&self) -> io::Result<Descriptor> {
         std::os::fd::AsFd::as_fd(&self.registry).try_clone_to_owned()
     }
 
-    /// Fails: nesting pollers is untested on this system, and Windows has no descriptors of pollers.
+    /// Always fails, because nested pollers are untested on this system, and Windows has no descriptors for pollers.
     #[cfg(not(target_os = "linux"))]
     pub fn descriptor(&self) -> io::Result<Descriptor> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Fails: pollers of this system take a single thread.
+    /// Always fails, because only a single thread can wait in a poller on this system.
     #[cfg(not(target_os = "linux"))]
     pub fn wait_first(&self, _timeout: Duration, _out: &mut Vec<Event>) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())

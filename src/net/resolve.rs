@@ -6,8 +6,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::thread;
 
-/// Resolves a host name and passes the addresses to `done`: at once for an IP address, otherwise from another thread.
-/// An IPv6 address may have brackets and a zone.
+/// Resolves a host name and passes the addresses to `done`. For an IP address, this happens at once, and otherwise in
+/// another thread. An IPv6 address may have brackets and a zone.
 pub fn resolve(host: &str, port: u16, done: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static) {
     let host = without_brackets(host);
     if let Ok(ip) = host.parse::<IpAddr>() {
@@ -23,7 +23,7 @@ pub fn resolve(host: &str, port: u16, done: impl FnOnce(io::Result<Vec<SocketAdd
     let _ = thread::Builder::new().name("klamm-resolve".to_owned()).spawn(look_up);
 }
 
-/// Returns a host without the brackets around an IPv6 address.
+/// Removes the brackets around an IPv6 address, and returns other hosts unchanged.
 pub(super) fn without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
 }

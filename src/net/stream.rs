@@ -10,21 +10,22 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
-/// The size of one read, in bytes, while the frame's length is unknown. Larger reads would copy more: once the length
-/// of a frame is known, the stream reads into the frame's own memory.
+/// The size of one read, in bytes, while the length of the frame is unknown. Larger reads would copy more data. When
+/// the length is known, the stream reads directly into the frame's own memory.
 const READ_SIZE: usize = 64 << 10;
 /// The largest read into a frame's own memory, in bytes.
 const MAX_DIRECT: usize = 256 << 10;
-/// The memory reserved at once for the rest of a frame. More is reserved as bytes arrive.
+/// The most memory that the stream reserves at once for the rest of a frame, in bytes. It reserves more memory as bytes
+/// arrive.
 const MAX_RESERVED: usize = 4 << 20;
-/// Whether a stream is drained when a read returns fewer bytes than it asked for. On Windows, mio reports the next
-/// event only after a read would have blocked.
+/// Whether a stream is drained when a read returns fewer bytes than requested. On Windows, mio reports the next event
+/// only after a read would have blocked.
 const SHORT_READ_DRAINS: bool = cfg!(not(windows));
-/// The number of pieces in one vectored write.
+/// The largest number of pieces in one vectored write.
 const MAX_PIECES: usize = 64;
 
-/// How long a connection is idle before the kernel probes the peer, and the time between probes. Load balancers drop
-/// connections that are idle for some minutes.
+/// How long a connection is idle before the kernel probes the peer, and also the time between probes. Load balancers
+/// drop connections that are idle for some minutes.
 #[cfg(target_os = "linux")]
 const KEEP_ALIVE_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 #[cfg(target_os = "linux")]
@@ -33,9 +34,9 @@ const KEEP_ALIVE_INTERVAL: std::time::Duration = std::time::Duration::from_secs(
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Everything that had arrived was read.
+    /// The stream has read all bytes that had arrived.
     Drained,
-    /// There may be more. Read again after other streams had their turn.
+    /// There may be more data. Read again after other streams have had their turn.
     More,
     /// The peer closed its side.
     End,
@@ -54,7 +55,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Starts to connect. Once the stream is writable, [`Stream::connected`] returns how that ended.
+    /// Starts to connect. When the stream becomes writable, [`Stream::connected`] returns the result.
     pub fn connect(poller: &Poller, token: usize, address: SocketAddr) -> io::Result<Self> {
         Self::register(poller, token, TcpStream::connect(address)?)
     }
@@ -66,8 +67,8 @@ impl Stream {
         Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None, usual: READ_SIZE })
     }
 
-    /// Makes the kernel probe the peer while the connection is idle, so that it notices a peer that is gone, and
-    /// devices in between keep the connection. Without effect on systems other than Linux.
+    /// Makes the kernel probe the peer while the connection is idle. The kernel then notices that a peer is gone, and
+    /// network devices do not drop the connection. This has no effect on systems other than Linux.
     pub fn keep_alive(&self) {
         #[cfg(target_os = "linux")]
         {
@@ -79,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// Encrypts everything from now on.
+    /// Encrypts all later data with this TLS session.
     pub fn secure(&mut self, session: Session) {
         self.session = Some(Box::new(session));
     }
@@ -125,7 +126,7 @@ impl Stream {
         self.session.as_ref().is_some_and(|s| s.is_handshaking())
     }
 
-    /// Writes the messages of the TLS handshake, as far as the kernel takes them. The rest is sent with the next flush.
+    /// Writes as much of the TLS handshake messages as the kernel accepts. The next flush sends the rest.
     fn write_handshake(&mut self) -> io::Result<()> {
         match &mut self.session {
             Some(session) => match session.write_to(&mut self.tcp) {
@@ -136,11 +137,11 @@ impl Stream {
         }
     }
 
-    /// Appends what has arrived to `buf`.
+    /// Appends the received data to `buf`.
     ///
     /// `missing` returns how many bytes of the frame in `buf` are missing. `scratch` is the buffer of the polling
-    /// thread, see [`Stream::scratch`]. With `to_end`, the stream is read to its end, because no
-    /// [`Event`](super::Event) will report that the peer closed its side. An error of TLS is a [`Failure`].
+    /// thread, see [`Stream::scratch`]. With `to_end`, the call reads the stream to its end, because no
+    /// [`Event`](super::Event) will report that the peer closed its side. A TLS error is a [`Failure`].
     pub fn receive(
         &mut self,
         scratch: &mut [u8],
@@ -196,7 +197,7 @@ impl Stream {
         Ok(Received::More)
     }
 
-    /// Creates a buffer for [`Stream::receive`]. Each polling thread needs one.
+    /// Creates a buffer for [`Stream::receive`]. Each polling thread needs a buffer of its own.
     pub fn scratch() -> Box<[u8]> {
         vec![0; READ_SIZE].into_boxed_slice()
     }
@@ -208,7 +209,7 @@ impl Stream {
         }
     }
 
-    /// Sends queued bytes as far as the kernel takes them, and asks for a writable event if some are left.
+    /// Sends as many queued bytes as the kernel accepts, and requests a writable event if some bytes are left.
     pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         match self.session.take() {
             Some(mut session) => {
@@ -227,7 +228,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Encrypts and writes queued bytes as far as the kernel takes them.
+    /// Encrypts and writes as many queued bytes as the kernel accepts.
     fn seal(&mut self, session: &mut Session) -> io::Result<()> {
         loop {
             if !session.is_handshaking() {
@@ -265,7 +266,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns whether everything queued was sent.
+    /// Returns whether all queued bytes were sent.
     pub fn is_flushed(&self) -> bool {
         self.queue.is_empty() && self.session.as_ref().is_none_or(|s| !s.wants_write())
     }
@@ -276,7 +277,7 @@ impl Stream {
         let _ = poller.registry.deregister(&mut self.tcp);
     }
 
-    /// Sends the TLS close notification, which shows the peer that nothing was cut off. Fails only if the connection is
+    /// Sends the TLS close notification, which shows the peer that no data is missing. Fails only if the connection is
     /// gone.
     fn send_close_notify(&mut self) {
         if let Some(session) = &mut self.session
@@ -299,19 +300,19 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on an address. Port 0 picks a free port.
+    /// Listens on an address. With port 0, the system chooses a free port.
     pub fn bind(poller: &Poller, token: usize, address: SocketAddr) -> io::Result<Self> {
         let mut tcp = TcpListener::bind(address)?;
         poller.registry.register(&mut tcp, Token(token), Interest::READABLE)?;
         Ok(Self { tcp })
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address of the listener.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }
 
-    /// Accepts the next waiting stream and registers it with `token`.
+    /// Accepts the next waiting connection, and registers its stream with `token`.
     pub fn accept(&self, poller: &Poller, token: usize) -> io::Result<Option<Stream>> {
         match self.tcp.accept() {
             Ok((tcp, _)) => Stream::register(poller, token, tcp).map(Some),

@@ -8,19 +8,19 @@ use crate::compress::{Compression, check_start, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// A complete batch: its header and all of its bytes. In magic 0 and 1 a batch is one message, compressed or not, or a
-/// run of plain messages (see [`Batches::in_runs`]).
+/// A complete batch: its header and all of its bytes. In magic 0 and 1, a batch is one message, compressed or not, or a
+/// run of uncompressed messages (see [`Batches::in_runs`]).
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The header. Offsets in errors count from its start.
+    /// The header of the batch. Byte offsets in errors count from the start of the header.
     pub header: Header,
-    /// The bytes of the batch, including the header, shared with the frame.
+    /// The bytes of the batch, including the header. They share memory with the frame.
     pub data: Bytes,
 }
 
 impl Batch {
-    /// Compares the checksum with the data. The checksums of messages are also verified while they are read, so that a
-    /// run ends at the damaged message.
+    /// Compares the checksum with the data. The checksums of messages are also verified while the messages are read, so
+    /// that a run ends at a damaged message.
     pub fn check_crc(&self) -> Result<(), Error> {
         let (at, found) = match self.header.magic {
             2 => (17, self.data.get(21..).map(crc32c)),
@@ -34,7 +34,7 @@ impl Batch {
     }
 
     /// Returns the records, decompressed to at most `limit` bytes. In magic 2, damaged compressed data ends the
-    /// iteration with an error, after the intact records. In magic 0 and 1 this function fails instead, because offsets
+    /// iteration with an error, after the intact records. In magic 0 and 1, the function itself fails, because offsets
     /// depend on the last message. The Java client does the same.
     pub fn records(&self, limit: usize) -> Result<RecordSet, Error> {
         let (codec_at, body_at) = if self.header.magic == 2 { (21, HEADER_SIZE) } else { (17, 0) };
@@ -71,24 +71,25 @@ pub struct Batches {
     in_runs: bool,
 }
 
-/// Iterates over the batches of a `records` field. Their magic may differ.
+/// Iterates over the batches of a `records` field. The batches may have different magic numbers.
 pub fn batches(data: Bytes) -> Batches {
     Batches { data, offset: 0, in_runs: false }
 }
 
 impl Batches {
-    /// Returns the bytes that have not been read. After the last batch, these are the bytes of the incomplete one.
+    /// Returns the number of bytes that have not been read. After the last complete batch, this is the size of the
+    /// incomplete batch.
     pub fn left(&self) -> usize {
         self.data.len() - self.offset
     }
 
-    /// Makes consecutive plain messages of magic 0 or 1 that differ only in their records appear as one batch. This
-    /// saves most of the work for a reader that only needs records.
+    /// Returns consecutive uncompressed messages of magic 0 or 1 as one batch, if they differ only in their records.
+    /// This saves most of the work for a reader that only needs records.
     pub fn in_runs(self) -> Self {
         Self { in_runs: true, ..self }
     }
 
-    /// Adds the similar messages after a plain message to its run.
+    /// Adds the following similar messages to the run of an uncompressed message.
     fn extend(header: &mut Header, data: &Bytes) {
         let mut size = header.size();
         while let Some(Ok(Some(next))) = data.get(size..).map(Header::parse) {

@@ -5,14 +5,14 @@ use crate::compress::{self, Codec, Compression, compress};
 use crate::wire::varint::{len_i64, put_i32, put_i64};
 use bytes::Bytes;
 
-/// Producer of a batch. Idempotent and transactional producers have an ID.
+/// The producer of a batch. Idempotent and transactional producers have an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Producer {
-    /// Producer ID from InitProducerId, or -1.
+    /// The producer ID from InitProducerId, or -1.
     pub id: i64,
-    /// Epoch of the producer ID, or -1.
+    /// The epoch of the producer ID, or -1.
     pub epoch: i16,
-    /// Sequence number of the first record, or -1.
+    /// The sequence number of the first record, or -1.
     pub base_sequence: i32,
     /// Whether the batch belongs to a transaction.
     pub transactional: bool,
@@ -23,14 +23,14 @@ impl Producer {
     pub const NONE: Self = Self { id: -1, epoch: -1, base_sequence: -1, transactional: false };
 }
 
-/// Returns an upper bound of the size of a record in a batch, for limits.
+/// Returns an upper bound for the size of a record in a batch.
 pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&[u8], Option<&[u8]>)]) -> usize {
     // Size, attributes, both deltas, two lengths, header count: 5 + 1 + 10 + 5 + 5 + 5 + 5.
     let headers: usize = headers.iter().map(|(k, v)| 10 + k.len() + v.map_or(0, <[u8]>::len)).sum();
     36 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers
 }
 
-/// Returns the exact size of a record at the start of a batch. Slower than the upper bound.
+/// Returns the exact size of a record at the start of a batch. This is slower than [`max_record_size`].
 #[cold]
 pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&[u8], Option<&[u8]>)]) -> usize {
     let each: usize = headers.iter().map(|(k, v)| sized(Some(*k)) + sized(*v)).sum();
@@ -39,31 +39,31 @@ pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&
     len_i64(size as i64) + size
 }
 
-/// Result of [`BatchBuilder::append`].
+/// The result of [`BatchBuilder::append`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Index of the record in the batch, from 0.
+    /// The index of the record in the batch, from 0.
     pub index: i32,
-    /// Size of the record in bytes.
+    /// The size of the record in bytes.
     pub size: usize,
 }
 
-/// A batch that records are appended to.
+/// A batch to which the caller appends records.
 #[derive(Debug)]
 pub struct BatchBuilder {
     buf: Vec<u8>,
     count: i32,
-    /// Number of offsets that the records so far skip.
+    /// The number of offsets that have no record.
     gaps: i32,
     base_timestamp: Option<i64>,
     max_timestamp: i64,
     deltas: Deltas,
 }
 
-/// A batch that is ready to send. Offsets, producer and sequence numbers can still be set.
+/// A batch that is ready to send. The caller can still set the offsets, the producer and the sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// The batch.
+    /// The bytes of the batch.
     pub data: Bytes,
     /// Number of records.
     pub count: i32,
@@ -75,24 +75,24 @@ impl BatchBuilder {
         Self::with_buffer(Vec::with_capacity(capacity.max(HEADER_SIZE) + ROOM))
     }
 
-    /// Creates an empty batch in the memory of an old one.
+    /// Creates an empty batch in the memory of an old batch.
     pub fn with_buffer(mut buf: Vec<u8>) -> Self {
         buf.clear();
         buf.resize(HEADER_SIZE + ROOM, 0);
         Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN, deltas: Deltas::default() }
     }
 
-    /// Makes timestamps relative to `ms` instead of the first timestamp: `ms` is a delete horizon.
+    /// Makes timestamps relative to the delete horizon `ms` instead of the first timestamp.
     pub fn with_base_timestamp(self, ms: i64) -> Self {
         Self { base_timestamp: Some(ms), ..self }
     }
 
-    /// Returns the size so far, including the header.
+    /// Returns the current size, including the header.
     pub fn size(&self) -> usize {
         self.buf.len() - ROOM
     }
 
-    /// Returns the number of records so far.
+    /// Returns the current number of records.
     pub fn count(&self) -> i32 {
         self.count
     }
@@ -199,8 +199,8 @@ impl BatchBuilder {
         Appended { index, size: self.size() - start }
     }
 
-    /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, as a producer
-    /// sends them; the broker sets both. Fails if the batch, or the records before compression, exceed 2 GiB.
+    /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, as in every batch
+    /// from a producer. The broker sets both fields. Fails if the batch, or the uncompressed records, exceed 2 GiB.
     pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
         let Self { mut buf, count, gaps, base_timestamp, max_timestamp, .. } = self;
         let codec = codec.into();
@@ -233,7 +233,7 @@ impl BatchBuilder {
     }
 }
 
-/// Fails if the total length of a record, or a length in it, does not fit 31 bits.
+/// Fails if the total length of a record, or a length in the record, does not fit into 31 bits.
 pub(super) fn check_size(size: usize, compression: Compression) -> Result<(), compress::Error> {
     let why = || format!("{size} bytes are more than a batch may have, 2 GiB");
     i32::try_from(size).map(drop).map_err(|_| compress::Error { compression, why: why() })
@@ -256,16 +256,17 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
-/// From this size on, memory for a value and its headers is reserved at once. For smaller records doubling the vector
-/// is as fast, and reserving would cost each record.
+/// The smallest size from which the builder reserves the memory for a value and its headers at once. For smaller
+/// records, doubling the vector is as fast, and a reservation would cost time for each record.
 const LARGE: usize = 1024;
 
-/// Zeros after the last record, over which the start of the next record is written: a vector that grows with each field
-/// takes longer than encoding all numbers. The zeros cover a size of three bytes, seven bytes of deltas, and a key and
-/// value of 16 bytes with their lengths: 44 bytes. With the byte before them they fill three registers.
+/// The number of zeros after the last record. The builder writes the start of the next record over these zeros, because
+/// growing the vector with each field takes longer than encoding all numbers. The zeros have room for 44 bytes: a size
+/// of three bytes, seven bytes of deltas, and a key and a value of 16 bytes with their lengths. Together with the byte
+/// before them, the zeros fill three registers.
 const ROOM: usize = 47;
 
-/// A number of at most three bytes, encoded.
+/// The encoding of a number, in at most three bytes.
 #[derive(Clone, Copy)]
 struct Varint {
     bytes: u64,
@@ -283,23 +284,23 @@ impl Varint {
     }
 }
 
-/// The encoded attributes, timestamp delta and offset delta of a record, kept for the next record. In most batches, the
-/// next record has the same timestamp and the next offset. Encoding them again takes an eighth of the time of a record
-/// of 100 bytes.
+/// The encoded attributes, timestamp delta and offset delta of a record, for reuse by the next record. In most batches,
+/// the next record has the same timestamp and the next offset. To encode these fields again would take an eighth of the
+/// time for a record of 100 bytes.
 #[derive(Debug, Default)]
 struct Deltas {
-    /// The timestamp of the encoded delta.
+    /// The timestamp that the encoded delta stands for.
     timestamp: i64,
-    /// The offset from which adding `step` is not enough.
+    /// The offset delta from which the encoding needs more than an addition of `step`.
     until: i32,
-    /// One zero byte and two numbers, with the lowest byte first. Undefined if the limit is 0.
+    /// One zero byte and the two encoded deltas, with the lowest byte first. The value is undefined if `limit` is 0.
     bytes: u64,
-    /// What the next offset adds to `bytes`.
+    /// The number that the next offset adds to `bytes`.
     step: u64,
-    /// Number of valid `bytes`, at most seven.
+    /// The number of valid bytes in `bytes`, at most seven.
     len: usize,
-    /// If key, value and headers are shorter than this, each number of the record takes at most three bytes. 0 if the
-    /// deltas take more.
+    /// If key, value and headers together are shorter than this, each number of the record takes at most three bytes.
+    /// The limit is 0 if the deltas are too large.
     limit: usize,
 }
 
@@ -321,22 +322,22 @@ impl Deltas {
     }
 }
 
-/// The start of a record while it is written.
+/// The start of a record that the builder is writing.
 struct Front<'a> {
     room: &'a mut [u8; ROOM],
     len: usize,
 }
 
 impl Front<'_> {
-    /// Writes all four bytes. The next field overwrites those that the number does not need.
+    /// Writes all four bytes of an encoded number. The next field overwrites the bytes that the number does not need.
     #[inline]
     fn number(&mut self, number: Varint) {
         self.set(self.len, (number.bytes as u32).to_le_bytes());
         self.len += number.len;
     }
 
-    /// Writes bytes as two overlapping halves if they are short, as most keys are, and returns whether it did. A call
-    /// to copy would take as long as all numbers of the record.
+    /// Writes short bytes as two overlapping halves. Most keys are short. Returns false if the bytes are too long. A
+    /// call to copy the bytes would take as long as all numbers of the record.
     #[inline]
     fn bytes(&mut self, bytes: &[u8]) -> bool {
         let len = bytes.len();
@@ -364,7 +365,7 @@ impl Front<'_> {
     }
 }
 
-/// Writes a record's fields before its headers, of any size.
+/// Writes the fields of a record before its headers. The fields may have any size.
 #[cold]
 #[inline(never)]
 fn put_slowly(
@@ -403,7 +404,7 @@ fn zigzag(v: i64) -> u64 {
     (v << 1 ^ v >> 63) as u64
 }
 
-/// Encodes a length with zigzag; -1 is null.
+/// Encodes a length with zigzag, where -1 is null.
 #[inline]
 fn length(bytes: Option<&[u8]>) -> u64 {
     bytes.map_or(1, |b| 2 * b.len() as u64)

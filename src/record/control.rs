@@ -8,14 +8,14 @@
 
 use super::header::at;
 
-/// Type of a control record.
+/// The type of a control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlType {
     /// The transaction was aborted.
     Abort,
     /// The transaction was committed.
     Commit,
-    /// Another type, by number. Consumers skip it.
+    /// Another type, by number. Consumers skip such records.
     Other(i16),
 }
 
@@ -47,9 +47,9 @@ impl ControlType {
 /// A decoded control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Version of its key.
+    /// The version of the record's key.
     pub version: i16,
-    /// Its type.
+    /// The type of the record.
     pub control_type: ControlType,
     /// In a transaction marker, the epoch of the coordinator that wrote it.
     pub coordinator_epoch: Option<i32>,
@@ -62,8 +62,8 @@ impl Control {
         Self { version: 0, control_type, coordinator_epoch: Some(coordinator_epoch) }
     }
 
-    /// Decodes a record of a control batch. Returns `None` if it is not one. Newer versions add bytes at the end, which
-    /// are ignored.
+    /// Decodes a record of a control batch. Returns `None` if the record is not a control record. The decoder ignores
+    /// bytes that newer versions add at the end.
     pub fn parse(key: Option<&[u8]>, value: Option<&[u8]>) -> Option<Self> {
         let key = key?;
         let version = i16::from_be_bytes(at(key, 0)?);

@@ -15,9 +15,9 @@ use crate::compress::{self, Compression};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// Converts records for a reader of magic 0, or of magic 0 and 1. Batches that the reader understands are copied. From
-/// plain batches of magic 2, records before `first_offset` are left out. zstd has no older form. Decompressed data is
-/// limited to `limit` bytes in each batch.
+/// Converts records for a reader of magic 0, or of magic 0 and 1. Copies batches that the reader understands. Leaves
+/// out records below `first_offset` in uncompressed batches of magic 2. Fails for zstd, which older formats do not
+/// have. Each batch may decompress to at most `limit` bytes.
 pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> Result<Bytes, Error> {
     let mut out = Vec::new();
     for batch in batches(data) {
@@ -51,8 +51,8 @@ pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> 
     Ok(out.into())
 }
 
-/// Converts records to magic 1 or 2. Batches that already have this magic or a newer one are copied. Decompressed data
-/// is limited to `limit` bytes in each batch.
+/// Converts records to magic 1 or 2. Copies batches that already have this magic or a newer magic. Each batch may
+/// decompress to at most `limit` bytes.
 pub fn up_convert(data: Bytes, magic: i8, limit: usize) -> Result<Bytes, Error> {
     let mut out = Vec::new();
     for batch in batches(data).in_runs() {
@@ -96,7 +96,8 @@ fn open(batch: &Batch, limit: usize) -> Result<(Compression, RecordSet), Error> 
     Ok((batch.header.compression().unwrap_or_default(), records))
 }
 
-/// Offsets inside a compressed message of magic 1 are relative to its last message, so they cannot decrease.
+/// Fails if offsets decrease. Offsets inside a compressed message of magic 1 are relative to the last message, so they
+/// must not decrease.
 fn in_order<'a>(view: View<'a>, last_offset: &mut i64) -> Result<View<'a>, Error> {
     if view.offset() < *last_offset {
         return Err(Error::new(Reason::Invalid("offset is negative, or lower than that of the previous record"), 0));
@@ -109,7 +110,7 @@ fn refused(error: compress::Error) -> Error {
     Error::new(Reason::Compression(error.to_string()), 0)
 }
 
-/// A batch of magic 2 that records are appended to.
+/// A batch of magic 2 to which the conversion appends records.
 struct Open {
     builder: BatchBuilder,
     base_offset: i64,
@@ -125,8 +126,8 @@ impl Open {
         open
     }
 
-    /// Returns the distance of a record from the first one, if the batch can hold the record: offsets must increase,
-    /// and log-append time is one timestamp for all.
+    /// Returns the distance of a record from the first record, if the batch can contain the record. Offsets must
+    /// increase, and all records with log-append time must have the same timestamp.
     fn delta(&self, view: &View<'_>, append_time: Option<i64>) -> Option<i32> {
         let fits = view.offset() > self.last_offset && append_time == self.append_time;
         let delta = view.offset().checked_sub(self.base_offset).filter(|_| fits)?;

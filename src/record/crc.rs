@@ -13,11 +13,11 @@ pub fn crc32c(data: &[u8]) -> u32 {
     }
 }
 
-/// From this size on, the CPU's CRC-32C instruction is faster than 128-bit multiplication.
+/// The smallest size from which the CPU's CRC-32C instruction is faster than 128-bit multiplication.
 const HARDWARE_CRC_MIN_BYTES: usize = 512;
 
-/// Returns whether to use crc-fast for data of every size. On x86-64, it is the fastest if the CPU can multiply 512
-/// bits at a time. On other architectures, it is always used.
+/// Returns whether to use crc-fast for data of every size. On x86-64, crc-fast is the fastest if the CPU can multiply
+/// 512 bits at a time. On other architectures, klamm always uses crc-fast.
 #[cfg(target_arch = "x86_64")]
 fn prefers_crc_fast() -> bool {
     is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("vpclmulqdq")

@@ -4,8 +4,8 @@
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 
-/// Returns why the record at `start` of a batch's plain bytes cannot be read. `base` is the position of these bytes in
-/// the batch.
+/// Returns the error for a malformed record at `start` in the uncompressed bytes of a batch. `base` is the position of
+/// these bytes in the batch.
 #[cold]
 pub(super) fn find(data: &[u8], start: usize, base: usize) -> Error {
     let found = Reading { data, at: start }.record();
@@ -70,7 +70,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a length at `start`, from bytes that exist.
+    /// Reads a length, which must not exceed the remaining bytes. `start` is the offset for errors.
     fn length(&mut self, start: usize) -> Result<usize, Fault> {
         let (length, left) = (self.varint(take_i32)?, self.left());
         let n = usize::try_from(length).map_err(|_| (Reason::NegativeLength(length.into()), start))?;

@@ -15,14 +15,15 @@ use super::{LOG_OVERHEAD, crc32c};
 use crate::compress::Compression;
 use crate::wire::{Error, Reason};
 
-/// Minimum length: a message of magic 0 without key and value. Stricter checks follow once the magic is known.
+/// The minimum length, which is the length of a magic 0 message without key and value. Stricter checks follow when the
+/// magic is known.
 pub(super) const MIN_LENGTH: i32 = 14;
-/// A batch is smaller than 2 GiB. Longer lengths are errors rather than incomplete batches, because a larger fetch
-/// would not complete them.
+/// The maximum length, because a batch is smaller than 2 GiB. A larger length is an error and not an incomplete batch,
+/// because a larger fetch could not complete the batch.
 const MAX_LENGTH: i32 = i32::MAX - 12;
-/// Bytes of a magic 1 message that the length counts, without key and value.
+/// The length field of a magic 1 message without key and value.
 const MIN_LENGTH_1: i32 = 22;
-/// Bytes of an empty batch that the length counts.
+/// The length field of an empty magic 2 batch.
 const MIN_LENGTH_2: i32 = 49;
 
 const TIMESTAMP_TYPE: i16 = 1 << 3;
@@ -30,7 +31,7 @@ const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 
-/// Source of a record's timestamp, with Kafka's numbers.
+/// The source of a record's timestamp, with Kafka's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampType {
     /// No timestamp (magic 0).
@@ -42,7 +43,7 @@ pub enum TimestampType {
 }
 
 impl TimestampType {
-    /// Returns Kafka's name.
+    /// Returns Kafka's name of the timestamp type.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "NoTimestampType",
@@ -55,8 +56,8 @@ impl TimestampType {
 /// The header of a batch, in the order of magic 2.
 ///
 /// A message of magic 0 or 1 appears as a batch of one record at `base_offset`. Its timestamp is both the base and the
-/// maximum timestamp. The offset of a compressed message is that of its last inner message; the first offset is known
-/// once it is decompressed. Fields that these formats lack are -1, as in Kafka.
+/// maximum timestamp. The offset of a compressed message is the offset of its last inner message. The first offset is
+/// only known after decompression. Fields that these formats do not have are -1, as in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Header {
@@ -182,7 +183,7 @@ impl Header {
         size_of(self.batch_length)
     }
 
-    /// Returns the last offset that the batch was written with.
+    /// Returns the last offset of the batch when it was written, even if compaction has removed that record.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.wrapping_add(self.last_offset_delta.into())
     }
@@ -192,7 +193,7 @@ impl Header {
         self.last_offset().wrapping_add(1)
     }
 
-    /// Returns the last sequence number that the batch was written with, or -1.
+    /// Returns the last sequence number of the batch when it was written, or -1.
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence == -1 { -1 } else { sequence_after(self.base_sequence, self.last_offset_delta) }
     }
@@ -225,12 +226,13 @@ impl Header {
         self.has(TRANSACTIONAL)
     }
 
-    /// Returns whether the batch holds control records, such as transaction markers.
+    /// Returns whether the batch contains control records, such as transaction markers.
     pub fn is_control(&self) -> bool {
         self.has(CONTROL)
     }
 
-    /// Returns when compaction may drop the batch's tombstones (KIP-534), in milliseconds. Kept in the base timestamp.
+    /// Returns when compaction may drop the batch's tombstones (KIP-534), in milliseconds. This time is in the base
+    /// timestamp field.
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         self.has(DELETE_HORIZON).then_some(self.base_timestamp)
     }
@@ -256,7 +258,8 @@ impl Header {
     }
 }
 
-/// Converts a length that was compared with [`MIN_LENGTH`] and [`MAX_LENGTH`] to the batch's size.
+/// Converts the length field of a batch to the size of the batch. The caller has compared the length with
+/// [`MIN_LENGTH`] and [`MAX_LENGTH`].
 fn size_of(length: i32) -> usize {
     length as usize + LOG_OVERHEAD
 }

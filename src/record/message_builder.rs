@@ -4,10 +4,10 @@ use super::builder::check_size;
 use super::{LOG_OVERHEAD, crc32};
 use crate::compress::{self, Codec, Compression, compress, compress_of_magic_0};
 
-/// Attribute of magic 1: log-append time.
+/// The attribute bit of magic 1 for log-append time.
 const LOG_APPEND_TIME: u8 = 1 << 3;
 
-/// Messages that are being collected.
+/// Collects messages of magic 0 or 1.
 #[derive(Debug)]
 pub struct MessageSetBuilder {
     buf: Vec<u8>,
@@ -24,12 +24,12 @@ impl MessageSetBuilder {
         Self { buf: Vec::new(), magic: 0, append_time: None, first_offset: None, last_offset: 0, max_timestamp: -1 }
     }
 
-    /// Creates a set of messages with their own timestamps, or with log-append time for all of them.
+    /// Creates a set of messages. The messages have their own timestamps, or all have the same log-append time.
     pub fn magic_1(append_time: Option<i64>) -> Self {
         Self { magic: 1, append_time, ..Self::magic_0() }
     }
 
-    /// Returns the size so far.
+    /// Returns the current size.
     pub fn size(&self) -> usize {
         self.buf.len()
     }
@@ -63,8 +63,8 @@ impl MessageSetBuilder {
         buf[start + 12..start + 16].copy_from_slice(&crc.to_be_bytes());
     }
 
-    /// Returns the messages one after the other, or inside one compressed message. Inner offsets count from the first
-    /// message in magic 1, and the checksum does not cover them. Fails above 2 GiB.
+    /// Returns the messages one after the other, or inside one compressed message. In magic 1, inner offsets count from
+    /// the first message. The checksum does not cover offsets. Fails if the messages exceed 2 GiB.
     pub fn seal(mut self, codec: impl Into<Codec>) -> Result<Vec<u8>, compress::Error> {
         let codec = codec.into();
         check_size(self.buf.len(), codec.compression())?;

@@ -18,24 +18,24 @@ use crate::compress::{Compression, decompress_into, decompress_into_of_magic_0};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// An iteration over messages. The [`super::RecordSet`] owns their bytes.
+/// An iteration over messages. The [`super::RecordSet`] owns the bytes of the messages.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
     pub left: usize,
     pub check_crcs: bool,
-    /// Added to each offset.
+    /// The number that the iteration adds to each offset.
     base_offset: i64,
     append_time: Option<i64>,
 }
 
 impl Messages {
-    /// Iterates over messages as the log holds them.
+    /// Iterates over uncompressed messages, as the log contains them.
     pub fn plain(header: &Header) -> Self {
         let left = usize::try_from(header.count).unwrap_or(0);
         Self { left, check_crcs: true, base_offset: 0, append_time: None }
     }
 
-    /// Iterates over the messages inside a compressed one.
+    /// Iterates over the messages inside a compressed message.
     pub fn wrapped(header: &Header, wrapper: &Bytes, limit: usize) -> Result<(Bytes, Self), Error> {
         let invalid = |why, at| Error::new(Reason::Invalid(why), at);
         let (_, value) = parts(wrapper, 0)?;
@@ -66,7 +66,7 @@ impl Messages {
         Ok((plain.into(), Self { left, check_crcs: true, base_offset, append_time }))
     }
 
-    /// Reads the message at `position` and advances it. An error ends the iteration.
+    /// Reads the message at `position`, and moves `position` to the next message. An error ends the iteration.
     pub fn next(&mut self, data: &[u8], position: &mut usize) -> Option<Result<Record, Error>> {
         self.left = self.left.checked_sub(1)?;
         let message = self.read(data, *position);
@@ -105,7 +105,7 @@ impl Messages {
     }
 }
 
-/// Reads the fixed part of a message.
+/// The fixed part of a message.
 struct Message {
     offset: i64,
     crc: u32,
@@ -130,10 +130,11 @@ impl Message {
     }
 }
 
-/// Maximum length that Java accepts for an inner message. An incomplete message may have a length up to this.
+/// The maximum length that the Java client accepts for an inner message. An incomplete message may also have a length
+/// up to this limit.
 const MAX_LENGTH: i32 = i32::MAX - 8;
 
-/// Returns the number of complete messages, and the offset of the last one.
+/// Returns the number of complete messages, and the offset of the last complete message.
 fn count(data: &[u8]) -> Result<(usize, i64), Error> {
     let (mut count, mut last_offset, mut start) = (0, 0, 0);
     while let Some(length) = at(data, start + 8).map(i32::from_be_bytes) {
@@ -151,7 +152,7 @@ fn count(data: &[u8]) -> Result<(usize, i64), Error> {
     Ok((count, last_offset))
 }
 
-/// Returns key and value of the message at `start`, which is at the end of `data`.
+/// Returns the key and the value of the message at `start`, which is the last message in `data`.
 fn parts(data: &[u8], start: usize) -> Result<(Span, Span), Error> {
     let magic = at(data, start + 16).map_or(0, i8::from_be_bytes);
     let key = span(data, start + if magic == 0 { 18 } else { 26 })?;
@@ -159,7 +160,7 @@ fn parts(data: &[u8], start: usize) -> Result<(Span, Span), Error> {
     Ok((key, value))
 }
 
-/// Reads a length and the bytes. A negative length is null.
+/// Reads a length and that number of bytes. A negative length means null.
 fn span(data: &[u8], start: usize) -> Result<Span, Error> {
     let length = at(data, start).map(i32::from_be_bytes).ok_or_else(|| cut_off(data, start))?;
     let body = start + 4;

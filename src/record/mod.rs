@@ -43,10 +43,10 @@ pub use message_builder::MessageSetBuilder;
 pub use record_set::RecordSet;
 pub use view::{Headers, Record, View};
 
-/// The timestamp of a record without one.
+/// The value of the timestamp field of a record without a timestamp.
 pub const NO_TIMESTAMP: i64 = -1;
 
-/// Size of a magic 2 batch without records.
+/// The size of a magic 2 batch without records.
 pub const HEADER_SIZE: usize = 61;
-/// Bytes before the part that the length field counts: base offset and length.
+/// The size of the base offset and the length field, which the length field does not count.
 pub const LOG_OVERHEAD: usize = 12;

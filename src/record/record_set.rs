@@ -15,7 +15,8 @@ use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// Reads the variable-length integer at `at` and advances it. Small records have integers of one or two bytes.
+/// Reads the variable-length integer at `at`, and moves `at` behind the integer. In small records, integers have one or
+/// two bytes.
 #[inline(always)]
 fn varint<T: From<i32>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
     let first = u32::from(*data.get(*at)?);
@@ -50,7 +51,7 @@ fn longer_i64(data: &[u8]) -> Option<(i64, usize)> {
     take_i64(&mut rest).map(|v| (v, data.len() - rest.len()))
 }
 
-/// Iterates over the plain records of a batch, in order.
+/// Iterates over the uncompressed records of a batch, in order.
 #[derive(Clone, Debug)]
 pub struct RecordSet {
     data: Bytes,
@@ -59,9 +60,10 @@ pub struct RecordSet {
     base_offset: i64,
     base_timestamp: i64,
     append_time: Option<i64>,
-    /// Why the bytes end before the last record.
+    /// The error because of which the bytes end before the last record.
     damage: Option<Error>,
-    /// In magic 0 and 1, the messages that are left. `left` is 0 then, so that records of magic 2 pay nothing for it.
+    /// In magic 0 and 1, the remaining messages. `left` is 0 in that case, so that this field costs no time for records
+    /// of magic 2.
     messages: Option<Messages>,
 }
 
@@ -95,7 +97,7 @@ impl RecordSet {
         }
     }
 
-    /// Skips the verification of the checksums that messages of magic 0 and 1 have, including inner messages.
+    /// Skips the verification of checksums of messages of magic 0 and 1, including inner messages.
     pub fn skip_crcs(mut self) -> Self {
         if let Some(messages) = &mut self.messages {
             messages.check_crcs = false;
@@ -108,19 +110,19 @@ impl RecordSet {
         &self.data
     }
 
-    /// Returns the number of bytes read so far.
+    /// Returns the number of bytes that the iteration has read.
     pub fn walked(&self) -> usize {
         self.position
     }
 
-    /// Returns the number of remaining records by the batch's header. It is not trustworthy: reserve by
-    /// [`Iterator::size_hint`] instead.
+    /// Returns the number of remaining records according to the batch's header. Do not reserve memory for this number,
+    /// because the header may be wrong. Use [`Iterator::size_hint`] instead.
     pub fn left(&self) -> usize {
         self.messages.as_ref().map_or(self.left.max(0) as usize, |messages| messages.left)
     }
 
-    /// Returns the next record with its bytes. Always inline: a record that is returned through memory is written in
-    /// small pieces and read in large ones, which costs more than everything else.
+    /// Returns the next record with its bytes. The function must always be inlined. If a record is returned through
+    /// memory, the CPU writes it in small pieces and reads it in large pieces, which costs more than all other work.
     #[inline(always)]
     pub fn next_view(&mut self) -> Option<Result<View<'_>, Error>> {
         match self.next()? {
@@ -181,7 +183,8 @@ impl RecordSet {
         Some(end - body.len())
     }
 
-    /// Not through `next`: a result that is passed on in place would keep every record in memory.
+    /// Returns the next message. The return type differs from the type of `Messages::next`, because the compiler would
+    /// pass on the same type in place, and then return every record through memory.
     #[inline(never)]
     fn next_message(&mut self) -> Result<Option<Record>, Error> {
         self.messages.as_mut().and_then(|messages| messages.next(&self.data, &mut self.position)).transpose()
@@ -199,13 +202,14 @@ impl RecordSet {
     }
 }
 
-/// Size of the smallest record: its seven fields without key, value or headers.
+/// The size of the smallest record, whose seven fields contain no key, value or headers.
 const SMALLEST: usize = 7;
 
 impl Iterator for RecordSet {
     type Item = Result<Record, Error>;
 
-    /// Never more than fits the remaining bytes, plus the error that ends the iteration.
+    /// Returns at most the number of records that the remaining bytes can contain, plus one for the error that ends the
+    /// iteration.
     fn size_hint(&self) -> (usize, Option<usize>) {
         let room = self.data.len().saturating_sub(self.position) / SMALLEST;
         (0, Some(self.left().min(room + 1)))

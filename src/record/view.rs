@@ -3,19 +3,19 @@
 
 use crate::wire::varint::take_i32;
 
-/// Positions of a record's parts in the bytes of its [`super::RecordSet`].
+/// The positions of a record's parts in the bytes of its [`super::RecordSet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Offset in the partition.
+    /// The offset in the partition.
     pub offset: i64,
-    /// Milliseconds since 1970, or -1.
+    /// The timestamp in milliseconds since 1970, or -1.
     pub timestamp: i64,
     pub(super) key: Span,
     pub(super) value: Span,
     pub(super) headers: Span,
 }
 
-/// A start and a length; a negative length is null. Batches are below 2 GiB, so 32 bits suffice.
+/// A start and a length, where a negative length means null. Batches are smaller than 2 GiB, so 32 bits are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub start: u32,
@@ -23,7 +23,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the end. A set is smaller than 2 GiB.
+    /// Returns the end of the span. A record set is smaller than 2 GiB.
     #[inline]
     fn end(self) -> u32 {
         self.start.wrapping_add(self.length.max(0).cast_unsigned())
@@ -43,20 +43,20 @@ impl Span {
 }
 
 impl Record {
-    /// Returns the key from the set's bytes; `None` is null.
+    /// Returns the key from the set's bytes, or `None` for null.
     #[inline]
     pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.key.of(data)
     }
 
-    /// Returns the value from the set's bytes; `None` is null, a tombstone.
+    /// Returns the value from the set's bytes, or `None` for null (a tombstone).
     #[inline]
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.value.of(data)
     }
 
-    /// Returns the set's bytes from the key on, and the length of the key, for callers that copy more than the key
-    /// where this is cheaper. `None` is null.
+    /// Returns the set's bytes from the key on, and the length of the key, or `None` for null. A caller may copy more
+    /// bytes than the key if this is faster.
     #[inline]
     pub fn key_from<'a>(&self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
         self.key.from(data)
@@ -83,13 +83,13 @@ impl Record {
         self.headers.length.max(0) as usize
     }
 
-    /// Returns the size of the key; `None` is null.
+    /// Returns the size of the key, or `None` for null.
     #[inline]
     pub fn key_size(&self) -> Option<usize> {
         usize::try_from(self.key.length).ok()
     }
 
-    /// Returns the size of the value; `None` is null.
+    /// Returns the size of the value, or `None` for null.
     #[inline]
     pub fn value_size(&self) -> Option<usize> {
         usize::try_from(self.value.length).ok()
@@ -107,7 +107,7 @@ impl Record {
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub(super) data: &'a [u8],
-    /// Positions of its parts.
+    /// The positions of the record's parts.
     pub record: Record,
 }
 
@@ -124,13 +124,13 @@ impl<'a> View<'a> {
         self.record.timestamp
     }
 
-    /// Returns the key; `None` is null.
+    /// Returns the key, or `None` for null.
     #[inline]
     pub fn key(&self) -> Option<&'a [u8]> {
         self.record.key(self.data)
     }
 
-    /// Returns the value; `None` is null.
+    /// Returns the value, or `None` for null.
     #[inline]
     pub fn value(&self) -> Option<&'a [u8]> {
         self.record.value(self.data)
@@ -143,7 +143,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// The headers of a record. They were validated when the record was read, so iterating cannot fail.
+/// The headers of a record. The reader has validated the headers together with the record, so the iteration cannot
+/// fail.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
     left: u32,
@@ -151,7 +152,7 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Iterator for Headers<'a> {
-    /// Key (bytes, usually UTF-8) and value; `None` is null.
+    /// The key (bytes, usually UTF-8) and the value, where `None` is null.
     type Item = (&'a [u8], Option<&'a [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -162,7 +163,8 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Reads a length and the bytes. The outer `None` means incomplete, the inner one null.
+/// Reads a length and that number of bytes. The outer `None` means that the data is incomplete, and the inner `None`
+/// means null.
 pub(super) fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let Ok(length) = usize::try_from(take_i32(data)?) else {
         return Some(None);

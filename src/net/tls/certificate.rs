@@ -4,24 +4,24 @@
 //! them, with one exception. `is_for_servers` checks the purpose of a certificate, because rustls rejects some
 //! certificates before it looks at their purpose.
 
-/// The facts of a certificate.
+/// The parts of a certificate that an error message may show.
 pub(super) struct Facts<'a> {
-    /// X.509 version: 1, 2 or 3.
+    /// The X.509 version: 1, 2 or 3.
     pub version: u8,
-    /// Algorithm of the authority's signature.
+    /// The algorithm of the authority's signature.
     pub signature: &'a [u8],
-    /// Name of the authority.
+    /// The name of the authority.
     pub issuer: &'a [u8],
-    /// Common name of the subject.
+    /// The common name of the subject.
     pub common_name: Option<String>,
-    /// Size of the key, if it is an RSA key.
+    /// The size of the key, if it is an RSA key.
     pub rsa_bits: Option<usize>,
-    /// Extended key usage, if the certificate restricts it.
+    /// The extended key usage, if the certificate restricts it.
     purposes: Option<&'a [u8]>,
 }
 
 impl<'a> Facts<'a> {
-    /// Returns the facts of a certificate, or `None` if it is damaged.
+    /// Reads these parts of a certificate. Returns `None` if the certificate is damaged.
     pub fn of(der: &'a [u8]) -> Option<Self> {
         let mut certificate = Elements(Elements(der).tagged(SEQUENCE)?);
         let mut fields = Elements(certificate.tagged(SEQUENCE)?);
@@ -67,15 +67,15 @@ pub(super) fn broken_algorithm(signature: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Splits the certificate from the settings that OpenSSL appends in a block `TRUSTED CERTIFICATE`. Returns `None` if it
-/// is damaged.
+/// Splits a block `TRUSTED CERTIFICATE` into the certificate and the settings that OpenSSL appends to it. Returns
+/// `None` if the block is damaged.
 pub(super) fn split_trusted(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = Elements(der);
     rest.tagged(SEQUENCE)?;
     Some((der.get(..der.len() - rest.0.len())?, rest.0))
 }
 
-/// Returns whether the settings of a `TRUSTED CERTIFICATE` allow that it vouches for servers.
+/// Returns whether the settings of a `TRUSTED CERTIFICATE` allow the certificate to vouch for servers.
 pub(super) fn vouches_for_servers(settings: &[u8]) -> bool {
     let names_servers = |purposes| Elements(purposes).any(|(_, p)| [SERVER_AUTH, ANY_PURPOSE].contains(&p));
     let Some(settings) = Elements(settings).tagged(SEQUENCE) else { return settings.is_empty() };
@@ -100,7 +100,7 @@ fn extension<'a>(extensions: &'a [u8], id: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-/// The elements of DER data: tag and content.
+/// Iterates over the elements of DER data, each with a tag and a content.
 #[derive(Clone, Copy)]
 struct Elements<'a>(&'a [u8]);
 

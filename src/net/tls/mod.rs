@@ -22,16 +22,16 @@ pub use session::{Client, Server, Session};
 use std::fmt;
 use std::path::PathBuf;
 
-/// PEM text, or a file with it.
+/// PEM text, or a file that contains PEM text.
 #[derive(Clone)]
 pub enum Pem {
-    /// A file that is read when needed, and again when it has changed.
+    /// A file. klamm reads it when it needs the contents, and again when the file has changed.
     File(PathBuf),
     /// PEM text.
     Text(String),
 }
 
-/// Shows the path of a file, but not the PEM text, which may be a key.
+/// Shows the path of a file, but not PEM text, which may contain a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,9 +46,9 @@ impl fmt::Debug for Pem {
 pub struct Identity {
     /// The certificate, followed by its chain.
     pub certificates: Pem,
-    /// The private key; by default, it is next to the certificates.
+    /// The private key. By default, the key is in the same PEM text as the certificates.
     pub key: Option<Pem>,
-    /// The key's password, if it is encrypted.
+    /// The password of the private key, if the key is encrypted.
     pub password: Option<String>,
 }
 
@@ -77,24 +77,24 @@ impl Version {
 /// The TLS settings of a client.
 #[derive(Clone)]
 pub struct Settings {
-    /// The authorities that the client trusts; by default, those of the system.
+    /// The authorities that the client trusts. The default is the authorities of the system.
     pub authorities: Option<Pem>,
-    /// The client's certificate, for servers that ask for one.
+    /// The client's certificate, for servers that request one.
     pub identity: Option<Identity>,
-    /// Whether a server's certificate has to be for the host that the client connects to.
+    /// Whether the server's certificate must be valid for the host to which the client connects.
     pub check_host: bool,
-    /// The accepted versions.
+    /// The accepted versions of TLS.
     pub versions: Vec<Version>,
 }
 
 /// A failure of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was tried and why it failed.
+    /// What the client or the server tried, and why it failed.
     pub message: String,
-    /// What to check.
+    /// What the user can check.
     pub hint: String,
-    /// Whether another attempt would fail the same way.
+    /// Whether another attempt would fail in the same way.
     pub is_final: bool,
 }
 
@@ -104,7 +104,7 @@ impl Failure {
         Self { message: message.into(), hint: hint.into(), is_final: true }
     }
 
-    /// Returns the failure behind an error of a stream, if TLS caused it.
+    /// Returns the TLS failure that caused an error of a stream, if there is one.
     pub fn of(error: &std::io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }

@@ -10,12 +10,12 @@ fn no_tls() -> Failure {
     Failure { message: message.to_owned(), hint: hint.to_owned(), is_final: true }
 }
 
-/// A client, which does not exist without TLS.
+/// The TLS settings of a client. This type has no values in a build without TLS.
 #[derive(Debug)]
 pub enum Client {}
 
 impl Client {
-    /// Fails: there is no TLS.
+    /// Always fails, because this build has no TLS.
     pub fn new(_: Settings) -> Result<Self, Failure> {
         Err(no_tls())
     }
@@ -26,12 +26,12 @@ impl Client {
     }
 }
 
-/// A server, which does not exist without TLS.
+/// The TLS settings of a server. This type has no values in a build without TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Server {}
 
 impl Server {
-    /// Fails: there is no TLS.
+    /// Always fails, because this build has no TLS.
     pub fn new(_: &str, _: &str, _: Option<&str>) -> Result<Self, Failure> {
         Err(no_tls())
     }
@@ -42,7 +42,7 @@ impl Server {
     }
 }
 
-/// A session, which does not exist without TLS.
+/// A TLS session. This type has no values in a build without TLS.
 #[derive(Debug)]
 pub enum Session {}
 

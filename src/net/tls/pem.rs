@@ -12,7 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, Priva
 use std::borrow::Cow;
 use std::fs;
 
-/// The largest accepted file, in bytes. The authorities of a whole system are 250 KB, so a larger file is a mistake.
+/// The largest accepted file, in bytes. The authorities of a whole system need only 250 KB, so a larger file is a
+/// mistake.
 const MAX_FILE: u64 = 16 << 20;
 
 const TRUSTED: &str = "TRUSTED CERTIFICATE";
@@ -24,7 +25,7 @@ struct Block {
 }
 
 impl Pem {
-    /// Returns the text. `name` names it in errors.
+    /// Returns the PEM text. `name` is the name of the text in errors.
     pub(super) fn read(&self, name: &str) -> Result<String, Failure> {
         let path = match self {
             Self::Text(text) => return Ok(text.clone()),
@@ -55,7 +56,7 @@ impl Pem {
     }
 }
 
-/// Returns the blocks whose labels are wanted. Text outside of blocks is a comment, and may have dashes of its own.
+/// Returns the blocks whose label `selects` accepts. Text outside of blocks is a comment, and may also contain dashes.
 fn blocks(text: &str, name: &str, selects: impl Fn(&str) -> bool) -> Result<Vec<Block>, Failure> {
     let damaged = || Failure::new(format!("{name} is damaged PEM"), "export it again");
     let text = text.replace("\\n", "\n");
@@ -81,7 +82,8 @@ fn blocks(text: &str, name: &str, selects: impl Fn(&str) -> bool) -> Result<Vec<
     Ok(selected)
 }
 
-/// Returns the label of the next block and the text after its first line. In a file, a block begins with its line.
+/// Returns the label of the next block and the text after its first line. In a file, the first line of a block must be
+/// a line of its own.
 fn next_begin(text: &str, is_one_line: bool) -> Option<(&str, &str)> {
     let is_label = |label: &str| label.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b' ');
     text.match_indices("-----BEGIN ").find_map(|(at, begin)| {
@@ -93,15 +95,15 @@ fn next_begin(text: &str, is_one_line: bool) -> Option<(&str, &str)> {
     })
 }
 
-/// Returns the certificates of a text. Fails if there are none.
+/// Returns the certificates in a PEM text. Fails if there are none.
 pub(super) fn certificates(text: &str, name: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
     require_some(certificates_if(text, name, |_| true)?, name)
 }
 
-/// Returns the certificates of a text that may vouch for servers. Fails if there are none.
+/// Returns the certificates in a PEM text that may vouch for servers. Fails if there are none.
 ///
-/// OpenSSL's `TRUSTED CERTIFICATE` says what the certificate is trusted for. Distributions also list
-/// certificates that are not trusted for anything.
+/// OpenSSL's `TRUSTED CERTIFICATE` contains the purposes for which the certificate is trusted. Some distributions also
+/// list certificates that are trusted for no purpose.
 pub(super) fn authorities(text: &str, name: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
     require_some(certificates_if(text, name, vouches_for_servers)?, name)
 }
@@ -138,7 +140,7 @@ fn require_some(
     Ok(certificates)
 }
 
-/// Returns the private key of a text.
+/// Returns the private key in a PEM text.
 pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'static>, Failure> {
     let name = "the private key";
     for Block { label, der } in blocks(text, name, |label| label.ends_with("PRIVATE KEY"))? {

@@ -9,7 +9,7 @@ use rustls::{CertificateError, Error, OtherError, RootCertStore};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is wrong with a certificate, and what to do.
+/// The reason why a certificate is rejected, and what the user can do.
 #[derive(Debug)]
 pub(super) struct Reason {
     pub message: String,
@@ -21,7 +21,7 @@ impl Reason {
         Self { message: message.into(), hint: hint.into() }
     }
 
-    /// Returns the reason in an error.
+    /// Returns the reason that a certificate error contains.
     pub fn of(error: &CertificateError) -> Option<&Self> {
         match error {
             CertificateError::Other(OtherError(inner)) => inner.downcast_ref(),
@@ -45,12 +45,12 @@ impl From<Reason> for Error {
     }
 }
 
-/// Returns whether rustls rejects a broker's certificate because it is an authority's.
+/// Returns whether rustls rejects a broker's certificate because it is the certificate of an authority.
 pub(super) fn is_authority(error: &Error) -> bool {
     matches!(error, Error::InvalidCertificate(CertificateError::Other(other)) if first_word(other) == "CaUsedAsEndEntity")
 }
 
-/// Returns the error for a broker's certificate, with its reason.
+/// Returns the error for a rejected certificate of a broker, with the reason.
 pub(super) fn of_chain(
     error: Error,
     end_entity: &CertificateDer<'_>,
@@ -118,7 +118,7 @@ pub(super) fn of_chain(
     reason.into()
 }
 
-/// Returns the error for a broker's signature of the handshake, with its reason.
+/// Returns the error for a broker's handshake signature, with the reason.
 pub(super) fn of_signature(error: Error, certificate: &CertificateDer<'_>) -> Error {
     use CertificateError as C;
     let Error::InvalidCertificate(why) = &error else { return error };
@@ -140,7 +140,7 @@ pub(super) fn of_signature(error: Error, certificate: &CertificateDer<'_>) -> Er
     reason.into()
 }
 
-/// Says what is wrong with a certificate or a key of this program's own files.
+/// Describes what is wrong with a certificate or a key in the files of this program.
 pub(super) fn own(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => of_certificate(why),
@@ -149,7 +149,7 @@ pub(super) fn own(error: &Error) -> String {
     }
 }
 
-/// Says what is wrong with a certificate.
+/// Describes what is wrong with a certificate.
 pub(super) fn of_certificate(why: &CertificateError) -> String {
     use CertificateError as C;
     match why {
@@ -159,7 +159,7 @@ pub(super) fn of_certificate(why: &CertificateError) -> String {
     }
 }
 
-/// Says why a handshake failed, apart from the certificate.
+/// Describes why a handshake failed, if the certificate is not the cause.
 pub(super) fn of_handshake(error: &Error) -> String {
     match error {
         Error::InvalidMessage(_) => "the peer sent a message that is not TLS".to_owned(),
@@ -174,7 +174,8 @@ pub(super) fn of_handshake(error: &Error) -> String {
     }
 }
 
-/// Turns the name of one of rustls' errors into words: `NoCipherSuitesInCommon` into `no cipher suites in common`.
+/// Converts the name of a rustls error to words. For example, `NoCipherSuitesInCommon` becomes `no cipher suites in
+/// common`.
 pub(super) fn spaced(debug: &str) -> String {
     let mut words = String::new();
     for letter in debug.chars().take_while(char::is_ascii_alphanumeric) {
@@ -195,7 +196,7 @@ fn unsupported_key(whose: &str, bits: usize) -> Reason {
     Reason::new(format!("the RSA key of {whose} has {bits} bits, which is too {size}"), KEYS)
 }
 
-/// Sizes of RSA keys that the cryptography library, ring, accepts.
+/// The sizes of RSA keys that the cryptography library ring accepts, in bits.
 const SUPPORTED_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
 const KEYS: &str = "use an RSA key of 2048 to 8192 bits, or an EC key with P-256 or P-384";

@@ -19,19 +19,19 @@ use std::io::{self, BufRead, IoSlice, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// The largest amount of encrypted bytes that waits for the kernel.
+/// The largest number of encrypted bytes that may wait for the kernel.
 const MAX_SEALED: usize = 256 << 10;
-/// The number of pieces that are encrypted together.
+/// The largest number of pieces that are encrypted together.
 const MAX_PIECES: usize = 64;
-/// The number of servers whose sessions are kept for resumption with a shorter handshake.
+/// The number of servers for which the client keeps sessions, to resume them with a shorter handshake.
 const REMEMBERED: usize = 256;
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Creates sessions with servers. Each session checks whether the certificate and key files have changed, and reads
-/// them again if so. If the new files cannot be read, the earlier content stays in use.
+/// Creates sessions with servers. Before each session, the client checks whether the certificate and key files have
+/// changed, and reads changed files again. If it cannot read the new files, it keeps using the earlier contents.
 pub struct Client {
     settings: Settings,
     loaded: Mutex<Loaded>,
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Reads certificates and keys.
+    /// Reads the certificates and keys.
     #[allow(clippy::disallowed_methods, reason = "callers share a client with its I/O thread")]
     pub fn new(settings: Settings) -> Result<Self, Failure> {
         let stamps = stamps(&settings);
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self { settings, loaded: Mutex::new(Loaded { config, stamps }) })
     }
 
-    /// Creates a session with a host, before its handshake.
+    /// Creates a session with a host. The handshake has not started yet.
     pub fn session(&self, host: &str) -> Result<Session, Failure> {
         let plain_host = without_brackets(host).trim_end_matches('.');
         // A zone is no part of the address that a certificate names.
@@ -147,8 +147,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Creates a server from PEM texts: its certificate, its key, and the authority of client certificates, if clients
-    /// must have one.
+    /// Creates a server from PEM texts: its certificate, its key, and the authority for client certificates, if clients
+    /// must have a certificate.
     pub fn new(certificates: &str, key: &str, clients: Option<&str>) -> Result<Self, Failure> {
         let provider = provider();
         let failed = |why: &str| Failure::new(format!("no TLS server: {why}"), "check the certificates");
@@ -167,13 +167,13 @@ impl Server {
         Ok(Self(Arc::new(config.map_err(|e| failed(&reason::own(&e)))?)))
     }
 
-    /// Creates a session with a client, before its handshake.
+    /// Creates a session with a client. The handshake has not started yet.
     pub fn session(&self) -> Result<Session, Failure> {
         ServerConnection::new(self.0.clone()).map(|c| Session::new(c.into())).map_err(|e| explain(&e))
     }
 }
 
-/// One end of a session.
+/// One end of a TLS session.
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
@@ -190,7 +190,7 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// Decrypts received bytes and appends the plaintext. After a failure, there is an alert to write.
+    /// Decrypts received bytes and appends the plaintext. After a failure, the session has an alert to write.
     pub fn receive(&mut self, mut sealed: &[u8], out: &mut BytesMut) -> Result<(), Failure> {
         while !sealed.is_empty() {
             // It fails only if the buffer is full, and the code below empties the buffer.
@@ -208,7 +208,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the failure of a stream that ended during the handshake.
+    /// Returns the failure for a stream that ended during the handshake.
     pub fn cut_short(&self) -> Failure {
         Failure {
             is_final: false,
@@ -219,7 +219,7 @@ impl Session {
         }
     }
 
-    /// Encrypts queued bytes, as far as there is room.
+    /// Encrypts queued bytes, up to `MAX_SEALED` bytes.
     pub fn encrypt(&mut self, queue: &mut VecDeque<Bytes>) -> io::Result<()> {
         while !queue.is_empty() {
             let pieces: Vec<IoSlice<'_>> = queue.iter().take(MAX_PIECES).map(|b| IoSlice::new(b)).collect();
@@ -239,7 +239,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the peer's certificate, if it sent one, after the handshake.
+    /// Returns the peer's certificate after the handshake, if the peer sent one.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.connection.peer_certificates()?.first().map(AsRef::as_ref)
     }
@@ -261,13 +261,13 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the peer that no more data follows.
+    /// Queues the message that tells the peer that no more data follows.
     pub fn finish(&mut self) {
         self.connection.send_close_notify();
     }
 }
 
-/// Returns what went wrong, and what to check.
+/// Returns the failure for a rustls error, with the cause and a hint.
 fn explain(error: &Error) -> Failure {
     use CertificateError as C;
     let failed = |hint: &str| Failure::new(format!("TLS handshake failed: {}", words(error)), hint);

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 const AUTHORITIES: &str = "the authorities' certificates";
 
-/// Returns the check of server certificates.
+/// Returns the verifier of server certificates.
 pub(super) fn verifier(
     authorities: Option<&Pem>,
     check_host: bool,
@@ -32,7 +32,7 @@ pub(super) fn verifier(
     Ok(Arc::new(Verifier { strict, roots, authorities, check_host }))
 }
 
-/// Returns the authorities of a PEM text.
+/// Returns the authorities in a PEM text.
 pub(super) fn roots(text: &str) -> Result<RootCertStore, Failure> {
     store(&pem::authorities(text, AUTHORITIES)?)
 }
@@ -47,7 +47,7 @@ fn store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, Fail
     Ok(roots)
 }
 
-/// Returns the authorities that the system trusts. They are read once, since that takes some milliseconds.
+/// Returns the authorities that the system trusts. klamm reads them only once, because this takes some milliseconds.
 fn system() -> Result<Arc<RootCertStore>, Failure> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let roots = ROOTS.get_or_init(|| {
@@ -63,13 +63,13 @@ fn system() -> Result<Arc<RootCertStore>, Failure> {
     Ok(roots.clone())
 }
 
-/// Checks as rustls does, with these differences:
+/// Checks certificates like rustls, with these differences:
 ///
-/// * The error says what is wrong with the certificate.
-/// * A certificate that is itself in the authorities' file may be an authority's. `openssl req -x509` makes such
-///   certificates. The owner of its key can sign a certificate for any
-///   broker anyway, so this gives nothing away.
-/// * `check_host` is a setting.
+/// * The error describes what is wrong with the certificate.
+/// * A broker's certificate may be an authority if the authorities' file contains that certificate. `openssl req -x509`
+///   creates such certificates. This is not less secure, because the owner of the key can sign a certificate for any
+///   broker anyway.
+/// * `check_host` can switch off the check of the host name.
 #[derive(Debug)]
 struct Verifier {
     strict: Arc<WebPkiServerVerifier>,
@@ -80,8 +80,8 @@ struct Verifier {
 }
 
 impl Verifier {
-    /// Checks a certificate of the authorities' file that rustls rejects as an authority's. rustls has checked its
-    /// dates.
+    /// Checks a certificate in the authorities' file that rustls rejects because it is an authority. rustls has already
+    /// checked its dates.
     fn check_given(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
         if !Facts::of(certificate).is_some_and(|facts| facts.is_for_servers()) {
             return Err(CertificateError::InvalidPurpose.into());
