@@ -7,19 +7,19 @@
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 
-/// Default limit of a frame's size, in bytes: the default of Kafka's `socket.request.max.bytes`.
+/// The default limit for the size of a frame, in bytes. It is the default of Kafka's `socket.request.max.bytes`.
 pub const DEFAULT_MAX_FRAME: usize = 100 << 20;
 
-/// Frames of at least this size get memory of their own. Smaller frames share memory, which is freed when the last of
-/// them is dropped.
+/// The size from which a frame gets memory of its own. Smaller frames share memory, which is freed when the last of
+/// these frames is dropped.
 const LARGE: usize = 64 << 10;
 
 /// A length that no Kafka peer sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLength {
-    /// The four bytes in place of a length.
+    /// The four bytes at the position of the length.
     pub found: [u8; 4],
-    /// The limit.
+    /// The limit for the size of a frame.
     pub max: usize,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for BadLength {
 
 impl std::error::Error for BadLength {}
 
-/// Splits a stream of bytes into frames.
+/// Splits a byte stream into frames.
 #[derive(Debug)]
 pub struct Frames {
     buf: BytesMut,
@@ -45,17 +45,17 @@ impl Frames {
         Self { buf: BytesMut::new(), max }
     }
 
-    /// Sets the limit for the next and later frames.
+    /// Sets the limit for all later frames.
     pub fn allow(&mut self, max: usize) {
         self.max = max;
     }
 
-    /// Returns the buffer to which received bytes are appended.
+    /// Returns the buffer to which the caller appends received bytes.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buf
     }
 
-    /// Returns the buffer, and the number of bytes missing from its first frame, if the length has arrived.
+    /// Returns the buffer, and a function that computes how many bytes of the first frame in the buffer are missing.
     pub fn inbox(&mut self) -> (&mut BytesMut, impl Fn(&[u8]) -> usize + use<>) {
         let max = self.max;
         let missing = move |arrived: &[u8]| match arrived.first_chunk::<4>() {

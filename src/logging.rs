@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The part of a client that writes a line. Each has a logger of its own.
+/// The part of a client that writes a log line. Each component has a logger of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Component {
     /// Connections, requests and metadata.
@@ -31,10 +31,10 @@ pub enum Component {
 }
 
 impl Component {
-    /// Every component, in the order of its numbers.
+    /// All components, in the order of their numbers.
     pub const ALL: [Self; 6] = [Self::Network, Self::Auth, Self::Group, Self::Producer, Self::Consumer, Self::Share];
 
-    /// Returns the last part of its logger's name.
+    /// Returns the last part of the name of the component's logger.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -46,7 +46,7 @@ impl Component {
         }
     }
 
-    /// Returns the target of its lines in the crate `log`.
+    /// Returns the target of the component's lines in the crate `log`.
     const fn target(self) -> &'static str {
         match self {
             Self::Network => "klamm::network",
@@ -59,7 +59,7 @@ impl Component {
     }
 }
 
-/// Where something happened.
+/// The broker, topic and partition that a log line is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Location<'a> {
     /// The address of the broker.
@@ -108,18 +108,18 @@ impl fmt::Display for Location<'_> {
     }
 }
 
-/// A line for a sink.
+/// A log line for a sink.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The level.
     pub level: Level,
-    /// Who wrote it.
+    /// The component that wrote the line.
     pub component: Component,
-    /// Whether the client's configuration asks for the line, whatever the level of the logger.
+    /// Whether the client's configuration enables the line, regardless of the level of the logger.
     pub is_demanded: bool,
     /// The client ID.
     pub client_id: Arc<str>,
-    /// The text, which also names the client ID and the location.
+    /// The text, which also contains the client ID and the location.
     pub text: String,
     /// The address of the broker.
     pub broker: Option<String>,
@@ -129,26 +129,26 @@ pub struct Line {
     pub partition: Option<i32>,
 }
 
-/// Takes the lines of a client. Its methods must not block, because the client waits for them.
+/// Receives the log lines of a client. The methods must not block, because the client waits for them.
 pub trait Sink: Send + Sync {
-    /// Runs before the client's first work, in the thread of a caller that holds no lock of the client.
+    /// Runs before the client starts to work, in the thread of a caller that holds no lock of the client.
     fn start(&self, flight: Option<&Arc<Flight>>);
     /// Runs when the client is closed.
     fn end(&self) {}
-    /// Returns whether lines of this level and component are wanted.
+    /// Returns whether the sink wants lines of this level and component.
     fn is_enabled(&self, level: Level, component: Component) -> bool;
-    /// Takes a line.
+    /// Writes a log line.
     fn write(&self, line: Line);
-    /// Takes an event of the client: the error of a problem that it keeps retrying, or the result of a commit.
+    /// Receives an event of the client: an error after which the client keeps retrying, or the result of a commit.
     fn report(&self, _event: &(dyn Any + Send + Sync)) {}
 }
 
-/// The levels that a client's configuration asks for.
+/// The log levels in a client's configuration.
 #[derive(Clone, Debug)]
 pub struct Levels {
     /// The most verbose level of the client.
     pub most: LevelFilter,
-    /// The components whose lines are wanted at [`Levels::most`], whatever the level of their loggers.
+    /// The components whose lines are enabled up to [`Levels::most`], regardless of the level of their loggers.
     pub demanded: Vec<Component>,
 }
 
@@ -158,7 +158,7 @@ impl Default for Levels {
     }
 }
 
-/// The client that log lines belong to, and their destination.
+/// The client to which log lines belong, and the destination of the lines.
 pub struct LogIdentity {
     client_id: Arc<str>,
     levels: Levels,
@@ -172,12 +172,12 @@ impl LogIdentity {
         Self { client_id: client_id.into(), levels, sink, flight: flight.map(Arc::new) }
     }
 
-    /// Returns the flight recorder, if it is on.
+    /// Returns the flight recorder, if it is enabled.
     pub fn flight(&self) -> Option<&Arc<Flight>> {
         self.flight.as_ref()
     }
 
-    /// Runs before the client's first work.
+    /// Runs before the client starts to work.
     pub fn start(&self) {
         if let Some(sink) = &self.sink {
             sink.start(self.flight());
@@ -199,15 +199,15 @@ impl LogIdentity {
 }
 
 thread_local! {
-    /// The client that this thread works for.
+    /// The client for which the current thread works.
     static CURRENT: RefCell<Option<Arc<LogIdentity>>> = const { RefCell::new(None) };
 }
 
-/// Makes the lines of this thread those of a client, until it is dropped.
+/// Marks the log lines of the current thread with the identity of a client, until this guard is dropped.
 #[must_use = "the identity is left when it is dropped"]
 pub struct Entered(Option<Arc<LogIdentity>>);
 
-/// Enters the identity of a client.
+/// Marks the log lines of the current thread with the identity of a client.
 pub fn enter(identity: &Arc<LogIdentity>) -> Entered {
     Entered(CURRENT.replace(Some(identity.clone())))
 }
@@ -218,14 +218,14 @@ impl Drop for Entered {
     }
 }
 
-/// Returns whether lines of a level may be wanted by some client. Flight recorders take lines up to level info. Costs
-/// one atomic load.
+/// Returns whether any client may want lines of a level. Flight recorders record lines up to level info. Costs one
+/// atomic load.
 #[inline]
 pub fn may_be_wanted(level: Level) -> bool {
     level <= Level::Info || level <= log::max_level()
 }
 
-/// Records a frame of the client that this thread works for, if its flight recorder is on.
+/// Records a frame of the current thread's client, if the client's flight recorder is enabled.
 pub fn record(frame: impl FnOnce(&Flight) -> Frame) {
     CURRENT.with_borrow(|current| {
         if let Some(flight) = current.as_ref().and_then(|identity| identity.flight()) {
@@ -234,8 +234,7 @@ pub fn record(frame: impl FnOnce(&Flight) -> Frame) {
     });
 }
 
-/// Notes an error that ends the work of the client that this thread works for. The client then writes its flight
-/// recorder.
+/// Notes an error that ends the work of the current thread's client. The client then writes its flight recorder.
 pub fn note_failure() {
     CURRENT.with_borrow(|current| {
         if let Some(flight) = current.as_ref().and_then(|identity| identity.flight()) {
@@ -244,7 +243,7 @@ pub fn note_failure() {
     });
 }
 
-/// Writes a line of the client that this thread works for, if its level is wanted.
+/// Writes a log line of the current thread's client, if its level is enabled.
 pub fn write(level: Level, component: Component, location: Location<'_>, message: fmt::Arguments<'_>) {
     // Nothing here formats while the cell is borrowed: a sink may work for another client.
     let Some(identity) = CURRENT.with_borrow(Clone::clone) else { return };
@@ -284,7 +283,7 @@ pub fn write(level: Level, component: Component, location: Location<'_>, message
     );
 }
 
-/// Reports an event to the sink of the client that this thread works for.
+/// Reports an event to the sink of the current thread's client.
 pub fn report(event: &(dyn Any + Send + Sync)) {
     let identity = CURRENT.with_borrow(Clone::clone);
     if let Some(sink) = identity.as_ref().and_then(|identity| identity.sink.as_ref()) {
@@ -292,8 +291,8 @@ pub fn report(event: &(dyn Any + Send + Sync)) {
     }
 }
 
-/// Writes a log line: the level, the component, the location, and what `format!` takes. Formats only if the level is
-/// wanted.
+/// Writes a log line. The arguments are the level, the component, the location, and the arguments of `format!`. Formats
+/// the text only if the level is enabled.
 macro_rules! event {
     ($level:ident, $component:ident, $location:expr, $($message:tt)+) => {
         if $crate::logging::may_be_wanted(::log::Level::$level) {

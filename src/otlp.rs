@@ -16,10 +16,10 @@ pub struct MetricsData {
 /// The metrics of one client.
 #[derive(Clone, PartialEq, Message)]
 pub struct ResourceMetrics {
-    /// The client.
+    /// The client that the metrics describe.
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
-    /// Its metrics.
+    /// The metrics of the client.
     #[prost(message, repeated, tag = "2")]
     pub scope_metrics: Vec<ScopeMetrics>,
 }
@@ -27,12 +27,12 @@ pub struct ResourceMetrics {
 /// The object that the metrics describe.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
-    /// Labels, such as the group.
+    /// The labels, such as the group.
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
 
-/// Metrics of one library.
+/// The metrics of one library.
 #[derive(Clone, PartialEq, Message)]
 pub struct ScopeMetrics {
     /// The metrics.
@@ -43,10 +43,10 @@ pub struct ScopeMetrics {
 /// A metric.
 #[derive(Clone, PartialEq, Message)]
 pub struct Metric {
-    /// The name.
+    /// The name of the metric.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its values.
+    /// The values of the metric.
     #[prost(oneof = "Data", tags = "5, 7")]
     pub data: Option<Data>,
 }
@@ -70,9 +70,9 @@ pub struct Gauge {
     pub data_points: Vec<NumberDataPoint>,
 }
 
-/// The sum says what was added since the last push.
+/// The sum counts from the last push.
 pub const DELTA: i32 = 1;
-/// The sum says what was added since the start.
+/// The sum counts from the start.
 pub const CUMULATIVE: i32 = 2;
 
 /// Totals.
@@ -84,7 +84,7 @@ pub struct Sum {
     /// [`DELTA`] or [`CUMULATIVE`].
     #[prost(int32, tag = "2")]
     pub aggregation_temporality: i32,
-    /// Whether the sum never falls.
+    /// Whether the sum never decreases.
     #[prost(bool, tag = "3")]
     pub is_monotonic: bool,
 }
@@ -92,7 +92,7 @@ pub struct Sum {
 /// A value.
 #[derive(Clone, PartialEq, Message)]
 pub struct NumberDataPoint {
-    /// Since when the sum is counted, in nanoseconds since 1970.
+    /// The time from which the sum counts, in nanoseconds since 1970.
     #[prost(fixed64, tag = "2")]
     pub start_time_unix_nano: u64,
     /// When the value was read, in nanoseconds since 1970.
@@ -101,7 +101,7 @@ pub struct NumberDataPoint {
     /// The value.
     #[prost(oneof = "Value", tags = "4, 6")]
     pub value: Option<Value>,
-    /// Labels, such as the topic.
+    /// The labels, such as the topic.
     #[prost(message, repeated, tag = "7")]
     pub attributes: Vec<KeyValue>,
 }
@@ -120,7 +120,7 @@ pub enum Value {
 /// A label.
 #[derive(Clone, PartialEq, Message)]
 pub struct KeyValue {
-    /// The name.
+    /// The name of the label.
     #[prost(string, tag = "1")]
     pub key: String,
     /// The value.
@@ -131,7 +131,7 @@ pub struct KeyValue {
 /// The value of a label.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
-    /// The text.
+    /// The text of the value.
     #[prost(string, optional, tag = "1")]
     pub string_value: Option<String>,
 }
@@ -144,12 +144,12 @@ impl KeyValue {
 }
 
 impl MetricsData {
-    /// Reads a message. The error says what is wrong with it.
+    /// Decodes a message. The error describes what is wrong with the message.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         Self::decode(bytes).map_err(|e| e.to_string())
     }
 
-    /// Returns the bytes of the message.
+    /// Encodes the message.
     pub fn write(&self) -> Vec<u8> {
         self.encode_to_vec()
     }

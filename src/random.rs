@@ -8,7 +8,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator; equal seeds give equal sequences.
+    /// Creates a generator. Equal seeds give equal sequences.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

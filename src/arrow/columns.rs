@@ -15,12 +15,12 @@
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
-/// A layout: names and types of columns.
+/// A layout, which determines the names and types of the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Layout of klamm.
+    /// The layout of klamm.
     Klamm,
-    /// Layout of Spark's Kafka connector.
+    /// The layout of Spark's Kafka connector.
     Spark,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Column {
 }
 
 impl Layout {
-    /// Returns the layout with a name.
+    /// Returns the layout with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "klamm" => Some(Self::Klamm),
@@ -88,7 +88,7 @@ impl Layout {
     }
 }
 
-/// Returns the name of the element of the headers list: `item` in Arrow, `element` in Spark.
+/// Returns the element field of the headers list, whose name is `item` in Arrow and `element` in Spark.
 pub(super) fn header_field(layout: Layout) -> Arc<Field> {
     let name = if layout == Layout::Spark { "element" } else { "item" };
     Arc::new(Field::new(name, DataType::Struct(header_fields()), true))
@@ -107,7 +107,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Returns all columns of a layout, or the columns `names` in their order. Fails with the first unknown name.
+    /// Returns all columns of a layout, or only the columns in `names`, in that order. Fails with the first unknown
+    /// name.
     pub fn new<N: AsRef<str>>(layout: Layout, names: Option<&[N]>) -> Result<Self, String> {
         let all = layout.columns();
         let chosen = match names {

@@ -1,8 +1,8 @@
 //! Converts records to columns: one pass and one copy for each column, directly from the fetched buffers.
 //!
 //! The exported columns use Arrow's 32-bit offsets, so a column holds less than 2 GiB. The caller must limit its
-//! batches to that size. A larger batch is an error. Header keys that are not UTF-8 get replacement characters, as in
-//! the Java client.
+//! batches to that size. A larger batch is an error. In header keys, klamm's layout writes bytes that are not UTF-8 as
+//! escapes such as `\xe4`. Spark's layout has replacement characters instead.
 
 use super::columns::{Column, Columns, Layout, header_field, header_fields};
 use crate::record::{NO_TIMESTAMP, Record, TimestampType};
@@ -23,7 +23,7 @@ pub struct Rows<'a> {
     pub topic: &'a str,
     /// The partition.
     pub partition: i32,
-    /// Source of the timestamps.
+    /// The source of the timestamps.
     pub timestamp_type: TimestampType,
     /// The bytes that contain the records.
     pub data: &'a [u8],
@@ -31,7 +31,7 @@ pub struct Rows<'a> {
     pub records: &'a [Record],
 }
 
-/// The data exceeds the maximum size of a column.
+/// The error if the data exceeds the maximum size of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
@@ -41,7 +41,7 @@ impl fmt::Display for TooLarge {
     }
 }
 
-/// Builds the columns of `rows`.
+/// Builds the columns from `rows`.
 pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, TooLarge> {
     let count = rows.iter().map(|r| r.records.len()).sum();
     let has = |column| columns.columns.contains(&column);
@@ -83,7 +83,7 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     Ok(RecordBatch::try_new_with_options(columns.schema().clone(), arrays, &options).expect("columns fit the schema"))
 }
 
-/// Builds a column of bytes. All parts are measured first, so that the column is allocated once.
+/// Builds a column of bytes. The caller first measures all values, so that the column is allocated only once.
 struct Binary {
     wanted: bool,
     offsets: Vec<i32>,
@@ -132,7 +132,7 @@ impl Binary {
 }
 
 /// Appends the first `size` bytes of `from`. For short data, copies a fixed number of bytes without checking the
-/// length; the column has room for them after its last part.
+/// length. The column has room for these bytes after its last value.
 #[inline]
 fn put(values: &mut Vec<u8>, from: &[u8], size: usize) {
     match from.first_chunk::<SHORT>() {
@@ -246,8 +246,8 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
     Ok(ListArray::new(header_field(layout), offset_buffer(offsets), Arc::new(structs), nulls.finish()))
 }
 
-/// Appends the name of a header. Arrow's strings are UTF-8, so other bytes are written as `\xe4`, which keeps names
-/// apart. Spark's connector replaces them.
+/// Appends the name of a header. Arrow's strings are UTF-8, so klamm's layout writes other bytes as escapes such as
+/// `\xe4`, which keeps different names different. Spark's layout replaces such bytes, as Spark's connector does.
 fn put_name(names: &mut Vec<u8>, name: &[u8], layout: Layout) {
     for chunk in name.utf8_chunks() {
         names.extend_from_slice(chunk.valid().as_bytes());

@@ -19,18 +19,18 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, FieldRef, TimeUnit};
 use std::ops::Range;
 
-/// Column names that a batch to send may have.
+/// The column names that a batch to send may have.
 const NAMES: [&str; 6] = ["value", "key", "headers", "timestamp", "partition", "topic"];
 
-/// Column names of a batch that was read, which are ignored when it is sent.
+/// The column names that only a batch of fetched records has. The import ignores these columns.
 const IGNORED: [&str; 2] = ["offset", "timestamp_type"];
 
-/// A reason why data cannot be sent, and what to do.
+/// The error if data cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The column or the row, and what is wrong with it.
+    /// The column or the row, and the problem with it.
     pub message: String,
-    /// What to do.
+    /// What the user can do.
     pub hint: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl From<String> for Invalid {
     }
 }
 
-/// Returns whether pandas made this column from an index without a name.
+/// Returns whether pandas created this column from an index without a name.
 pub fn is_pandas_index(column: &str) -> bool {
     let level = column.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
     level.is_some_and(|level| !level.is_empty() && level.bytes().all(|b| b.is_ascii_digit()))
@@ -205,7 +205,7 @@ enum Partitions {
     Int64(Int64Array),
 }
 
-/// Name and value of a header.
+/// The name and the value of a header.
 pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// One record of a batch to send.
@@ -213,9 +213,9 @@ pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 pub struct Row<'a> {
     /// The topic, if the batch has this column.
     pub topic: Option<&'a str>,
-    /// The partition, if given.
+    /// The partition, if the row has one.
     pub partition: Option<i32>,
-    /// Milliseconds since 1970, if given.
+    /// The timestamp in milliseconds since 1970, if the row has one.
     pub timestamp: Option<i64>,
     /// The key.
     pub key: Option<&'a [u8]>,
@@ -228,14 +228,14 @@ pub struct Row<'a> {
 /// The headers of several rows.
 pub struct RowHeaders<'a> {
     all: Vec<Header<'a>>,
-    /// End of each row's headers.
+    /// The end of each row's headers.
     ends: Vec<usize>,
-    /// Result for the rows after these: they have no headers, or the error of the first of them.
+    /// The result for all later rows: no headers, or the error of the first later row.
     rest: Result<(), String>,
 }
 
 impl<'a> RowHeaders<'a> {
-    /// Returns the headers of a row, counted from the first of these rows.
+    /// Returns the headers of a row. The number `row` counts from the first of these rows.
     #[inline]
     pub fn get(&self, row: usize) -> Result<&[Header<'a>], String> {
         let Some(end) = self.ends.get(row) else {
@@ -246,7 +246,7 @@ impl<'a> RowHeaders<'a> {
     }
 }
 
-/// A batch whose column types have been validated for sending.
+/// A batch to send, after its column names and types have been validated.
 pub struct Input {
     rows: usize,
     value: Bytes,
@@ -258,7 +258,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Validates names and types. The error names the column and the expected type.
+    /// Validates the names and types of the columns. The error names the column and the expected type.
     pub fn new(batch: &RecordBatch) -> Result<Self, Invalid> {
         let fields = batch.schema_ref().fields();
         if let Some(field) = fields.iter().find(|f| !is_known(f.name())) {
@@ -306,7 +306,7 @@ impl Input {
         self.rows == 0
     }
 
-    /// Returns the headers of rows.
+    /// Returns the headers of these rows.
     pub fn headers(&self, rows: Range<usize>) -> RowHeaders<'_> {
         let mut found = RowHeaders { all: Vec::new(), ends: Vec::new(), rest: Ok(()) };
         let Some(column) = &self.headers else {

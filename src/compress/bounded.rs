@@ -4,12 +4,12 @@
 
 use std::io::Read;
 
-/// Size of one read from a decoder, in bytes. Kafka's Java client reads zstd in pieces of this size, and loses the
+/// The size of one read from a decoder, in bytes. Kafka's Java client reads zstd in pieces of this size, and loses the
 /// piece in which the decoder finds damage.
 #[allow(dead_code)]
 const PIECE: usize = 16 << 10;
 
-/// Reads a decoder to its end into `out`, up to `limit` bytes in total.
+/// Reads all output of a decoder into `out`, up to `limit` bytes in total.
 #[allow(dead_code)]
 pub(super) fn read_bounded(mut decoder: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
     loop {
@@ -28,7 +28,7 @@ pub(super) fn read_bounded(mut decoder: impl Read, out: &mut Vec<u8>, limit: usi
     }
 }
 
-/// Returns the error for output beyond the limit.
+/// Returns the error for output that exceeds the limit.
 pub(super) fn too_large(limit: usize) -> String {
     format!("more than {limit} bytes when decompressed")
 }

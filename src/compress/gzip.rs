@@ -12,11 +12,12 @@ use flate2::write::GzEncoder;
 use std::io::{Chain, Read, Write};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Size of a member's header without a name, plus the trailing checksum and size.
+/// The size of the smallest member: a header without a name, and the trailing checksum and size.
 const SMALLEST: usize = 18;
-/// Reserved flags.
+/// The reserved flags of a member's header.
 const RESERVED: u8 = 0b1110_0000;
-/// A member states its decompressed size. The size is trusted for allocation up to this many times the compressed size.
+/// A member contains its decompressed size. The decoder allocates memory for this size, but at most this many times the
+/// compressed size.
 const USUAL_RATIO: usize = 16;
 
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -51,8 +52,8 @@ pub fn check_start(data: &[u8]) -> Result<(), String> {
     open(data, &mut start).header().map(drop).ok_or_else(|| "not a gzip header".to_owned())
 }
 
-/// Returns the member that starts here. `start` holds its first bytes, without the reserved flags that flate2 would
-/// refuse.
+/// Returns a decoder for the member at the start of `data`. `start` receives the first bytes of the member without the
+/// reserved flags, which flate2 would reject.
 fn open<'s, 'd>(data: &'d [u8], start: &'s mut [u8; 4]) -> GzDecoder<Chain<&'s [u8], &'d [u8]>> {
     let Some((first, rest)) = data.split_first_chunk() else { return GzDecoder::new([].chain(data)) };
     *start = *first;
@@ -61,13 +62,13 @@ fn open<'s, 'd>(data: &'d [u8], start: &'s mut [u8; 4]) -> GzDecoder<Chain<&'s [
     GzDecoder::new(start.chain(rest))
 }
 
-/// Returns whether Java continues to read after a member.
+/// Returns whether `data` is another member, so that the Java client would continue to read.
 fn is_member(data: &[u8]) -> bool {
     data.len() > SMALLEST && data.starts_with(&MAGIC) && check_start(data).is_ok()
 }
 
-/// Decompresses as much as is intact and within the limit, in as few calls as possible: the decoder copies its window
-/// at each call.
+/// Decompresses the intact data, within the limit. Uses as few calls as possible, because the decoder copies its window
+/// in each call.
 fn whole(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Option<()> {
     let size = data.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
     out.reserve(size.min(data.len().saturating_mul(USUAL_RATIO)).min(limit.saturating_sub(out.len())));

@@ -17,8 +17,8 @@ use twox_hash::XxHash32;
 
 const MAGIC: [u8; 4] = 0x184d_2204_u32.to_le_bytes();
 
-/// Flags of the frame: version (two highest bits), independent blocks, block checksums, content size, content checksum,
-/// a reserved bit, dictionary.
+/// The flags of the frame, from the highest bit: version (two bits), independent blocks, block checksums, content size,
+/// content checksum, a reserved bit, dictionary.
 const VERSION: u8 = 0b1100_0000;
 const VERSION_1: u8 = 0b0100_0000;
 const INDEPENDENT: u8 = 1 << 5;
@@ -27,7 +27,7 @@ const CONTENT_SIZE: u8 = 1 << 3;
 const CONTENT_CHECKSUM: u8 = 1 << 2;
 const UNSUPPORTED_FLAGS: u8 = 0b11;
 
-/// Bit of a block's length: the block is stored without compression.
+/// The bit in the length of a block that is stored without compression.
 const STORED: u32 = 1 << 31;
 
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
@@ -37,7 +37,7 @@ pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     encoder.finish().map(drop).map_err(|e| e.to_string())
 }
 
-/// Replaces the header checksum of a frame that klamm wrote by the one that magic 0 has.
+/// Replaces the header checksum of a frame that klamm wrote by the wrong checksum that magic 0 requires.
 pub fn break_checksum(frame: &mut [u8]) {
     // Magic number, flags, sizes, checksum.
     if let Some((header, [checksum, ..])) = frame.split_at_mut_checked(MAGIC.len() + 2) {
@@ -54,7 +54,7 @@ pub fn check_start(mut data: &[u8]) -> Result<(), String> {
     frame_header(&mut data, true).map(drop)
 }
 
-/// Reads one frame. Verifies the header checksum if `checked`.
+/// Decompresses one frame. Verifies the header checksum if `checked` is true.
 pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let (flags, block_size) = frame_header(&mut data, checked)?;
     loop {
@@ -104,14 +104,14 @@ fn append_decompressed(block: &[u8], max_output: usize, out: &mut Vec<u8>) -> Re
     written.map(drop)
 }
 
-/// Returns whether the last five bytes of the block are literals, as every encoder writes them.
+/// Returns whether the last five bytes of the block are literals, as in the output of every encoder.
 fn ends_in_literals(block: &[u8], decompressed: &[u8]) -> bool {
     block.ends_with(decompressed.last_chunk::<LAST_LITERALS>().map_or(decompressed, |last| last))
 }
 
-/// Decompresses a block by the rules of the reference library, or returns `None` if that library refuses it. The
-/// library reads a match with offset 0 as zeros. It checks how a block ends, partly only near the end of the input or
-/// the output.
+/// Decompresses a block by the rules of the reference library. Returns `None` if that library rejects the block. The
+/// library reads a match with offset 0 as zeros. It makes some checks of the end of a block only near the end of the
+/// input or of the output.
 fn append_as_reference(
     mut block: &[u8],
     block_size: usize,
@@ -160,7 +160,7 @@ fn append_as_reference(
     }
 }
 
-/// The length in a token that says that more length bytes follow.
+/// The length in a token if more length bytes follow.
 const LONG: u8 = 15;
 const LAST_LITERALS: usize = 5;
 
@@ -175,7 +175,7 @@ fn length_of(short: u8, block: &mut &[u8]) -> Option<usize> {
     Some(length)
 }
 
-/// Returns the flags and the size of the largest block.
+/// Reads the header of a frame. Returns the flags and the maximum size of a block.
 fn frame_header(data: &mut &[u8], checked: bool) -> Result<(u8, usize), String> {
     if bytes(data, MAGIC.len())? != MAGIC {
         return Err("not an LZ4 frame".to_owned());

@@ -27,18 +27,18 @@ mod zstd;
 use bounded::too_large;
 use std::fmt;
 
-/// Default limit of the decompressed size of a batch, in bytes.
+/// The default limit for the decompressed size of a batch, in bytes.
 pub const DEFAULT_LIMIT: usize = 256 << 20;
 
-/// Compression of a batch's records: the lowest three bits of its attributes.
+/// The compression of a batch's records, which is in the lowest three bits of the batch's attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// No compression.
     #[default]
     None,
-    /// gzip (RFC 1952), with several members.
+    /// gzip (RFC 1952), with one or more members.
     Gzip,
-    /// Snappy blocks in xerial framing, or one bare block.
+    /// Snappy blocks in xerial framing, or one block without framing.
     Snappy,
     /// The LZ4 frame format.
     Lz4,
@@ -55,12 +55,12 @@ impl Compression {
         Self::ALL.get((attributes & 7) as usize).copied()
     }
 
-    /// Returns the number in a batch's attributes.
+    /// Returns the codec's number in the attributes of a batch.
     pub fn number(self) -> i16 {
         self as i16
     }
 
-    /// Returns the name in Kafka's configuration.
+    /// Returns the codec's name in Kafka's configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -71,7 +71,7 @@ impl Compression {
         }
     }
 
-    /// Returns the codec with a name in Kafka's configuration.
+    /// Returns the codec with this name in Kafka's configuration.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
     }
@@ -85,7 +85,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Returns the codec at a level, or `None` if the codec does not have this level (see the table of this module).
+    /// Returns the codec with a level. Fails if the codec does not have this level (see the table of this module).
     pub fn with_level(compression: Compression, level: i32) -> Result<Self, String> {
         let (is_valid, levels) = match compression {
             Compression::None | Compression::Snappy => (false, "no levels"),
@@ -99,7 +99,7 @@ impl Codec {
         Err(format!("{} has {levels}, not {level}", compression.name()))
     }
 
-    /// Returns the codec.
+    /// Returns the codec without the level.
     pub fn compression(self) -> Compression {
         self.compression
     }
@@ -112,12 +112,12 @@ impl From<Compression> for Codec {
     }
 }
 
-/// Data could not be compressed or decompressed, or exceeds the size limit of a batch.
+/// The error if data cannot be compressed or decompressed, or exceeds the size limit of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The codec.
     pub compression: Compression,
-    /// The codec's message.
+    /// The message of the codec.
     pub why: String,
 }
 
@@ -162,8 +162,8 @@ pub fn decompress(compression: Compression, data: &[u8], limit: usize) -> Result
     Ok(out)
 }
 
-/// Decompresses `data` and appends the result to `out`, which may hold `limit` bytes in total. After an error, `out`
-/// contains the data before the damage.
+/// Decompresses `data` and appends the result to `out`, which may contain at most `limit` bytes in total. After an
+/// error, `out` contains the data before the damage.
 #[allow(unused_variables)]
 pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     match compression {
@@ -186,8 +186,8 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
     .map_err(|why| Error { compression, why })
 }
 
-/// Returns an error if `data` does not start like compressed data. This is all that the Java client checks when nothing
-/// reads the records. A bare snappy block is decompressed for this check, up to `limit` bytes.
+/// Returns an error if `data` does not start like compressed data. The Java client checks only this if no record is
+/// read. For this check, a Snappy block without framing is decompressed, up to `limit` bytes.
 #[allow(unused_variables)]
 pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Result<(), Error> {
     match compression {
@@ -205,8 +205,8 @@ pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Resul
     .map_err(|why| Error { compression, why })
 }
 
-/// Compresses for messages of magic 0. Their LZ4 frames carry the wrong header checksum of the first Java client, which
-/// old clients require.
+/// Compresses data for messages of magic 0. Their LZ4 frames have the wrong header checksum of the first Java client,
+/// which old clients require.
 #[allow(unused_variables)]
 pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let (codec, start) = (codec.into(), out.len());
@@ -218,7 +218,7 @@ pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u
     Ok(())
 }
 
-/// Decompresses data of magic 0 messages. The header checksum of an LZ4 frame is not verified.
+/// Decompresses the data of magic 0 messages. Does not verify the header checksum of an LZ4 frame.
 pub fn decompress_into_of_magic_0(
     compression: Compression,
     data: &[u8],
@@ -327,7 +327,7 @@ mod tests {
         assert!(decompress(Compression::Snappy, &[&out[..], &[1; 4]].concat(), DEFAULT_LIMIT).is_err());
     }
 
-    /// An LZ4 frame with one block and the end mark.
+    /// Returns an LZ4 frame with one block and the end mark.
     fn frame_of(block: &[u8], end: u32) -> Vec<u8> {
         let mut frame = Vec::new();
         compress(Compression::Lz4, b"", &mut frame).unwrap();

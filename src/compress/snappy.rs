@@ -10,10 +10,10 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// Input bytes of a block: the default of the xerial library.
+/// The input size of a block, in bytes. This is the default of the xerial library.
 const BLOCK: usize = 32 << 10;
-/// Kafka's Java client reads a stream in pieces of this size, across blocks. If a piece is damaged, the client drops
-/// the whole piece.
+/// The size of the pieces in which Kafka's Java client reads a stream, regardless of blocks. If a piece is damaged,
+/// that client drops the whole piece.
 const PIECE: usize = 2 << 10;
 
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {

@@ -11,16 +11,16 @@ use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
 const MAGIC: u32 = 0xfd2f_b528;
-/// Magic numbers of skippable frames, without their lowest four bits.
+/// The magic numbers of skippable frames, without their lowest four bits.
 const SKIPPABLE: u32 = 0x184d_2a50;
-/// Maximum output of one block.
+/// The maximum output of one block, in bytes.
 const MAX_BLOCK: usize = 1 << WINDOW_OF_MAX_BLOCK;
 const WINDOW_OF_MAX_BLOCK: u8 = 17;
-/// Largest window for reading a damaged stream, as a power of two: the window of level 19.
+/// The largest window for a damaged stream, as a power of two. This is the window of level 19.
 const DAMAGED_WINDOW: u8 = 23;
-/// The header byte that asks for a window of 128 MiB, the largest that the library accepts by default.
+/// The header byte for a window of 128 MiB, which is the largest window that the library accepts by default.
 const WIDEST: u8 = (27 - 10) << 3;
-/// Flag of a frame without a window of its own.
+/// The flag of a frame without a window size of its own.
 const SINGLE_SEGMENT: u8 = 1 << 5;
 
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -51,7 +51,8 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
 }
 
 /// Returns the data in three parts, with the window of the first frame lowered to the limit for damaged data. The
-/// output stays the same as far as that window reaches. Windows that the library refuses by default stay unchanged.
+/// output is the same as long as no reference exceeds that window. Does not change windows that the library rejects by
+/// default.
 fn narrowed(data: &[u8]) -> [&[u8]; 3] {
     const NARROW: u8 = (DAMAGED_WINDOW - 10) << 3;
     match data {

@@ -1,22 +1,22 @@
 //! Parses the text of a `message!` declaration, which has the names, versions and tags of fields. Readers, writers,
 //! errors and reflection depend on this file, and this file depends on none of them.
 
-/// Maximum length of a string, in bytes. Flexible versions could encode longer strings, but Kafka's own code neither
-/// writes nor reads them.
+/// The maximum length of a string, in bytes. Flexible versions could encode longer strings, but Kafka's own code
+/// neither writes nor reads them.
 pub(super) const LONGEST_STRING: usize = i16::MAX as usize;
 
 /// The versions of a field, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
-    /// First version that has the field.
+    /// The first version that has the field.
     pub first: i16,
-    /// Last version that has the field.
+    /// The last version that has the field.
     pub last: i16,
-    /// First version that allows null, if the type does.
+    /// The first version that allows null, if the type allows null.
     pub null_from: i16,
-    /// Last version that allows null, if the type does.
+    /// The last version that allows null, if the type allows null.
     pub null_until: i16,
-    /// Tag of a tagged field.
+    /// The tag of a tagged field.
     pub tag: Option<u16>,
 }
 
@@ -47,7 +47,7 @@ impl When {
         (self.first..=self.last).contains(&version)
     }
 
-    /// Returns whether a version allows null, if the type does.
+    /// Returns whether a version allows null, if the type allows null.
     pub fn has_null(&self, version: i16) -> bool {
         (self.null_from..=self.null_until).contains(&version)
     }
@@ -66,7 +66,7 @@ pub(super) fn split_field(declared: &'static str) -> (&'static str, &'static str
     (name.trim_end(), when.trim_end_matches(']'))
 }
 
-/// Returns the name of the tagged field that a struct has in a version.
+/// Returns the name of the field with this tag that a struct has in a version.
 pub(super) fn field_of_tag(declared: &'static str, tag: u32, version: i16) -> Option<&'static str> {
     let fields = declared.split(';').skip(1).map(split_field);
     let mut versions = fields.map(|(name, when)| (name, When::parse(when)));

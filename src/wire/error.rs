@@ -15,46 +15,46 @@ pub enum Step {
     Index(usize),
 }
 
-/// Reason for refusing bytes or values.
+/// The reason why bytes or values are rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// A fixed-size value needs more bytes than remain.
     Truncated {
-        /// Bytes that the value needs.
+        /// The number of bytes that the value needs.
         wanted: usize,
-        /// Bytes that remain.
+        /// The number of remaining bytes.
         left: usize,
     },
-    /// A length or count points past the end.
+    /// A length or count exceeds the remaining bytes.
     Length {
         /// The length or count.
         length: i64,
-        /// Bytes that remain.
+        /// The number of remaining bytes.
         left: usize,
     },
-    /// A negative length that does not stand for null.
+    /// A length is negative and does not mean null.
     NegativeLength(i64),
-    /// Null in a version that does not allow it.
+    /// A value is null in a version that does not allow null.
     Null,
-    /// A string that is not UTF-8.
+    /// A string is not UTF-8.
     NotUtf8,
-    /// A variable-length integer that is longer than its type.
+    /// A variable-length integer is longer than its type.
     Varint,
-    /// Bytes after the end of the message.
+    /// There are bytes after the end of the message. The value is their number.
     TrailingBytes(usize),
     /// Decoding would need more memory than the limit for a message of this size.
     Budget {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A value longer than Kafka's limit (32,767 bytes for a string, in flexible versions too).
+    /// A value is longer than Kafka's limit, which is 32,767 bytes for a string, even in flexible versions.
     TooLong {
-        /// Bytes, or number of elements.
+        /// The number of bytes or elements.
         length: usize,
         /// The limit.
         limit: usize,
     },
-    /// A length below the minimum of the structure.
+    /// A length is below the minimum of the structure.
     TooShort {
         /// The length.
         length: i64,
@@ -68,7 +68,7 @@ pub enum Reason {
         /// The newest version.
         max: i16,
     },
-    /// A value of another type than the field, or out of its range.
+    /// A value has another type than the field, or is out of the field's range.
     Type {
         /// The type of the field.
         wanted: &'static str,
@@ -82,9 +82,9 @@ pub enum Reason {
         /// The most similar field name, if there is one.
         nearest: Option<String>,
     },
-    /// The codec refused the compressed data.
+    /// The codec rejected the compressed data.
     Compression(String),
-    /// Another rule of the format was violated.
+    /// The data violates another rule of the format.
     Invalid(&'static str),
 }
 
@@ -123,7 +123,7 @@ struct Inner {
     message: Option<(&'static str, &'static str, i16)>,
 }
 
-/// Refused wire data.
+/// The error for rejected data.
 #[derive(Clone, PartialEq)]
 pub struct Error(Box<Inner>);
 
@@ -135,7 +135,7 @@ impl Error {
         Self(Box::new(Inner { reason, offset, path: Vec::new(), message: None }))
     }
 
-    /// Adds one step to the front of the path.
+    /// Adds one step to the front of the field path.
     #[cold]
     #[inline(never)]
     pub fn within(mut self, step: Step) -> Self {

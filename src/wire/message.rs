@@ -103,7 +103,7 @@ macro_rules! message {
     )* };
 }
 
-/// Runs the body if this version has the untagged field.
+/// Runs the body if the field is untagged and this version has it.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! on_wire {
@@ -117,7 +117,7 @@ macro_rules! on_wire {
     ($version:expr, [$range:expr], $body:block) => { if ($range).contains(&$version) $body };
 }
 
-/// Runs the body, with the tag number bound, if this version has the tagged field.
+/// Runs the body with the tag number, if the field is tagged and this version has it.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! on_tag {
@@ -149,7 +149,7 @@ macro_rules! is_tagged {
     };
 }
 
-/// Shows a field to a visitor, and for a tagged field whether it has its default.
+/// Shows a field to a visitor. For a tagged field, also shows whether the field has its default.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! show {

@@ -38,8 +38,8 @@ use bytes::Bytes;
 pub trait Wire {
     /// Appends the value.
     fn put(&self, w: &mut Writer);
-    /// Reads a value into `self`, which holds its default. Reading in place avoids moving every field out of a result,
-    /// which would be more code than the rest of the decoder.
+    /// Reads a value into `self`, which contains its default. If the function returned the value, the code that moves
+    /// each field out of the result would be larger than the rest of the decoder.
     fn read(&mut self, r: &mut Reader) -> Result<(), Error>;
     /// Reads a value.
     fn get(r: &mut Reader) -> Result<Self, Error>
@@ -49,7 +49,7 @@ pub trait Wire {
         let mut value = Self::default();
         value.read(r).map(|()| value)
     }
-    /// Reads an array of such values. Returns false for null.
+    /// Reads an array of values of this type. Returns false for null.
     fn read_list(items: &mut Vec<Self>, r: &mut Reader) -> Result<bool, Error>
     where
         Self: Sized + Default,
@@ -205,7 +205,7 @@ impl<T: Wire + Default> Wire for Vec<T> {
     }
 }
 
-/// An array that grows while it is read. The trait hides the element type, so that one loop serves all.
+/// An array that grows while it is read. The trait hides the element type, so that one loop reads arrays of all types.
 trait Items {
     fn reserve(&mut self, more: usize);
     fn read_one(&mut self, r: &mut Reader) -> Result<(), Error>;
@@ -222,7 +222,7 @@ impl<T: Wire + Default> Items for &mut Vec<T> {
     }
 }
 
-/// Reads the number of elements of an array; `None` is null.
+/// Reads the number of elements of an array, or returns `None` for null.
 #[inline(never)]
 fn count(r: &mut Reader) -> Result<Option<usize>, Error> {
     let at = r.offset();
@@ -234,7 +234,7 @@ fn count(r: &mut Reader) -> Result<Option<usize>, Error> {
     }
 }
 
-/// Bytes of elements to reserve before they are read.
+/// How many bytes of memory to reserve for elements before they are read.
 const AT_ONCE: usize = 4096;
 
 /// Reads `n` elements of `size` bytes each.
@@ -275,7 +275,7 @@ fn read_numbers(items: &mut Vec<i32>, r: &mut Reader) -> Result<bool, Error> {
     }
 }
 
-/// A byte says whether the struct is present; a negative value is null.
+/// One byte shows whether the struct is present. A negative byte means null.
 impl<T: Struct + Wire + Default> Wire for Option<T> {
     fn put(&self, w: &mut Writer) {
         match self {

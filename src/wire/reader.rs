@@ -4,16 +4,16 @@ use super::declaration::LONGEST_STRING;
 use super::{Error, Reason};
 use bytes::{Buf, Bytes};
 
-/// Returns the memory that decoding a message of `len` bytes may take: 64 times its size plus 64 KiB.
+/// Returns the memory limit for decoding a message of `len` bytes: 64 times its size plus 64 KiB.
 ///
-/// The highest ratio of a valid message is 64: a ListGroups v3 response with empty group names. An empty string is one
-/// byte on the wire and 24 in memory, and a growing vector holds its elements twice.
+/// The highest ratio of a valid message is 64, in a ListGroups v3 response with empty group names. An empty string has
+/// one byte on the wire and 24 bytes in memory, and a growing vector contains its elements twice for a moment.
 pub fn memory_limit(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(64 << 10)
 }
 
-/// Returns the memory that decoding a message of `len` bytes by name may take: twice as much. A value is at least one
-/// byte on the wire, and with its name 56 bytes in memory.
+/// Returns the memory limit for decoding a message of `len` bytes to values by name, which is twice as much. A value
+/// has at least one byte on the wire, and 56 bytes in memory with its name.
 pub fn memory_limit_by_name(len: usize) -> usize {
     memory_limit(len).saturating_mul(2)
 }
@@ -25,7 +25,7 @@ pub struct Reader {
     budget: usize,
     limit: usize,
     unknown_tags: usize,
-    /// The message's version.
+    /// The version of the message.
     pub version: i16,
     /// Whether this version has compact lengths and tagged fields.
     pub flexible: bool,
@@ -57,12 +57,12 @@ impl Reader {
         &self.buf
     }
 
-    /// Skips bytes that a peek has shown to exist.
+    /// Skips `n` bytes. The caller has checked with [`Reader::peek`] that these bytes exist.
     pub(super) fn skip(&mut self, n: usize) {
         self.buf.advance(n);
     }
 
-    /// Returns the number of unknown tagged fields that were dropped.
+    /// Returns the number of unknown tagged fields that the reader has dropped.
     pub fn unknown_tags(&self) -> usize {
         self.unknown_tags
     }
@@ -72,7 +72,7 @@ impl Reader {
         std::mem::take(&mut self.buf)
     }
 
-    /// Fails if bytes remain.
+    /// Fails if there are remaining bytes.
     pub fn finish(&self) -> Result<(), Error> {
         match self.remaining() {
             0 => Ok(()),
@@ -80,8 +80,8 @@ impl Reader {
         }
     }
 
-    /// Returns the next `n` bytes, shared with the frame. `at` is the offset of their length, which the error reports
-    /// if too few bytes remain.
+    /// Returns the next `n` bytes, which share memory with the frame. If too few bytes remain, the error reports `at`,
+    /// the offset of the length field.
     pub(super) fn take(&mut self, n: usize, at: usize) -> Result<Bytes, Error> {
         if n > self.buf.len() {
             return Err(Error::new(Reason::Length { length: n as i64, left: self.remaining() }, at));
@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// Reads a string; `None` is null.
+    /// Reads a string, or returns `None` for null.
     #[inline(never)]
     pub(super) fn string(&mut self) -> Result<Option<String>, Error> {
         let at = self.offset();
@@ -157,7 +157,8 @@ impl Reader {
         }
     }
 
-    /// Reads a length or count; `None` is null. Flexible versions encode it plus one as a varint, others as 32 bits.
+    /// Reads a length or count, or returns `None` for null. Flexible versions encode the number plus one as a varint.
+    /// Other versions encode the number in 32 bits.
     #[inline(never)]
     pub(super) fn length(&mut self) -> Result<Option<usize>, Error> {
         let at = self.offset();
@@ -176,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// Skips the tagged fields of a struct that declares none.
+    /// Skips the tagged fields of a struct that declares no tagged fields.
     #[inline(never)]
     pub fn no_tags(&mut self) -> Result<(), Error> {
         if self.flexible && self.buf.first() == Some(&0) {

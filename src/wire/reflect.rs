@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::mem::take;
 use std::sync::Arc;
 
-/// Type of a field.
+/// The type of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     /// A boolean.
@@ -32,21 +32,21 @@ pub enum Type {
     Int64,
     /// A floating-point number of 64 bits.
     Float64,
-    /// Text.
+    /// A string.
     String,
     /// Bytes, including records.
     Bytes,
-    /// 16 bytes.
+    /// A UUID of 16 bytes.
     Uuid,
-    /// A list of one type.
+    /// An array of elements of one type.
     Array(Box<Type>),
     /// A nullable value.
     Nullable(Box<Type>),
     /// A struct.
     Struct {
-        /// Name of the struct in klamm.
+        /// The name of the struct in klamm.
         name: &'static str,
-        /// Fields of all versions, in wire order, with tagged fields ordered by tag.
+        /// The fields of all versions, in wire order, with tagged fields ordered by tag.
         fields: Vec<Field>,
     },
 }
@@ -56,11 +56,11 @@ pub enum Type {
 pub struct Field {
     /// The declared name, such as `throttle_time_ms`.
     pub name: &'static str,
-    /// Its versions.
+    /// The versions of the field, and its tag.
     pub when: When,
-    /// Its type.
+    /// The type of the field.
     pub holds: Type,
-    /// Its default. The default of a struct consists of the defaults of its fields.
+    /// The default of the field. The default of a struct consists of the defaults of its fields.
     pub default: Option<Value>,
 }
 
@@ -69,7 +69,7 @@ pub type ValueVisitor<'a> = dyn FnMut(Shape<'_>) + 'a;
 
 /// A value that can be read and written by name.
 pub trait Reflect {
-    /// Shows the value to a visitor as one of the basic kinds of Kafka's types.
+    /// Shows the value to a visitor, as one of Kafka's basic types.
     fn shape(&mut self, visit: &mut ValueVisitor<'_>);
 
     /// Shows the value to a visitor.
@@ -78,7 +78,7 @@ pub trait Reflect {
     }
 }
 
-/// A value that can be inspected and changed without knowing its type.
+/// A reference to a value, for code that reads and changes the value without knowing its Rust type.
 #[allow(missing_docs, reason = "the variants are those of `Type`")]
 pub enum Shape<'a> {
     Bool(&'a mut bool),
@@ -121,21 +121,21 @@ impl<T: Default> Grow for &mut Vec<T> {
     }
 }
 
-/// A list of any type.
+/// A list of elements of any type.
 pub trait Array: Grow {
-    /// Shows an element, if the list has it.
+    /// Shows an element to a visitor, if the list has that element.
     fn item(&mut self, i: usize, visit: &mut ValueVisitor<'_>);
 }
 
 /// A nullable value.
 pub trait Nullable {
-    /// Sets the value to its default, or to null.
+    /// Sets the value to null if `null` is true, or else to its default.
     fn put(&mut self, null: bool);
-    /// Shows the value, unless it is null.
+    /// Shows the value to a visitor, unless the value is null.
     fn item(&mut self, visit: &mut ValueVisitor<'_>);
 }
 
-/// Visits a field: its name, its versions, whether it is tagged and has its default, and its value.
+/// Visits a field. The arguments are its name, its versions, whether it is tagged and has its default, and its value.
 type FieldVisitor<'a> = dyn FnMut(&'static str, &When, bool, Shape<'_>) + 'a;
 
 /// Iterates over the fields of a struct.
@@ -147,7 +147,7 @@ pub struct FieldWalk<'a> {
 }
 
 impl FieldWalk<'_> {
-    /// Starts with the declaration of a struct: its name and its fields, as `message!` writes them, each followed by a
+    /// Starts with the declaration of a struct, as `message!` generates it: its name and its fields, each followed by a
     /// semicolon.
     #[inline(never)]
     pub fn begin(&mut self, declared: &'static str) {
@@ -161,7 +161,7 @@ impl FieldWalk<'_> {
         next
     }
 
-    /// Shows the next field, and whether it is tagged and has its default.
+    /// Shows the next field to the visitor. `is_default` tells whether the field is tagged and has its default.
     #[inline(never)]
     pub fn visit_field(&mut self, is_default: bool, shape: Shape<'_>) {
         let (name, when) = split_field(self.next());
@@ -175,19 +175,19 @@ impl FieldWalk<'_> {
     }
 }
 
-/// Shows every field of a struct. Returns the struct's name.
+/// Shows every field of a struct to the visitor. Returns the name of the struct.
 fn walk<'a>(over: &mut dyn Struct, visit: &'a mut FieldVisitor<'a>) -> &'static str {
     let mut walk = FieldWalk { declared: "", name: "", visit };
     over.fields(&mut walk);
     walk.name
 }
 
-/// Takes a value out, with the fields that `version` has. The rest of the struct is then meaningless.
+/// Moves a value out of a message, with the fields that `version` has. The message must not be used after this call.
 pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
     take_named(from, version, &mut HashMap::new())
 }
 
-/// The names of fields in values, found by their declared names.
+/// Maps declared field names to the names of fields in values.
 type Names = HashMap<&'static str, Arc<str>>;
 
 fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
@@ -231,7 +231,8 @@ fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
     }
 }
 
-/// Returns the number of elements of a list, by searching for its end. This saves one function for each list type.
+/// Returns the number of elements of a list. The function searches for the end of the list, which saves a generated
+/// function for each list type.
 fn length(items: &mut dyn Array) -> usize {
     let mut has = |i| {
         let mut has = false;
@@ -250,7 +251,7 @@ fn length(items: &mut dyn Array) -> usize {
     length
 }
 
-/// Writes a value into a message that holds its defaults. Missing fields keep their defaults.
+/// Writes a value into a message that contains only defaults. Fields that the value does not have keep their defaults.
 pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Error> {
     match (into, value) {
         (Shape::Bool(slot), Value::Bool(v)) => *slot = v,
@@ -318,8 +319,8 @@ fn set_fields(of: &mut dyn Struct, mut values: Vec<(Arc<str>, Value)>, version: 
     }
 }
 
-/// Returns the first field of a message that a version cannot encode, with its path. A writer that fails knows at most
-/// the byte offset.
+/// Returns the error for the first field that a version cannot encode, with the field's path. The writer itself knows
+/// at most the byte offset.
 pub fn find_unwritable(of: Shape<'_>, version: i16, at: usize) -> Option<Error> {
     let mut error: Option<Error> = None;
     match of {
@@ -363,7 +364,7 @@ fn is_null(shape: &mut Shape<'_>) -> bool {
     is_null
 }
 
-/// Describes the type of a value. Takes its defaults out of the value, so pass a new one.
+/// Describes the type of a value. Pass a new value, because the function moves the defaults out of the value.
 pub fn describe(of: Shape<'_>) -> Type {
     match of {
         Shape::Bool(_) => Type::Bool,
@@ -417,7 +418,7 @@ fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     Error::new(Reason::UnknownField { name, nearest }, 0)
 }
 
-/// Returns the error for a value of another type than the field, or out of its range.
+/// Returns the error for a value that has another type than the field, or that is out of the field's range.
 #[cold]
 fn wrong(expected: &'static str, received: String) -> Error {
     Error::new(Reason::Type { wanted: expected, got: received }, 0)

@@ -4,12 +4,12 @@
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-/// A 16-byte ID of a topic or a directory. All zeros mean no ID.
+/// A 16-byte ID of a topic or a directory. If all bytes are zero, there is no ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// All zero: no id.
+    /// The value for no ID, in which all bytes are zero.
     pub const ZERO: Self = Self([0; 16]);
 
     /// Returns whether all bytes are zero.
@@ -31,7 +31,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// Text that is not a UUID.
+/// The error for text that is not a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotUuid;
 

@@ -17,22 +17,23 @@ pub enum Value {
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// Text.
+    /// A string.
     String(String),
     /// Bytes or records.
     Bytes(Bytes),
-    /// A topic or directory id.
+    /// The ID of a topic or a directory.
     Uuid(Uuid),
     /// An array.
     List(Vec<Value>),
-    /// Fields by name, in the order of their declaration. All structs of a message share the names.
+    /// Fields by name, in the order of their declaration. All structs of a message share the memory of the names.
     Struct(Vec<(Arc<str>, Value)>),
-    /// An object of the application that fits no field, described in words. Encoding refuses it and reports its path.
+    /// A description of an object from the application that no field can contain. Encoding fails and reports the path
+    /// of this value.
     Unencodable(String),
 }
 
 impl Value {
-    /// Describes the value in words.
+    /// Returns a description of the value's type for messages.
     pub fn kind(&self) -> &str {
         match self {
             Self::Null => "null",

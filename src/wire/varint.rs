@@ -46,8 +46,8 @@ pub fn len_i64(v: i64) -> usize {
     len_u64(((v << 1) ^ (v >> 63)) as u64)
 }
 
-/// Reads an unsigned integer of at most `bits` bits from the front of `data`. Returns `None` if it is incomplete or too
-/// long.
+/// Reads an unsigned integer of at most `bits` bits from the front of `data`. Returns `None` if the integer is
+/// incomplete or too long.
 #[inline]
 pub fn take_u64(data: &mut &[u8], bits: u32) -> Option<u64> {
     let mut v = 0u64;
@@ -68,7 +68,7 @@ pub fn take_u64(data: &mut &[u8], bits: u32) -> Option<u64> {
     }
 }
 
-/// Reads an unsigned 32-bit integer from the front of `data`. Bits of a fifth byte beyond 32 are dropped.
+/// Reads an unsigned 32-bit integer from the front of `data`. Drops the bits of a fifth byte that exceed 32 bits.
 #[inline]
 pub fn take_u32(data: &mut &[u8]) -> Option<u32> {
     take_u64(data, 32).map(|v| v as u32)

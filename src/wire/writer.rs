@@ -9,7 +9,7 @@ use bytes::Bytes;
 pub struct Writer {
     /// The encoded bytes.
     pub buf: Vec<u8>,
-    /// The message's version.
+    /// The version of the message.
     pub version: i16,
     /// Whether this version has compact lengths and tagged fields.
     pub flexible: bool,
@@ -17,7 +17,7 @@ pub struct Writer {
     shared: Option<Shared>,
 }
 
-/// Long byte fields that are sent without a copy, with their positions in the buffer.
+/// Long byte fields to send without a copy, with their positions in the buffer.
 struct Shared {
     from: usize,
     slices: Vec<(usize, Bytes)>,
@@ -30,13 +30,13 @@ impl Writer {
     }
 
     /// Makes the writer share byte fields of at least `from` bytes instead of copying them, except in tagged fields.
-    /// The message is then returned by [`Self::parts`].
+    /// After this call, [`Self::parts`] returns the message.
     pub fn sharing(mut self, from: usize) -> Self {
         self.shared = Some(Shared { from, slices: Vec::new() });
         self
     }
 
-    /// Returns the size of the body so far, including shared bytes.
+    /// Returns the current size of the body, including shared bytes.
     pub fn size(&self) -> usize {
         let shared = self.shared.iter().flat_map(|s| &s.slices).map(|(_, slice)| slice.len());
         self.buf.len() + shared.sum::<usize>()
@@ -76,7 +76,7 @@ impl Writer {
         self.error.get_or_insert_with(|| Error::new(reason, at));
     }
 
-    /// Records that `field` is null in a version that does not allow it.
+    /// Records the error that `field` is null in a version that does not allow null.
     #[cold]
     #[inline(never)]
     pub fn fail_null(&mut self, field: &'static str) {
@@ -90,7 +90,7 @@ impl Writer {
         varint::put_u32(&mut self.buf, v);
     }
 
-    /// Appends the tagged fields of a struct, as `add` adds them.
+    /// Appends the tagged fields of a struct. `add` adds the fields.
     #[inline(never)]
     pub fn tags(&mut self, add: &dyn Fn(&mut Tags)) {
         if self.flexible {
@@ -148,14 +148,14 @@ impl Writer {
     }
 }
 
-/// The tagged fields of one struct. They are counted before they are written.
+/// The tagged fields of one struct. Their number comes before the fields on the wire.
 pub struct Tags {
     count: u32,
     fields: Writer,
 }
 
 impl Tags {
-    /// Adds a field. Tags arrive in ascending order because they are declared so.
+    /// Adds a field. Tags come in ascending order, which is the order of their declarations.
     #[inline(never)]
     pub fn add(&mut self, tag: u32, field: &dyn Wire) {
         let mut body = Writer::new(self.fields.version, true);
