@@ -17,8 +17,8 @@ message! {
         voter_id: i32,
         voter_directory_id: Uuid,
         listeners: Vec<Listener>,
-        /// Whether the leader responds after it has committed the new voter set. Otherwise, it responds after it has
-        /// written the set.
+        /// Whether the leader responds after it has committed the new voter set. Otherwise, the leader responds after
+        /// it has written the set.
         ack_when_committed: bool [1..] = true,
     }
     struct Listener {

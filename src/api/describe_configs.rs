@@ -94,7 +94,7 @@ message! {
         config_type: i8 [3..],
         documentation: Option<String> [3..] = Some(String::new()),
     }
-    /// A value that would be effective if the synonyms before it were not set.
+    /// A value that would be effective if no earlier synonym were set.
     struct Synonym {
         name: String,
         value: Option<String> = Some(String::new()),

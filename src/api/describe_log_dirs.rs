@@ -42,8 +42,8 @@ message! {
     struct PartitionResult {
         partition_index: i32,
         partition_size: i64,
-        /// How far the end of the log is below the high watermark. For a future replica, how far it is below the end of
-        /// the current replica.
+        /// How far the end of the log is below the high watermark. For a future replica, how far the end is below the
+        /// end of the current replica.
         offset_lag: i64,
         /// Whether the replica is a future replica, which AlterReplicaLogDirs is copying.
         is_future_key: bool,

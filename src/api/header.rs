@@ -29,8 +29,8 @@ message! {
 structure! { header RequestHeader: RequestHeader, 0..=2, flexible 2 }
 structure! { header ResponseHeader: ResponseHeader, 0..=1, flexible 1 }
 
-/// A client ID. Even in flexible headers, the length of a client ID has 16 bits. The reason is that a broker must be
-/// able to read the header of a newer ApiVersions request.
+/// A client ID. Even in flexible headers, the length of a client ID has 16 bits. A broker can therefore read the header
+/// of an ApiVersions request that is newer than the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientId(pub Option<String>);
 

@@ -23,7 +23,7 @@ message! {
         is_k_raft_controller: bool [7..],
         controller_epoch: i32,
         broker_epoch: i64 [2..] = -1,
-        /// 0 unknown, 1 some topics, 2 all topics that the broker has.
+        /// The content of the request: 0 unknown, 1 some topics, 2 all topics of the broker.
         r#type: i8 [5..],
         ungrouped_partition_states: Vec<PartitionState> [0..=1],
         topic_states: Vec<TopicState> [2..],

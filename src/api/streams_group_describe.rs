@@ -34,7 +34,7 @@ message! {
         authorized_operations: i32 = i32::MIN,
         /// The description that the application sent in StreamsGroupTopologyDescriptionUpdate.
         topology_description: Option<TopologyDescription> [1..],
-        /// 0 not requested, 1 not stored, 2 the broker could not read it, 3 available.
+        /// The status of the description: 0 not requested, 1 not stored, 2 unreadable for the broker, 3 available.
         topology_description_status: i8 [1..],
         /// The assignor of the next assignment. The current assignment may be from another assignor.
         assignor_name: Option<String> [1..],

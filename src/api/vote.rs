@@ -32,7 +32,8 @@ message! {
         last_offset_epoch: i32,
         /// The end offset of the requesting replica's log.
         last_offset: i64,
-        /// Whether the replica only asks if the voter would grant its vote. A pre-vote changes no epoch.
+        /// Whether the request is a pre-vote, in which the voter only says whether it would grant its vote. A pre-vote
+        /// changes no epoch.
         pre_vote: bool [2..],
     }
     struct Response {

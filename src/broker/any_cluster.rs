@@ -118,7 +118,7 @@ impl AnyCluster {
         }
     }
 
-    /// Restores the state from a journal. Returns how many of its bytes are complete frames.
+    /// Restores the state from a journal. Returns how many bytes of the journal are complete frames.
     pub fn restore(&mut self, journal: Bytes) -> io::Result<usize> {
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         match self {
@@ -131,7 +131,7 @@ impl AnyCluster {
         }
     }
 
-    /// Returns journal entries. The caller must write them before it sends more output.
+    /// Returns journal entries. The caller must write these entries before it sends more output.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Modern(cluster) => cluster.take_journal(),

@@ -17,7 +17,7 @@ use crate::record::{Batch, BatchBuilder, Header, Producer, TimestampType};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// Returns the offset below which retention deletes records, if it deletes any.
+/// Returns the offset below which retention deletes records, or `None` if no records are due.
 pub(super) fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
     let mut start = None;
     let last = log.segments().last()?.0.base_offset;

@@ -134,7 +134,8 @@ impl Cluster {
         self.reply_to_woken(now);
     }
 
-    /// Returns whether the connection waits for a reply. The server does not read from such a connection.
+    /// Returns whether the connection waits for a reply. The server does not read from a connection that waits for a
+    /// reply.
     pub fn is_blocked(&self, connection: Connection) -> bool {
         self.clients.get(&connection).is_some_and(Client::is_blocked)
     }
@@ -145,7 +146,7 @@ impl Cluster {
         self.state.restore(Clock::new(now, self.start_ms), journal)
     }
 
-    /// Returns journal entries. The caller must write them before it sends more output.
+    /// Returns journal entries. The caller must write these entries before it sends more output.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         self.state.take_journal()
     }
@@ -177,8 +178,8 @@ impl Cluster {
         self.reply_to_woken(now);
     }
 
-    /// Stops a node and closes its connections. Other nodes take over its partitions, groups and transactions. The
-    /// error is a message.
+    /// Stops a node and closes its connections. Other nodes take over the node's partitions, groups and transactions.
+    /// The error is a message.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.state.kill(now, node)?;
         let connections =
@@ -253,7 +254,8 @@ impl Cluster {
         self.state.telemetry.pushes()
     }
 
-    /// Changes the metrics that clients push: the prefixes of their names, the interval, and whether totals are deltas.
+    /// Changes the metrics that clients push: the prefixes of metric names, the push interval, and whether totals are
+    /// deltas.
     pub fn want_telemetry(&mut self, prefixes: Vec<String>, interval_ms: i32, is_delta: bool) {
         self.state.telemetry.want(prefixes, interval_ms, is_delta);
     }
@@ -328,7 +330,7 @@ impl Cluster {
         }
     }
 
-    /// Handles a SASL token without a SaslAuthenticate header. The reply has no header either, and a failure closes the
+    /// Handles a SASL token without a SaslAuthenticate header. The reply also has no header, and a failure closes the
     /// connection.
     fn handle_raw_token(&mut self, context: &Context, token: &[u8]) -> FrameResult {
         match self.state.handle_token(context.clock, context.connection, token) {

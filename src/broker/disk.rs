@@ -46,7 +46,7 @@ impl Disk {
         Ok((Self { file, fsync }, Bytes::from(data).slice(MAGIC.len()..)))
     }
 
-    /// Truncates the file after `whole` bytes. A crash has cut off the frame after these bytes.
+    /// Truncates the file after `whole` bytes. A crash has left an incomplete frame after these bytes.
     pub fn cut(&mut self, whole: usize) -> io::Result<()> {
         let end = (MAGIC.len() + whole) as u64;
         self.file.set_len(end)?;

@@ -44,7 +44,7 @@ pub(super) fn of_fetch(version: i16) -> Option<i8> {
 }
 
 /// Reads batches like [`Log::read`], and converts them to an old format. Old formats have no control batches. The read
-/// skips them, so that the reader makes progress.
+/// skips control batches, so that the reader makes progress.
 pub(super) fn read_down(
     log: &mut Log,
     magic: i8,

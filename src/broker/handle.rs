@@ -56,7 +56,7 @@ impl Broker {
         self.addresses.lock().clone()
     }
 
-    /// Returns the handle to control the cluster from any thread.
+    /// Returns the [`Control`], which can control the cluster from any thread.
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -165,7 +165,7 @@ impl Control {
         self.call(|server| server.cluster().registered())
     }
 
-    /// Advances the cluster's clock and handles everything that is due by then.
+    /// Advances the cluster's clock, and handles all timeouts that are due by then.
     pub fn advance(&self, by: Duration) -> io::Result<Time> {
         self.call(move |server| server.advance(by))
     }

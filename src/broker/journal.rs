@@ -67,7 +67,7 @@ message! {
         offset: i64,
         leader_epoch: i32,
         metadata: String,
-        /// Producer ID of the transaction that the offset belongs to, or -1.
+        /// Producer ID of the transaction that contains the offset, or -1.
         producer_id: i64,
     }
     struct Ended {
@@ -189,7 +189,7 @@ entries! {
 }
 
 impl Acl {
-    /// Returns `None` if a number belongs to another version.
+    /// Returns the access rule, or `None` if this version does not know one of the numbers.
     pub fn rule(self) -> Option<Rule> {
         Some(Rule {
             kind: ResourceType::from_number(self.kind)?,

@@ -22,8 +22,8 @@ const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
 const MIN_CAPACITY: usize = 64 << 10;
 const MAX_CAPACITY: usize = 4 << 20;
 
-/// A read returns a slice of this size without the following slices, because copying them would cost more than another
-/// request.
+/// A read returns a slice of this size without the following slices. Copying the slices together would cost more than
+/// another request.
 const MIN_SHORT: usize = 256 << 10;
 /// Maximum number of bytes that a read copies for a response. A larger first batch is copied whole.
 const MAX_COPY: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub(super) struct Segment {
     pub base_offset: i64,
     position: u64,
     first_timestamp: i64,
-    /// Timestamp of the newest record. If that record has no timestamp, its append time.
+    /// Timestamp of the newest record. If the newest record has no timestamp, this is the append time.
     pub newest_ms: i64,
 }
 
@@ -120,13 +120,13 @@ impl Log {
         self.start
     }
 
-    /// Returns the offset of the next record. This offset is also the high watermark, because all replicas share one
+    /// Returns the offset of the next record. The end offset is also the high watermark, because all replicas share one
     /// log.
     pub fn end_offset(&self) -> i64 {
         self.end
     }
 
-    /// Returns the end position, counted from the first byte the log ever had.
+    /// Returns the end position, which counts all bytes since the start of the log, including deleted bytes.
     fn size(&self) -> u64 {
         self.open_position + self.open.len() as u64
     }
@@ -327,7 +327,7 @@ impl Log {
     }
 
     /// Reads at most `limit` bytes of whole batches, from the batch that contains `offset` up to `until`. With
-    /// `at_least_one`, the read returns the first batch even if it is larger.
+    /// `at_least_one`, the read returns the first batch even if the batch is larger than the limit.
     pub fn read(&mut self, offset: i64, until: i64, limit: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
         if offset < self.start_offset() || offset > self.end {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);

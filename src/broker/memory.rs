@@ -30,7 +30,7 @@ impl Memory {
         self.used.checked_add(n).is_some_and(|used| used <= self.limit)
     }
 
-    /// Reserves `n` bytes, even above the limit. Callers use it for the consequences of an accepted request.
+    /// Reserves `n` bytes, even above the limit. Callers use this method for the consequences of an accepted request.
     pub fn reserve(&mut self, n: usize) {
         self.used = self.used.saturating_add(n);
     }

@@ -156,7 +156,8 @@ impl Quotas {
         self.pauses.remove(&connection)
     }
 
-    /// Returns the most specific limit for a client, and whether its rate is kept by user and by client ID.
+    /// Returns the most specific limit for a client. The flags say whether the limit counts a rate for each user and
+    /// for each client ID.
     fn limit(&self, client: &Client<'_>, key: &str) -> Option<(f64, bool, bool)> {
         if self.set.is_empty() {
             return None;

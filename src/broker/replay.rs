@@ -12,7 +12,7 @@ use crate::record;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// The recording of a client's traffic with its brokers.
+/// A recording of the traffic between a client and its brokers.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Topics, with their numbers of partitions.

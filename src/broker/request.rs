@@ -19,8 +19,8 @@ const SHARE_FROM: usize = 4 << 10;
 /// An action for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Write these parts in order. Together they are a frame with its length, or a part of a frame if a fault has cut
-    /// it.
+    /// Write these parts in order. Together, the parts are a frame with its length, or only a part of a frame if a
+    /// fault has cut the frame.
     Reply {
         /// The connection to write to.
         connection: Connection,

@@ -28,7 +28,7 @@ const MAX_QUEUED: usize = 1 << 20;
 /// Delay before the server accepts again after `accept` failed, for example because of too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// A function that the handle runs on this thread, between two turns of its loop.
+/// A function that the handle runs on the server's thread, between two turns of the server's loop.
 pub(super) type Command = Box<dyn FnOnce(&mut Server) + Send>;
 
 /// Addresses of the nodes, in the order of the node IDs.
@@ -143,12 +143,12 @@ impl Server {
         self.poller.wake()
     }
 
-    /// Returns the addresses of the nodes, which this thread updates.
+    /// Returns the addresses of the nodes, which the server's thread updates.
     pub fn addresses(&self) -> Addresses {
         self.addresses.clone()
     }
 
-    /// Runs until the cluster is stopped or its disk is full.
+    /// Runs until a caller stops the cluster, or until the disk is full.
     pub fn run(mut self) {
         let mut events = Vec::new();
         loop {

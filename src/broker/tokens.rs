@@ -53,7 +53,7 @@ pub(super) struct Token {
 
 impl Token {
     /// Returns whether a principal may renew and expire the token. A client that requested the token for another user
-    /// may not.
+    /// may not do so.
     pub fn may_renew(&self, principal: &Principal) -> bool {
         self.owner == *principal || self.renewers.contains(principal)
     }

@@ -174,7 +174,8 @@ impl Topics {
         Ok(())
     }
 
-    /// Creates a topic whose name and partitions were checked. In `replicas`, the leader of each partition comes first.
+    /// Creates a topic. The caller has checked the name and the partitions. In `replicas`, the leader of each partition
+    /// comes first.
     pub fn create(&mut self, name: &str, id: Uuid, replicas: Vec<Vec<i32>>, configs: Configs) {
         // Internal topics come at any time, and must not change which node leads the next topic.
         self.created += usize::from(!is_internal(name));

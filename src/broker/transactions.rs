@@ -86,7 +86,8 @@ pub(super) struct TransactionMetadata {
 pub(super) enum Protocol {
     /// The client must have added the partition. Otherwise the error is INVALID_TXN_STATE.
     V1,
-    /// The client must have added the partition. Otherwise the error is TRANSACTION_ABORTABLE, which this client knows.
+    /// The client must have added the partition. Otherwise the error is TRANSACTION_ABORTABLE, because the client knows
+    /// this error code.
     V1Abortable,
     /// The write adds the partition to the transaction.
     V2,
@@ -285,8 +286,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Checks whether a partition belongs to the transaction. In Kafka, partition leaders send this question to the
-    /// coordinator.
+    /// Checks whether a partition belongs to the transaction. In Kafka, partition leaders ask the coordinator.
     pub fn verify(&mut self, id: &str, producer: ProducerId, topic: &str, index: i32) -> Result<(), ErrorCode> {
         match owned_transaction(&mut self.by_id, id, producer)?.partitions.get(topic) {
             Some(indexes) if indexes.contains(&index) => Ok(()),
@@ -363,7 +363,7 @@ impl Transactions {
         Ok((Some(ended), self.by_id.get(id).map_or(current, |txn| txn.producer)))
     }
 
-    /// Aborts an open transaction on the coordinator's own decision, and fences its producer.
+    /// Aborts an open transaction without a request of the client, and fences the producer.
     fn abort(&mut self, memory: &mut Memory, id: &str) -> EndedTransaction {
         let fencing = self.by_id.get(id).map_or(ProducerId::NONE, |txn| txn.producer.next_epoch());
         self.complete(memory, id, fencing, false)

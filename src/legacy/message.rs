@@ -44,9 +44,10 @@ pub struct Message {
 /// Iterates over a message set, including the messages inside wrappers. Like a broker, the iterator skips an incomplete
 /// message at the end, also inside wrappers. An error ends the iteration.
 ///
-/// Opening a wrapper takes at most three times its decompressed size, as in [`crate::record`]. The decompressed sizes
-/// of a wrapper and of the wrappers inside it count towards one limit. The iterator frees their memory before it opens
-/// the next outermost wrapper. The iterator decompresses nested wrappers twice, the first time to count their messages.
+/// Opening a wrapper takes at most three times as much memory as its decompressed payload, as in [`crate::record`]. The
+/// decompressed sizes of a wrapper and of the wrappers inside it count towards one limit. The iterator frees the memory
+/// of an outermost wrapper before it opens the next outermost wrapper. The iterator decompresses nested wrappers twice,
+/// the first time to count their messages.
 #[derive(Clone, Debug)]
 pub struct Messages {
     outer: Level,
@@ -75,12 +76,13 @@ impl Messages {
         Self { outer: Level::new(data), base: offset, limit, inner: None, failed: false }
     }
 
-    /// Returns the offset of the next message to read. After the iteration, this is the offset to fetch next.
+    /// Returns the offset of the next message to read. After the iteration, the result is the offset of the next fetch.
     pub fn offset(&self) -> i64 {
         self.at(self.outer.position)
     }
 
-    /// Returns the bytes that have not been read. After the iteration, these are the bytes of an incomplete message.
+    /// Returns the bytes that have not been read. After the iteration, the remaining bytes belong to an incomplete
+    /// message.
     pub fn left(&self) -> usize {
         self.outer.data.len() - self.outer.position
     }

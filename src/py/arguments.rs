@@ -82,7 +82,7 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     value.extract().map(Some).map_err(|_| not_whole("partition", value, "an int or None", "from 0 to 2147483647"))
 }
 
-/// Converts the timestamp of a record to send, or None.
+/// Converts the timestamp argument of a record. None stays None.
 ///
 /// Like librdkafka, the function accepts times before 1970. The function rejects the two numbers that Kafka and the
 /// client use for "no time".

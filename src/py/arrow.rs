@@ -71,7 +71,7 @@ impl ArrowColumns {
 pub(super) struct ArrowBatch(RecordBatch);
 
 impl ArrowBatch {
-    /// Builds the columns with the interpreter released, because building is most of the work of reading.
+    /// Builds the columns with the interpreter released, because building takes most of the time of a read.
     pub(super) fn build(py: Python<'_>, columns: &Columns, ranges: &[RecordRange]) -> PyResult<Self> {
         let rows: Vec<Rows<'_>> = ranges.iter().map(|p| rows_of(&p.slice, p.records())).collect();
         let batch = py.detach(|| to_batch(columns, &rows));

@@ -89,8 +89,8 @@ pub(super) fn framings(
     prefixes.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
 }
 
-/// Encodes a typed column as values of records, with a framing before each value. A failure is the failure of the first
-/// invalid row.
+/// Encodes a typed column as values of records, with a framing before each value. If rows are invalid, the error is the
+/// error of the first invalid row.
 #[pyfunction]
 pub(super) fn encode_column(column: &Bound<'_, PyAny>, plan: &str, prefix: &[u8]) -> PyResult<DecodedColumn> {
     let py = column.py();

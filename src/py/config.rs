@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The function that a client calls for tokens.
 pub(super) struct TokenProvider {
     pub callable: Py<PyAny>,
-    /// Whether the setting's name is the name in confluent-kafka.
+    /// Whether the program used confluent-kafka's name for the setting.
     pub is_confluent_style: bool,
 }
 

@@ -88,7 +88,7 @@ impl ConsumerCore {
         *self.buffer() = DeliveryBuffer::default();
     }
 
-    /// Returns the given offsets, or the offsets after the delivered records.
+    /// Returns `offsets`, or the offsets after the delivered records if `offsets` is `None`.
     fn to_commit(&self, offsets: Option<Vec<OffsetToCommit>>) -> Result<Vec<CommittedOffset>, Error> {
         if let Some(offsets) = offsets {
             return Ok(offsets.into_iter().map(Into::into).collect());
@@ -99,8 +99,8 @@ impl ConsumerCore {
 
     /// Returns the offsets after the delivered records, with the known leader epochs.
     ///
-    /// The client's position is after the records in the delivery buffer. For partitions in the buffer, the position of
-    /// the buffer therefore applies. Only a seek to an earlier offset takes precedence.
+    /// The client's position is after the records in the delivery buffer. For partitions in the delivery buffer, the
+    /// position of the delivery buffer therefore applies. Only a seek to an earlier offset takes precedence.
     fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
         let buffer = self.buffer();
         let positions = buffer.positions();

@@ -44,7 +44,7 @@ impl Deadline {
     }
 }
 
-/// Ends the waits of a close early. Another thread may set it while the close is running.
+/// Ends the waits of a close early. Another thread may set the cutoff while the close is running.
 #[derive(Default)]
 pub(super) struct Cutoff(Mutex<Option<Instant>>);
 
@@ -59,7 +59,7 @@ impl Cutoff {
     }
 }
 
-/// Calls `wait` in slices, with the interpreter released, until it returns true or the deadline has passed.
+/// Calls `wait` in slices, with the interpreter released, until `wait` returns true or the deadline has passed.
 ///
 /// Returns whether `wait` returned true. An exception from a signal handler ends the wait.
 pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) -> bool + Sync) -> PyResult<bool> {
@@ -100,7 +100,7 @@ fn greenlet_sleep(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     py.import("gevent")?.getattr("sleep").map(Some)
 }
 
-/// Calls `wait` without blocking until it returns true or the deadline has passed. Other greenlets run in between.
+/// Calls `wait` without blocking until `wait` returns true or the deadline has passed. Other greenlets run in between.
 fn wait_in_greenlet(sleep: &Bound<'_, PyAny>, end: Deadline, wait: impl Fn(Duration) -> bool) -> PyResult<bool> {
     let mut pause = SHORTEST_PAUSE;
     loop {

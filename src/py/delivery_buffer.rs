@@ -19,8 +19,8 @@ pub(super) struct DeliveryBuffer {
     pub chunks: VecDeque<Chunk>,
     /// Chunks of partitions that were paused later.
     paused: Vec<Chunk>,
-    /// Slices with the number of consumed records at their start, which the program may still be processing. Slices
-    /// that were paused later are only partly consumed.
+    /// Slices with consumed records that the program may still be processing. The number is the number of consumed
+    /// records at the start of the slice. A slice of a paused partition may be partly consumed.
     consumed: Vec<(Arc<Slice>, usize)>,
     /// Whether an iteration, and not a poll, delivered the last record.
     is_iterated: bool,
@@ -39,8 +39,9 @@ pub(super) struct Chunk {
 pub(super) enum Processed {
     /// All consumed records, because the program asks for more, or because its `with` block ended without an exception.
     All,
-    /// Polled batches, but not the last record of an iteration. A loop over polls has usually processed its batch when
-    /// it closes the consumer. A loop over records was usually left while it processed a record.
+    /// Polled batches, but not the last record of an iteration. A program that polls batches has usually processed the
+    /// last batch when it closes the consumer. A program that iterates over records has usually left the loop while it
+    /// processed a record.
     Batches,
     /// Only the records before the last request for records, because processing of the later records failed.
     Earlier,
@@ -143,7 +144,7 @@ impl DeliveryBuffer {
         self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition)).find_map(Chunk::position)
     }
 
-    /// Returns the number of offsets between the first record in the buffer and the end of the last.
+    /// Returns the number of offsets from the first record in the buffer to the end of the last record.
     pub fn backlog(&self, topic: &str, partition: i32) -> i64 {
         let chunks = self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition));
         let (mut first, mut end) = (None, None);

@@ -84,7 +84,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
     Ok(PyErr::from_value(raised))
 }
 
-/// Returns the `BrokerAddress` of an error, if it names a broker.
+/// Returns the `BrokerAddress` of an error, if the error names a broker.
 fn address<'py>(py: Python<'py>, error: &Error) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(broker) = error.broker() else { return Ok(None) };
     errors(py)?.getattr("BrokerAddress")?.call1((broker, error.node())).map(Some)

@@ -74,7 +74,7 @@ fn known_waker_of<'py>(running: &Bound<'py, PyAny>) -> Option<Bound<'py, LoopWak
 pub(super) struct LoopWaker {
     queue: Arc<Queue>,
     waits: Arc<Waits>,
-    /// Clients whose records tasks of this loop await, by the clients' memory addresses.
+    /// The clients for whose records tasks of this loop wait. The key is the client's memory address.
     watches: Mutex<HashMap<usize, Watch>>,
 }
 
@@ -168,7 +168,7 @@ pub(super) fn forget(py: Python<'_>, client: &Arc<dyn AnyClient>) -> PyResult<()
 
 #[pymethods]
 impl LoopWaker {
-    /// Completes the waits in the queue. The event loop calls it.
+    /// Completes the waits in the queue. The event loop calls this method.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         // Clear it before taking the queue: a number that is pushed after this sends it again.
         if let Some(signal) = self.queue.signal.get() {
@@ -177,7 +177,8 @@ impl LoopWaker {
         self.queue.complete(py, &self.waits)
     }
 
-    /// Does the I/O of a client whose sockets the loop watches. The event loop calls it when a socket is ready.
+    /// Does the I/O of a client whose sockets the loop watches. The event loop calls this method when a socket is
+    /// ready.
     fn turn(&self, py: Python<'_>, key: usize) -> PyResult<()> {
         let client = lock(&self.watches).get(&key).and_then(|watch| watch.client.upgrade());
         let Some(client) = client.filter(|c| c.check().is_ok()) else {

@@ -41,7 +41,7 @@ struct Queue {
     is_closed: bool,
 }
 
-/// The queue that the clients of a process and the thread that drains it share.
+/// The queue that clients fill and a thread drains. All clients of a process share one queue.
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,

@@ -57,7 +57,7 @@ impl Waits {
 
 /// One wait of one task.
 ///
-/// The result is the result of [`WaitSource::result`], or of [`WaitSource::timed_out`] after the timeout.
+/// The result comes from [`WaitSource::result`], or from [`WaitSource::timed_out`] after the timeout.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct LoopFuture {
     running: Py<PyAny>,

@@ -342,7 +342,7 @@ impl ProducerCore {
         event_loop::wait_on(py, BufferRoom(self.client.clone()), Some(timeout))
     }
 
-    /// Returns the error for a wait for room that timed out.
+    /// Returns the error for a wait that timed out before the buffer had room.
     #[pyo3(name = "_room_timeout_error")]
     fn no_room_error(&self, py: Python<'_>) -> Py<PyAny> {
         self.room_timeout_error().into_value(py).into_any()
@@ -374,7 +374,7 @@ impl ProducerCore {
 
     /// Calls `on_error` for new failures. With `take`, also returns all failures since the last call with `take`.
     ///
-    /// A failure is an exception and the number of records that it stands for.
+    /// A failure is an exception and the number of records that have failed with this exception.
     #[pyo3(name = "_failures", signature = (take))]
     fn failures(&self, py: Python<'_>, take: bool) -> PyResult<Vec<(Py<PyAny>, u64)>> {
         self.report(py)?;

@@ -367,7 +367,7 @@ fn fields_schema<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Vec<Bound<'
     each.collect()
 }
 
-/// Returns the name of a type in Kafka's schemas, and the fields if it is a struct or an array of structs.
+/// Returns the name of a type in Kafka's schemas. For a struct or an array of structs, also returns the fields.
 fn type_schema(of: &Type) -> (String, Option<&[Field]>) {
     let name = match of {
         Type::Bool => "bool",

@@ -66,8 +66,8 @@ impl ConsumerCore {
         Ok(())
     }
 
-    /// Prepares to give up all partitions: calls the listener, if Python does not call it, and commits the processed
-    /// records.
+    /// Prepares to give up all partitions: calls the listener, if Python does not call the listener, and commits the
+    /// processed records.
     ///
     /// With `None` for `handled`, the method commits nothing. Returns whether a signal ended the wait for the commit,
     /// and the first error.

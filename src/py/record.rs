@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Args:
 ///     topic (str): The topic.
 ///     partition (int): The partition.
-///     offset (int): The offset in the partition. With acks=0 it is -1, because the broker does not report the offset.
+///     offset (int): The offset in the partition. With acks=0, the offset is -1, because the broker does not report it.
 ///     timestamp_ms (int): The timestamp in milliseconds since 1970.
 #[pyclass(frozen, eq, hash, module = "klamm")]
 #[derive(PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub(super) struct RecordMetadata {
     /// The partition.
     #[pyo3(get)]
     partition: i32,
-    /// The offset in the partition. With acks=0 it is -1, because the broker does not report the offset.
+    /// The offset in the partition. With acks=0, the offset is -1, because the broker does not report it.
     #[pyo3(get)]
     offset: i64,
     /// The timestamp in milliseconds since 1970. The producer sets it, or the broker if the topic uses LogAppendTime.

@@ -108,8 +108,8 @@ impl Decoder {
     /// Decodes the records from `start` on. Stops when the column is large and, with `stop_at_failure`, at the first
     /// failure.
     ///
-    /// The column has one value for each decoded record. Without `stop_at_failure`, it also has a null for each failed
-    /// record.
+    /// The column has one value for each decoded record. Without `stop_at_failure`, the column also has a null for each
+    /// failed record.
     pub fn decode(
         &self,
         rows: &[Rows<'_>],

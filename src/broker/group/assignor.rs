@@ -16,7 +16,7 @@ pub(in crate::broker) enum Assignor {
     Range,
 }
 
-/// A member: the topics it reads, and its previous target assignment.
+/// A member: the topics that it reads, and its previous target assignment.
 #[derive(Debug, Default)]
 pub(super) struct MemberSubscription {
     pub instance: Option<String>,
@@ -51,7 +51,7 @@ impl Assignor {
 }
 
 /// Assigns partitions uniformly. Members keep the partitions that they may keep. Each free partition goes to the member
-/// with the fewest partitions. Members with too many partitions then give some away.
+/// with the fewest partitions. Members with too many partitions then give partitions to other members.
 fn uniform(
     members: BTreeMap<String, MemberSubscription>,
     topics: &BTreeMap<Uuid, i32>,

@@ -120,7 +120,7 @@ impl Configs {
         millis(self.share_session_ms)
     }
 
-    /// Returns how long a member may hold an acquired record.
+    /// Returns the duration of the acquisition lock of a record.
     pub fn share_lock(&self) -> Duration {
         millis(self.share_lock_ms)
     }

@@ -49,7 +49,7 @@ pub(in crate::broker) struct Migrant {
     pub client_id: String,
     pub session: Duration,
     pub rebalance: Duration,
-    /// The protocols that the member supports, with its subscription.
+    /// The protocols that the member supports, each with the member's subscription.
     pub protocols: Vec<(String, Bytes)>,
     /// The member's assignment in the format of the embedded consumer protocol. The assignment is empty if the member
     /// has no partitions.

@@ -194,7 +194,7 @@ impl Groups {
     }
 
     /// Changes a KIP-848 group. Returns `None` if the group does not exist. If only members of the classic protocol are
-    /// left and the policy allows it, the group becomes a classic group.
+    /// left and the migration policy allows a downgrade, the group becomes a classic group.
     pub fn with_consumer<T>(
         &mut self,
         memory: &mut Memory,
@@ -271,7 +271,7 @@ impl Groups {
         self.entries.contains_key(id) || self.create(memory, id, Group::Share(share::Group::new()))
     }
 
-    /// Notes that a connection has a session in a share group.
+    /// Records that a connection has a session in a share group.
     pub fn share_session(&mut self, connection: Connection, id: &str) {
         self.sessions.entry(connection).or_default().insert(id.to_owned());
     }
@@ -285,7 +285,7 @@ impl Groups {
         ids
     }
 
-    /// Takes the partitions of a share group in which records have become available again.
+    /// Removes and returns the partitions of a share group in which records have become available again.
     pub fn take_freed(&mut self, id: &str) -> BTreeSet<TopicIdPartition> {
         match self.entries.get_mut(id).map(|entry| &mut entry.group) {
             Some(Group::Share(group)) => std::mem::take(&mut group.freed),
@@ -302,7 +302,7 @@ impl Groups {
         }
     }
 
-    /// Replaces a group without members by a new one.
+    /// Replaces a group without members by a new group.
     fn create(&mut self, memory: &mut Memory, id: &str, group: Group) -> bool {
         self.remove(memory, id);
         let reserved = GROUP_MEMORY + id.len();

@@ -73,8 +73,8 @@ impl Offsets {
         true
     }
 
-    /// Ends a producer's transaction for groups in these partitions of `__consumer_offsets`: applies or drops its
-    /// offsets.
+    /// Ends a producer's transaction for groups in these partitions of `__consumer_offsets`. Applies or drops the
+    /// transaction's offsets.
     pub fn end_transaction(&mut self, memory: &mut Memory, id: i64, partitions: &BTreeSet<i32>, committed: bool) {
         let mut ended = Vec::new();
         for (group, topics) in &mut self.pending {

@@ -66,7 +66,7 @@ fn grow(state: &mut State, requested: &Topic, validate_only: bool) -> Result<(),
     Ok(())
 }
 
-/// Returns the replicas of a partition that the request assigns.
+/// Returns the replicas that the request assigns to a partition.
 fn check_assignment(state: &State, brokers: &[i32], factor: usize) -> Result<Vec<i32>, ApiError> {
     let distinct: HashSet<_> = brokers.iter().collect();
     let all_exist = brokers.iter().all(|id| state.node(*id).is_some());

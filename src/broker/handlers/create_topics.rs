@@ -113,7 +113,7 @@ fn assign_by_count(state: &State, partitions: i32, factor: i16) -> Result<Vec<Ve
     Ok(state.assign_replicas(partitions, factor))
 }
 
-/// Returns the replicas that the request assigns, by partition.
+/// Returns the replicas that the request assigns to each partition.
 fn requested_replicas(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, ApiError> {
     let invalid = |why: &str| ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why);
     if topic.num_partitions != -1 || topic.replication_factor != -1 {

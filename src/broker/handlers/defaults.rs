@@ -12,7 +12,7 @@ pub(super) trait RespondWith: Request {
     fn response_with(self, error_code: ErrorCode) -> Self::Response;
 }
 
-/// A response with the time for which the client is throttled.
+/// A response that contains the throttle time.
 pub(super) trait ThrottleTime {
     /// Sets the time in milliseconds. Versions without the field do not send it.
     fn set_throttle_time(&mut self, ms: i32);

@@ -99,7 +99,7 @@ impl RespondWith for Request {
     }
 }
 
-/// Returns the response, if it has enough data or the wait is over.
+/// Returns the response, if there is enough data or the wait has ended.
 pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expired: bool) -> Option<Response> {
     let mut response = Response::default();
     let max_bytes = state.max_response_bytes(context, CONSUMER, request.max_bytes);
@@ -194,7 +194,7 @@ fn topic<'a>(
     state.topics.find(&requested.topic, requested.topic_id, context.version >= FIRST_WITH_IDS)
 }
 
-/// Reads one partition. Returns its response and the number of bytes available within the limits.
+/// Reads one partition. Returns the partition's response, and the number of bytes that are available within the limits.
 fn read(
     topic: &mut topics::Topic,
     context: &Context,
@@ -259,8 +259,8 @@ fn read(
     (response, available)
 }
 
-/// Returns the replica in the client's rack to which the leader refers the client. Among several replicas, it makes the
-/// same choice as Kafka.
+/// Returns the replica in the client's rack to which the leader refers the client. Among several replicas, the function
+/// makes the same choice as Kafka.
 fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -> Option<i32> {
     let has_offset = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
     let refers = partition.leader == node && has_offset && !near.contains(&node);

@@ -59,7 +59,7 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
     }
 }
 
-/// Removes the protocol name from an error response, in versions where it is nullable.
+/// Removes the protocol name from an error response, in versions in which the name is nullable.
 pub(super) fn with_nullable_protocol(version: i16, response: Response) -> Response {
     match version >= 7 && response.error_code.is_error() {
         true => Response { protocol_name: None, ..response },

@@ -48,7 +48,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     })
 }
 
-/// Rejects all topics of a request with an error code. The nodes have no error, so the response still names them.
+/// Rejects all topics of a request with an error code. The error does not concern the nodes, so the response still
+/// contains the nodes.
 pub(super) fn response_with(state: &State, context: &Context, request: Request, code: ErrorCode) -> Response {
     if code == ErrorCode::REBOOTSTRAP_REQUIRED {
         return request.response_with(code);

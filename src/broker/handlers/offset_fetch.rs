@@ -43,8 +43,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-/// The response has the error code in each partition. From v2 on, the whole response has it too, and from v8 on, each
-/// group.
+/// The response has the error code in each partition. From v2 on, the response also has a top-level error code, and
+/// from v8 on, an error code in each group.
 impl RespondWith for Request {
     fn response_with(self, error_code: ErrorCode) -> Response {
         let groups = self.groups.into_iter().map(|Group { group_id, .. }| GroupResponse {

@@ -108,7 +108,7 @@ fn is_idempotent(data: &PartitionData) -> bool {
     header.is_some_and(|header| header.producer_id >= 0)
 }
 
-/// Before 0.9, a client could request any number of acknowledgements.
+/// Returns whether the release allows any number of acknowledgements, as releases before 0.9 do.
 fn allows_any_acks(state: &State) -> bool {
     state.release.is_some_and(|release| release < Release::V0_9_0)
 }

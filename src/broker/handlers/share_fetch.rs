@@ -129,7 +129,7 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Shar
     Ok((wait, max_wait))
 }
 
-/// Returns the response, if it has records or the wait is over.
+/// Returns the response, if there are records or the wait has ended.
 pub(super) fn poll(state: &mut State, context: &Context, wait: &ShareFetchWait, expired: bool) -> Option<Response> {
     let (mut room, mut records) = (wait.max_bytes, wait.max_records);
     let (mut found, mut ready) =

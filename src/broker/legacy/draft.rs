@@ -166,7 +166,7 @@ fn late(response: Response) -> Response {
     }
 }
 
-/// Returns whether a fetch has enough data, or an error, which is sent immediately.
+/// Returns whether the broker can respond to a fetch, because there is enough data or an error.
 fn is_full(response: &Response, min_bytes: i32) -> bool {
     let Response::Fetch { header, data } = response else { return true };
     let sets = data.iter().flat_map(|topic| &topic.partitions).map(|part| part.message_set.len());

@@ -24,7 +24,7 @@ pub struct Settings {
     pub flush_messages: u64,
     /// Maximum time before a flush, in milliseconds: `log.default.flush.interval.ms`.
     pub flush_ms: i64,
-    /// Idle segments are deleted after this time, in milliseconds: `log.retention.hours`.
+    /// Time after which the log deletes segments that are not written, in milliseconds: `log.retention.hours`.
     pub retention_ms: i64,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Slice {
 #[derive(Debug)]
 struct Segment {
     start: u64,
-    /// A message set, by its position in the segment.
+    /// The message sets, with their positions in the segment.
     sets: Vec<(u64, Bytes)>,
     size: u64,
     flushed: u64,

@@ -229,7 +229,7 @@ impl Brokers {
         self.outputs.push_back(Output::Close { connection });
     }
 
-    /// Returns the parts of the reply, if there is one.
+    /// Returns the parts of the reply, or `None` if the request gets no reply.
     fn serve(&mut self, now: Time, node: i32, frame: Bytes) -> Result<Option<Vec<Bytes>>, Close> {
         let request = Request::decode_lenient(frame).map_err(|_| Close)?;
         let api = match request.request_type() {

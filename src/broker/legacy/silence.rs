@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     faults: Vec<Fault>,
-    /// For each connection: the time at which its first request is handled, and its requests.
+    /// For each connection: the time at which the broker handles the first waiting request, and the waiting requests.
     held: BTreeMap<Connection, (Time, VecDeque<Bytes>)>,
 }
 

@@ -27,7 +27,7 @@ impl State {
         has_room
     }
 
-    /// Removes the rules that match a filter, and returns them.
+    /// Removes the rules that match a filter, and returns the removed rules.
     pub fn remove_rules(&mut self, filter: &Filter) -> Vec<Rule> {
         let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return Vec::new() };
         let removed: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
@@ -109,14 +109,14 @@ impl State {
         self.check(context, Operation::IdempotentWrite, Resource::Cluster)
     }
 
-    /// Returns all operations that the client may perform, as a bit set of their numbers.
+    /// Returns all operations that the client may perform, as a bit set of operation numbers.
     pub fn operations(&self, context: &Context, resource: Resource<'_>) -> i32 {
         let allowed = resource.operations().iter().filter(|operation| self.allows(context, **operation, resource));
         allowed.fold(0, |bits, operation| bits | operation.bit())
     }
 
-    /// Returns the operations that the client may perform, if the request asked for them. Otherwise returns Kafka's
-    /// value for "not requested".
+    /// If the request asked for authorized operations, returns the operations that the client may perform. Otherwise
+    /// returns Kafka's value for "not requested".
     pub fn operations_if(&self, wanted: bool, context: &Context, resource: Resource<'_>) -> i32 {
         if wanted { self.operations(context, resource) } else { i32::MIN }
     }

@@ -19,7 +19,8 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 
 impl State {
-    /// Returns the changes since the last call. The caller must write them to the journal before it sends any reply.
+    /// Returns the changes since the last call. The caller must write these changes to the journal before it sends any
+    /// reply.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         let changed = self.transactions.take_changed();
         if self.producer_ids.0 != self.journal.next_producer_id {

@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// Wakes requests that wait for records which a share group has released.
+    /// Wakes requests that wait for records in partitions in which a share group has released records.
     pub fn wake_freed(&mut self, group: &str) {
         for id in self.groups.take_freed(group) {
             if let Some(partition) = self.topics.partition_by_id(id) {

@@ -10,7 +10,7 @@ use crate::broker::request::{ApiError, Context};
 use std::collections::BTreeMap;
 
 impl State {
-    /// Returns the nodes that a resource name in a request stands for. An empty name stands for all nodes.
+    /// Returns the nodes to which a resource name in a request refers. An empty name stands for all nodes.
     pub fn config_scope(&self, context: &Context, name: &str) -> Result<Scope, ApiError> {
         let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
         let expected = context.node;

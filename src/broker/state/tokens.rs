@@ -16,7 +16,7 @@ impl State {
         self.user(connection).filter(|_| !has_token).map(|name| Principal::new(USER, name))
     }
 
-    /// Returns the user of a request, and the token with this HMAC for a change.
+    /// Returns the user of a request, and a copy of the token with this HMAC.
     pub fn find_token(&mut self, context: &Context, hmac: &[u8]) -> Result<(Principal, Token), ErrorCode> {
         let user = self.token_user(context.connection).ok_or(ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)?;
         if !self.tokens.are_enabled() {

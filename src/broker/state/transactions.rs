@@ -8,7 +8,7 @@ use crate::broker::log::Log;
 use crate::broker::transactions::{EndedTransaction, OFFSETS_TOPIC, marker};
 
 impl State {
-    /// Writes the markers of a transaction that has ended, and applies or drops its offsets.
+    /// Writes the markers of a transaction that has ended, and applies or drops the transaction's offsets.
     pub fn write_markers(&mut self, clock: Clock, ended: &EndedTransaction) {
         let coordinator_epoch = self.coordinator_epoch;
         let Self { topics, groups, memory, woken, journal, .. } = self;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///
 /// Args:
 ///     data (bytes-like): The message set.
-///     offset (int): The byte offset of its first message in the log. Defaults to 0.
+///     offset (int): The byte offset of the first message in the log. Defaults to 0.
 ///
 /// Returns:
 ///     A list of Message07.

@@ -149,8 +149,9 @@ impl ZooKeeperMember {
         })
     }
 
-    /// Returns why the member gets no partitions. A member whose subscription is unreadable is returned with its ID,
-    /// its data and the error. If another session holds this member's ID, the result is the time since then in seconds.
+    /// Returns why the member gets no partitions. If a member's subscription is unreadable, the result has that
+    /// member's ID, its data and the error. If another session holds this member's ID, the result is the number of
+    /// seconds since then.
     fn problem(&self, now: f64) -> (Option<(String, String, String)>, Option<f64>) {
         match self.lock().problem() {
             Some(Problem::Unreadable { member, data, why }) => {

@@ -134,7 +134,7 @@ impl Group {
         self.protocol_type.as_deref() == Some("consumer")
     }
 
-    /// Replies with an error to all waiting requests, so that their members join again.
+    /// Replies with an error to all waiting requests, so that the waiting members join again.
     pub fn reply_error_to_all(&mut self, replies: &mut PendingReplies) {
         for (id, member) in &mut self.members {
             member.reply_error(id, ErrorCode::REBALANCE_IN_PROGRESS, replies);
@@ -395,8 +395,8 @@ impl Group {
         }
     }
 
-    /// Returns the members for DescribeGroups. As in Kafka, metadata and assignments are only included in a stable
-    /// group.
+    /// Returns the members for DescribeGroups. As in Kafka, the result has metadata and assignments only if the group
+    /// is stable.
     pub fn describe(&self) -> Vec<describe_groups::Member> {
         let is_stable = self.state == ClassicGroupState::Stable;
         let describe = |(id, member): (&String, &Member)| describe_groups::Member {

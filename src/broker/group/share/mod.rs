@@ -36,7 +36,7 @@ use std::time::Duration;
 /// together.
 const MAX_SESSIONS: usize = 2000;
 
-/// Approximate memory of a member or session without its metadata, and of one of its partitions.
+/// Approximate memory of a member or session without its metadata, and of a partition of a member or session.
 const MEMBER_MEMORY: usize = 256;
 const PARTITION_MEMORY: usize = 48;
 
@@ -287,7 +287,7 @@ impl Group {
         self.sessions.get(session).map(|session| session.partitions.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Closes a session. The records that its member acquired from that node become available.
+    /// Closes a session. The records that the member acquired in the session become available again.
     pub fn close_session(&mut self, key: &ShareSessionKey) {
         if self.sessions.remove(key).is_none() {
             return;

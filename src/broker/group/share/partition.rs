@@ -43,7 +43,7 @@ pub(super) struct SharePartition {
     records: BTreeMap<i64, Record>,
     /// Epoch of the leader that delivered the records. The next leader makes all acquired records available again.
     leader_epoch: i32,
-    /// Maximum deliveries of a record, as of the last fetch.
+    /// Maximum number of deliveries of a record, which each fetch updates.
     max_deliveries: i16,
     pub next_lock: Option<Time>,
 }
@@ -95,7 +95,7 @@ impl SharePartition {
         Progress { start: self.start, done: i64::try_from(done).unwrap_or(i64::MAX) }
     }
 
-    /// Acquires records. Returns the batches that contain them, and the acquired ranges.
+    /// Acquires records. Returns the batches that contain the acquired records, and the acquired ranges.
     pub fn acquire(&mut self, log: &mut Log, want: &Want<'_>) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
         if want.leader_epoch != self.leader_epoch {
             self.release(|_, _| true);
@@ -284,8 +284,8 @@ impl Record {
 }
 
 impl Acknowledged {
-    /// Checks acknowledgements: ordered ranges that do not overlap, of known types. `renews` says whether a lock may be
-    /// renewed.
+    /// Checks that acknowledgements are ordered ranges of known types that do not overlap. `renews` says whether a lock
+    /// may be renewed.
     pub fn are_valid(all: &[Self], renews: bool) -> bool {
         let in_order = all.is_sorted_by(|a, b| a.last < b.first);
         in_order && all.iter().all(|batch| batch.is_valid(renews))
