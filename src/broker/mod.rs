@@ -11,11 +11,11 @@
 //! handlers/             one file per API, named like its file in `api/`
 //! fault                 fault injection                                        replay     replays a client's recording
 //! state/                the state that the nodes share, and the operations on it
-//! topics, log, cleaner, configs, formats, idempotence, transactions, group/, fetch_sessions     its parts
+//! topics, log, cleaner, configs, formats, idempotence, transactions, group/, fetch_sessions     parts of the state
 //! authorizer, quotas, sasl, tokens, subject, certificates                                       security
 //! journal, disk         the state that survives a restart
 //! telemetry             the metrics that clients push (KIP-714)
-//! clock, memory, ids, options, request_log, regex                                               small parts
+//! clock, memory, ids, options, request_log, regex                                               small modules
 //! ```
 //!
 //! A request passes through `server`, `cluster` and `handlers` to `state`. The modules for parts of the state, such as
