@@ -2,10 +2,10 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
-A token is a request to `kafka-cluster:Connect` with an AWS Signature Version 4. klamm signs this request but never
-sends it. The credentials for the signature come from botocore, which uses the environment, a profile, a web identity,
-the container or the instance. `token_provider` accepts a session with other credentials. `klamm.oauth` decides when a
-client needs a new token.
+A token is a request to `kafka-cluster:Connect` that klamm signs with AWS Signature Version 4 but never sends. The
+credentials for the signature come from botocore, which uses the environment, a profile, a web identity, the container
+or the instance. `token_provider` accepts a session with other credentials. `klamm.oauth` decides when a client needs a
+new token.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class ValueFormat(TypedDict, total=False):
             makes the field null. "column" also makes the field null, and adds columns such as `value_error` and
             `value_raw`.
         on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
-            ignores these fields. "raise" handles the record as `on_error` says.
+            ignores the new fields. "raise" handles the record as `on_error` says.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
     """

@@ -125,7 +125,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
             max_bytes: Maximum size of the records in a batch, in bytes. The last record of a batch can exceed this
                 size. The default is 64 MiB, and larger values have the same effect as 64 MiB.
             **typed: Arguments that say how to decode keys and values, such as `value_format="avro"` and `registry`.
-                `klamm.batches.ValueFormat` lists these arguments. Without a format, keys and values are bytes.
+                `klamm.batches.ValueFormat` lists all arguments for typed columns. Without a format, keys and values are
+                bytes.
 
         Raises:
             ImportError: pyarrow is not installed.

@@ -133,8 +133,7 @@ class CombinedError(KafkaError):
 class DeliveryError(KafkaError):
     """Records were not delivered, and no caller has received their results yet.
 
-    `flush` and `close` raise this error. A `DeliveryError` has the hint, topic, partition and broker of the first
-    error.
+    `flush` and `close` raise `DeliveryError`, with the hint, topic, partition and broker of the first error.
 
     Attributes:
         exceptions: The errors, in the order in which they occurred. Records that failed together have the same error

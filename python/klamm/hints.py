@@ -47,7 +47,7 @@ SYNONYMS = {
 class ClientType(type):
     """Metaclass of classes that have hints for method names of other Kafka clients.
 
-    `dir()` of the class omits these names.
+    `dir()` of the class omits the names of other clients.
     """
 
     def __dir__(cls) -> list[str]:
@@ -83,7 +83,7 @@ def hints_for_other_clients(names: Mapping[str, str], *, hot: Iterable[str] = ()
 
     Args:
         names: Dict from method names of other Kafka clients to hints that say what to use instead.
-        hot: Methods that programs call for each record. The decorator does not wrap these methods, so that they stay
+        hot: Methods that programs call for each record. The decorator does not wrap hot methods, so that they stay
             fast.
     """
 

@@ -468,7 +468,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
     _unprepared: Sequence[Any] | None = None
-    """Records whose schemas a cancelled call was looking up. The next call returns these records."""
+    """Records whose schemas a cancelled call was looking up. The next call returns the records."""
 
     async def __anext__(self) -> Record[Any, Any]:
         if not isinstance(self._deserializers, RecordDeserializers):

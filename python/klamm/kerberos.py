@@ -55,7 +55,7 @@ class _Oid(ctypes.Structure):
 class _Buffer(ctypes.Structure):
     _fields_ = (("length", c_size_t), ("value", c_void_p))
     data: bytes
-    """The bytes to which `value` points. This reference keeps the bytes alive as long as the buffer exists."""
+    """The bytes to which `value` points. The attribute keeps the bytes alive as long as the buffer exists."""
 
 
 class _Pair(ctypes.Structure):

@@ -132,7 +132,7 @@ def dump_flights(directory: str | os.PathLike[str]) -> list[Path]:
 def dump_flights_on(signal_number: int, directory: str | os.PathLike[str] = ".") -> None:
     """Write the flight recorders of all clients when this process gets a signal, such as `signal.SIGUSR2`.
 
-    Only the main thread may call this function. The previous handler of the signal also runs.
+    Only the main thread may call `dump_flights_on`. The previous handler of the signal also runs.
     """
     import signal
 

@@ -50,7 +50,7 @@ T = TypeVar("T")
 OWN_GROUPS = "klamm-"
 """Prefix of metric groups that the Java client does not have."""
 COUNTERS = "klamm-producer-counters"
-"""Group of klamm's own producer counters. `BrokerMetrics` and `TopicMetrics` have these counters as attributes."""
+"""Group of klamm's own producer counters. `BrokerMetrics` and `TopicMetrics` have the counters as attributes."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

@@ -1,4 +1,4 @@
-"""A Spark pipeline that counts log lines per minute. It counts each line exactly once, even after failures.
+"""A Spark pipeline that counts log lines per minute. Each line counts exactly once, even after failures.
 
 The pipeline reads a topic of log lines. The key of each line is the name of the system, such as `billing`. The pipeline
 extracts the time and the level of each line, and joins the lines with a table of systems. The pipeline then counts the

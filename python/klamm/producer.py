@@ -50,7 +50,7 @@ Delivery = Pending
 HOT = ("send", "send_nowait")
 """Methods for single records.
 
-`hints_for_other_clients` does not wrap these methods, because a wrapper would make them slower.
+`hints_for_other_clients` does not wrap `send` and `send_nowait`, because a wrapper would make them slower.
 """
 
 EXIT_FLUSH_S = 10.0
@@ -297,9 +297,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             data: Object with the method `__arrow_c_stream__` or `__arrow_c_array__`. Without a `value_format`, the data
                 needs a column `value`. The columns `key`, `headers`, `timestamp`, `partition` and `topic` are optional.
             **typed: Arguments that say how to encode typed columns as keys and values, such as `value_format="avro"`
-                and `registry`. `klamm.batches.ValueFormat` lists these arguments. By default, klamm derives the schema
-                from the column and registers the schema. If there is a `value_format` but no column `value`, all other
-                columns become the fields of the value.
+                and `registry`. `klamm.batches.ValueFormat` lists all arguments for typed columns. By default, klamm
+                derives the schema from the column and registers the schema. If there is a `value_format` but no column
+                `value`, all other columns become the fields of the value.
 
         Returns:
             The number of rows sent.

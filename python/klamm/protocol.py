@@ -121,9 +121,9 @@ class BatchRecord:
         timestamp: Milliseconds since 1970, or -1 for a record without a timestamp.
         headers: Pairs of name and value. In a name that is not UTF-8, the invalid bytes become surrogate escapes
             (`surrogateescape`).
-        timestamp_type: `CreateTime` or `LogAppendTime`. `encode_batch` ignores this field.
-        sequence: Sequence number. `encode_batch` ignores this field.
-        control: Content of a control record. `encode_batch` ignores this field.
+        timestamp_type: `CreateTime` or `LogAppendTime`, which `encode_batch` ignores.
+        sequence: Sequence number, which `encode_batch` ignores.
+        control: Content of a control record, which `encode_batch` ignores.
     """
 
     offset: int = 0
@@ -265,9 +265,9 @@ def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch response or a log segment, in any format.
 
-    `decode_records` ignores an incomplete batch at the end, and checks all other data. It creates a record object only
-    when the program accesses the record, because a few KB of compressed data can hold millions of records. The batches
-    keep `data` in memory, and the decompressed content of the last accessed batch (up to 256 MiB).
+    `decode_records` ignores an incomplete batch at the end, and checks all other data. Because a few KB of compressed
+    data can hold millions of records, klamm creates a record object only when the program accesses the record. The
+    batches keep `data` in memory, and the decompressed content of the last accessed batch (up to 256 MiB).
 
     Args:
         data: Bytes of consecutive record batches.
@@ -334,14 +334,13 @@ def encode_batch(
         base_sequence: Sequence number of the first record.
         transactional: Whether the records belong to a transaction.
         control: Whether the records are control records.
-        base_timestamp: Timestamp in the batch header. The batch stores the records' timestamps relative to this
+        base_timestamp: Timestamp in the batch header. The batch stores the records' timestamps relative to the base
             timestamp. The default is the timestamp of the first record.
         delete_horizon_ms: Delete horizon of a compacted batch. The batch stores the delete horizon in place of the base
             timestamp.
-        last_offset_delta: Last offset of the batch, relative to its first offset. Pass a value only if compaction
-            removed the last records.
-        max_timestamp: Largest timestamp of the batch. Pass a value only if compaction removed the record with this
-            timestamp.
+        last_offset_delta: Difference between the last and the first offset of the batch. It is only needed if
+            compaction removed the last records.
+        max_timestamp: Largest timestamp of the batch, only needed if compaction removed the record with this timestamp.
 
     Returns:
         The encoded bytes.

@@ -62,9 +62,9 @@ class OffsetAndMetadata:
             to detect a truncated log (KIP-320, Kafka 2.1). None means that the epoch is unknown. If the consumer itself
             has read the record, the consumer fills in the epoch.
         timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The broker's retention of the offset
-            starts at this time. The default is the current time. Only Kafka 0.8.2 to 3.9 accept this time (OffsetCommit
-            v1, which has no leader epochs). With other brokers, the commit raises UnsupportedVersionError. `committed`
-            does not return the time.
+            starts at the commit time. The default is the current time. Only Kafka 0.8.2 to 3.9 accept a commit time
+            (OffsetCommit v1, which has no leader epochs). With other brokers, the commit raises
+            UnsupportedVersionError. `committed` does not return the commit time.
     """
 
     offset: int
@@ -115,7 +115,7 @@ def timed(times: Mapping[TopicPartition, int | datetime], least: int = 0) -> lis
     """Check partitions and times, and convert them to the form that the core takes.
 
     Brokers use negative times for special offsets, such as the ends of a partition, and new releases of Kafka add more
-    of these times. A time below `least` raises an error.
+    special times. A time below `least` raises an error.
     """
     return [_timed(*checked_partition(tp), time, least) for tp, time in items_of("times", times)]
 

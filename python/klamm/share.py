@@ -76,7 +76,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
         return self
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics, and stop reading all other topics.
+        """Read the given topics, and stop reading all other topics.
 
         Raises:
             ArgumentError: `topics` is not a name or a list of names.

@@ -65,7 +65,7 @@ def read_table(
         start: First record to read: `"earliest"`, `"latest"`, an offset for all partitions, a dict or an aware
             datetime. The keys of a dict are partition numbers or `TopicPartition` objects, and the values are offsets.
             The function does not read partitions that are not in the dict. A datetime selects the first record at or
-            after this time. An offset outside the partition becomes the nearest valid offset.
+            after the datetime. An offset outside the partition becomes the nearest valid offset.
         end: Position at which to stop. `end` accepts the same values as `start`. The function does not read the record
             at `end`.
         columns: Names of the columns, in order. The default is all columns. `Consumer.arrow` lists the columns.
@@ -82,7 +82,7 @@ def read_table(
             makes the field null. "column" also makes the field null, and adds columns such as `value_error` and
             `value_raw`.
         on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
-            ignores these fields. "raise" handles the record as `on_error` says.
+            ignores the new fields. "raise" handles the record as `on_error` says.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.

@@ -49,7 +49,7 @@ _HOSTS = ["localhost", "127.0.0.1", "::1"]
 
 @dataclass(frozen=True)
 class Request:
-    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of these objects.
+    """A request that a `DevBroker` received. `DevBroker.requests` returns a list of `Request` objects.
 
     Attributes:
         node: Number of the node that received the request.
@@ -87,7 +87,7 @@ class PushedMetric:
 
 @dataclass(frozen=True)
 class TelemetryPush:
-    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of these objects.
+    """A push of metrics by a client (KIP-714). `DevBroker.telemetry` returns a list of `TelemetryPush` objects.
 
     Attributes:
         client_instance_id: ID that the cluster gave the client.
@@ -122,8 +122,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             replica in its own rack, as with Kafka's `RackAwareReplicaSelector` (KIP-392). By default, nodes have no
             racks.
         as_version: Kafka release to emulate, from "0.8.0" to "4.4". The cluster serves the APIs, versions and message
-            formats of this release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate old releases, in which each node is a
-            separate broker (docs/legacy.md). By default, the cluster emulates the newest release.
+            formats of the emulated release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate old releases, in which each
+            node is a separate broker (docs/legacy.md). By default, the cluster emulates the newest release.
         config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
             The cluster applies `num.partitions`, `default.replication.factor`, `auto.create.topics.enable`, and the
             properties that are defaults for topics and groups. The cluster returns all other properties to clients, but
@@ -276,8 +276,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
         The cluster has the recorded topics and the recorded number of nodes. For each API, the cluster serves no newer
         version than the client used. The first request of an API gets the first recorded result, the second request
-        gets the second result, and so on. After the last recorded result, all requests get this last result. A result
-        is one of these:
+        gets the second result, and so on. All further requests get the last recorded result. A result is one of these:
 
         * A response without an error. The cluster handles the request as usual.
         * An error code. The cluster rejects the whole request with this code, even if only one partition had the error.
@@ -363,9 +362,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         Clients of klamm and librdkafka accept the dict unchanged.
 
         Args:
-            user: SASL user. The configuration contains the password of this user.
-            mechanism: SASL mechanism. The default is the first mechanism that has this user. With OAUTHBEARER, add your
-                own token to the configuration.
+            user: SASL user, whose password the configuration contains.
+            mechanism: SASL mechanism. The default is the first mechanism for which the user has a password. With
+                OAUTHBEARER, add your own token to the configuration.
 
         Raises:
             ConfigError: No mechanism has this user.
@@ -504,7 +503,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def fail_next(
         self, api: str, *, error: str, times: int | None = 1, node: int | None = None, topic: str | None = None
     ) -> None:
-        """Respond to the next requests of an API with an error. The cluster does not handle these requests.
+        """Respond to the next requests of an API with an error, instead of handling the requests.
 
         A request with more than one partition fails for all partitions.
 

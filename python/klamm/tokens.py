@@ -1,6 +1,6 @@
 """`Token`, the class of the OAuth tokens that token providers return.
 
-The class is in a separate module because both `klamm.oauth` and `klamm.aws` use it.
+`Token` has a module of its own, because both `klamm.oauth` and `klamm.aws` use the class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Token:
     """A token for a login with OAUTHBEARER.
 
     Args:
-        value: The token itself. `repr()` does not show it.
+        value: The token itself, which `repr()` does not show.
         expires_at: Time when the token expires, in seconds since 1970.
         extensions: SASL extensions to send with the token (RFC 7628).
     """

@@ -43,7 +43,7 @@ __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """The membership of a consumer in its group. Transactions need it to commit the consumer's offsets (KIP-447).
+    """The membership of a consumer in its group, for transactions that commit the consumer's offsets (KIP-447).
 
     Args:
         group_id: Name of the group.
