@@ -121,7 +121,7 @@ class BatchRecord:
         timestamp: Milliseconds since 1970, or -1 for a record without a timestamp.
         headers: Pairs of name and value. In a name that is not UTF-8, the invalid bytes become surrogate escapes
             (`surrogateescape`).
-        timestamp_type: `CreateTime` or `LogAppendTime`, which `encode_batch` ignores.
+        timestamp_type: `CreateTime` or `LogAppendTime`. `encode_batch` ignores the timestamp type.
         sequence: Sequence number, which `encode_batch` ignores.
         control: Content of a control record, which `encode_batch` ignores.
     """
@@ -338,7 +338,7 @@ def encode_batch(
             timestamp. The default is the timestamp of the first record.
         delete_horizon_ms: Delete horizon of a compacted batch. The batch stores the delete horizon in place of the base
             timestamp.
-        last_offset_delta: Difference between the last and the first offset of the batch. It is only needed if
+        last_offset_delta: Difference between the last and the first offset of the batch. The argument is only needed if
             compaction removed the last records.
         max_timestamp: Largest timestamp of the batch, only needed if compaction removed the record with this timestamp.
 
