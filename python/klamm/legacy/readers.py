@@ -167,7 +167,7 @@ class Readers:
         self._drop(number)
 
     def _next(self, number: int) -> list[Reader]:
-        """Wait until no messages of a broker are buffered. Return the broker's readers, or none if the thread must end."""
+        """Wait until no messages of a broker are buffered. Return the readers, or none if the thread must end."""
         with self._lock:
             while self._buffered[number] > 0 and not self._is_closed:
                 self.changed.wait()

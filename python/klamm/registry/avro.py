@@ -109,10 +109,10 @@ class AvroSerializer(BaseSerializer[T]):
 
     Args:
         registry: Client of the registry.
-        schema: The schema, or its text. The schema can be omitted with `use_latest_version` or `use_schema_id`.
+        schema: The schema, or its text. The schema is optional with `use_latest_version` or `use_schema_id`.
         auto_register_schemas: Register the schema before the first record. If False, only look up the schema's ID.
             Default True.
-        use_latest_version: Write with the latest version of the subject.
+        use_latest_version: Write with the latest schema version of the subject.
         use_schema_id: Write with the schema that has this ID.
         normalize_schemas: Let the registry normalize the schema before it compares and stores the schema.
         subject_name_strategy: How to choose the subject: "TOPIC" (the default), "RECORD", "TOPIC_RECORD", or a

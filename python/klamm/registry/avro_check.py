@@ -1,9 +1,9 @@
 """Checks the bytes of an Avro value against its schema, before fastavro decodes and after fastavro encodes the value.
 
 fastavro 1.13 has three faults with damaged or hostile bytes. A value that is nested 100,000 times crashes the process.
-Arrays of empty items allocate memory without limit. fastavro accepts values that the specification does not allow:
-negative branches of unions, too large numbers, and decimals with too many digits. The check takes less time than
-fastavro, and the errors of the check contain the path of the field.
+Decoding an array of empty items can allocate memory without limit. fastavro accepts values that the specification does
+not allow: negative branches of unions, too large numbers, and decimals with too many digits. The check takes less time
+than the decoding, and the errors of the check contain the path of the field.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class _Compiler:
         def check(data: bytes, at: int) -> int:
             name = ""
             try:
-                for name, each in fields:  # noqa: B007 - the error needs the last one
+                for name, each in fields:  # noqa: B007 - the error needs the last name
                     at = each(data, at)
             except Damaged as damaged:
                 damaged.path = f".{name}{damaged.path}"

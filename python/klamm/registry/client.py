@@ -1,8 +1,8 @@
 """`SchemaRegistry` and `AsyncSchemaRegistry`: clients of a schema registry with Confluent's REST API.
 
-`_Registry` builds the URL paths, caches schemas and checks responses. The two clients share its methods, which are
-coroutines. `klamm.registry.http` sends the requests. Serializers and deserializers, which are in other modules, call
-the methods of `_Registry` whose names start with an underscore.
+`_Registry` builds the URL paths, caches schemas and checks responses. The methods of `_Registry` are coroutines that
+the blocking and the asyncio client share. `klamm.registry.http` sends the requests. Serializers and deserializers,
+which are in other modules, call the methods of `_Registry` whose names start with an underscore.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
     """Read and register schemas in a schema registry with Confluent's REST API. Threads can share one client.
 
     The client caches schemas, and threads that need the same schema share one request. If a request fails, the client tries
-    the other addresses. If all addresses fail, the client tries all of them again after a pause.
+    the other addresses. If all addresses fail, the client tries all addresses again after a pause.
 
     Args:
         url: Address of the registry, such as `"http://host:port"`. For several addresses, pass a list, or separate the

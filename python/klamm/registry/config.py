@@ -30,7 +30,7 @@ RegistryUrl: TypeAlias = "str | Sequence[str] | Mapping[str, Any]"
 
 
 class RegistryConfig(TypedDict, total=False):
-    """The configuration keys of a registry client, in snake_case. docs/registry.md describes them."""
+    """The configuration keys of a registry client, in snake_case. docs/registry.md describes these keys."""
 
     basic_auth_credentials_source: str
     basic_auth_user_info: str

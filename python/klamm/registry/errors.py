@@ -54,7 +54,7 @@ class RegistryTimeoutError(RegistryUnavailableError, KafkaTimeoutError):
 class RegistryAuthenticationError(SchemaRegistryError, AuthenticationError):
     """The registry rejected the credentials, or the user is not authorized for the request.
 
-    The client does not retry.
+    The client does not repeat a request after this error.
     """
 
 
@@ -71,7 +71,7 @@ class InvalidSchemaError(SchemaRegistryError):
 
 
 class SchemaError(DecodeError):
-    """A value does not fit its schema, the schema ID before a value is damaged, or a schema cannot be used.
+    """A value does not fit its schema, the schema ID before a value is damaged, or klamm cannot use a schema.
 
     Attributes:
         schema_id: ID or GUID of the schema, or None if it is unknown.

@@ -242,7 +242,7 @@ class ProtobufSerializer(BaseSerializer[T]):
             schema = Schema(_text(imported), "PROTOBUF", await self._references(imported))
             if self._registers:
                 await self.registry._register(subject, schema, self._normalize)  # noqa: SLF001
-            # Only some releases of the registry return the version when a schema is registered.
+            # Only some releases of the registry return the version in the response to a registration.
             registered = await self.registry._lookup(subject, schema, self._normalize, False)  # noqa: SLF001
             found.append(Reference(imported.name, subject, registered.version or 1))
         return tuple(found)

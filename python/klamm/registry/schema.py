@@ -108,8 +108,8 @@ class Compatibility:
     """The result of a compatibility check. The result is true if the schema is compatible.
 
     Attributes:
-        is_compatible: Whether the schema could be registered.
-        messages: The reasons why the schema could not be registered. Empty if the schema is compatible.
+        is_compatible: Whether the registry would accept the schema.
+        messages: The reasons why the registry would reject the schema. Empty if the schema is compatible.
     """
 
     is_compatible: bool

@@ -2,7 +2,7 @@
 
 The base classes handle subjects, registration, framing, caching and errors.
 
-The module of a format parses schemas, and encodes or decodes values. Producers and consumers call `serialize` and
+The module of each format parses schemas, and encodes or decodes values. Producers and consumers call `serialize` and
 `deserialize` with topic and headers, through `klamm.hooks`. Applications can also call `serialize` and `deserialize`
 directly. The registry client can be blocking or asyncio. On an event loop, `prepare` looks up schemas before
 `serialize` or `deserialize`, so that the lookup does not block the loop.
@@ -240,7 +240,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
     async def _with_guid(self, registered: RegisteredSchema) -> RegisteredSchema:
         """Request the GUID of a schema if the framing needs it.
 
-        Only some releases of the registry return the GUID when a schema is registered.
+        Only some releases of the registry return the GUID in the response to a registration.
         """
         if registered.guid is None and self._framing in ("guid", "header_guid"):
             return await self.registry._get_by_id(registered.id)

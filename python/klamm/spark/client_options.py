@@ -1,9 +1,9 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
 Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an error
-for unknown keys. Some keys exist in the Java client but not in klamm. klamm ignores these keys with a warning if they
-only affect tuning or reporting, so that existing jobs run unchanged. klamm rejects these keys if they affect trust,
-identity or the partition of a record. The hint of the error names klamm's equivalent.
+for unknown keys. Some keys exist in the Java client but not in klamm. If a missing key only affects tuning or
+reporting, klamm ignores the key with a warning, so that existing jobs run unchanged. If a missing key affects trust,
+identity or the partition of a record, klamm raises an error. The hint of the error names klamm's equivalent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def keys_of(role: str) -> set[str]:
 ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for name in (key, *aliases)}
 
 # A query with a misspelled topic name must not create a topic. Only Spark stores the positions of a query.
-# An offset that no longer exists must raise an error, so that failOnDataLoss decides.
+# A read at an offset that no longer exists must raise an error, so that option failOnDataLoss decides what happens.
 # A task reads one partition, so it fetches more bytes at a time than other consumers. Fetches above 2 MiB are not faster,
 # and need several times their size in memory after decompression. `queued.max.bytes` limits the records that the consumer
 # reads ahead. tests/spark/test_memory.py needs this limit.

@@ -77,7 +77,7 @@ def check_producer(config: dict[str, str], *, transactional: bool = False) -> No
 
 
 def prepare_process() -> None:
-    """Prepare a process that Spark forked for tasks, plans and commits. Every call of Spark begins with this function.
+    """Prepare a process of Spark that runs tasks, plans or commits. Every call of Spark begins with this function.
 
     * The function excludes loaded modules from garbage collection. Spark's processes collect garbage after each call, and
       scanning all modules takes 14 ms of CPU time (measured).

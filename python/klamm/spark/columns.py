@@ -1,7 +1,7 @@
 """Converts the Arrow batches of a klamm consumer into the columns of the data source, without a loop over rows.
 
 The module passes arrays of keys and values on unchanged. Topic and partition are the same for all rows of a task, so
-the module builds one array for each and returns slices.
+the module builds one array for each of these columns and returns slices of the arrays.
 
 A record's timestamp is a 64-bit number of milliseconds. Spark counts microseconds in 64 bits, so Spark cannot store
 every timestamp.

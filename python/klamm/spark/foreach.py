@@ -1,7 +1,8 @@
 """Writes streams in every output mode, through Spark's `foreachBatch`.
 
-Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports this mode: Spark passes each
-micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module write with `format("klamm")`.
+Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports output mode update: Spark
+passes each micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module
+write with `format("klamm")`.
 
 For exactly-once delivery, these functions pass the ID of the query and the number of the micro-batch as options `txnAppId` and
 `txnVersion` to the module `exactly_once`. A streaming write uses the same ID and number. A query may therefore switch between

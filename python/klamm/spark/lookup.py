@@ -1,7 +1,7 @@
 """Requests the partitions of a query and their offsets from the brokers, on Spark's driver.
 
-Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, requests
-have a minimum interval. A call waits instead of using a cache, so that the result includes every record that was
+Spark asks an idle stream for its latest offsets about a hundred times a second. To limit the load on the brokers, klamm
+waits between two requests. A call waits instead of using a cache, so that the result includes every record that was
 acknowledged before the call. After a retriable error, klamm repeats a request, up to `fetchOffset.numRetries` attempts.
 
 A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore appear
@@ -106,14 +106,14 @@ class Lookup:
                     return self.earliest([tp for tp in partitions if tp in existing])
 
     def latest(self, partitions: list[Partition]) -> Offsets:
-        """Return the end offset of each partition. With `read_committed`, this is the last stable offset."""
+        """Return the end offset of each partition. With `read_committed`, the end is the last stable offset."""
         return _as_dict(self._retried(lambda: self._consumer.end_offsets(_as_list(partitions))))
 
     def latest_rate_limited(self, known: Offsets) -> Offsets:
         """Return the end offset of every existing partition. If necessary, first wait until `MIN_INTERVAL` has passed.
 
-        A broker with old metadata may report that a topic is missing, or an end offset below a known offset. Before the
-        method returns such a result, it retries.
+        A broker with old metadata may report that a topic is missing, or an end offset below a known offset. In these
+        cases, the method first retries.
 
         Args:
             known: Offsets of an earlier result. The new end offsets should not be smaller.
@@ -135,9 +135,9 @@ class Lookup:
         return ends
 
     def at_times(self, times: dict[Partition, int]) -> dict[Partition, int | None]:
-        """Return the offset of the first record at or after a time in ms, for each partition.
+        """For each partition, return the offset of the first record at or after a time in ms.
 
-        The offset is None if there is no such record.
+        The offset is None if the partition has no record at or after the time.
         """
         requested = {klamm.TopicPartition(*tp): ms for tp, ms in times.items()}
         offsets = self._retried(lambda: self._consumer.offsets_for_times(requested))
@@ -171,7 +171,7 @@ class Lookup:
         rows = dict.fromkeys(ranges, 0)
         sizes = dict.fromkeys(ranges, 0)
         deadline = time.monotonic() + SAMPLE_SECONDS
-        # Deleted records are not an error here: the task that reads them reports the loss.
+        # Deleted records are not an error here, because the task that has to read the records reports the loss.
         with klamm.Consumer(self._options.config | SAMPLE_CONFIG) as consumer, suppress(OffsetOutOfRangeError):
             consumer.assign(ranges.values())
             for batch in consumer.arrow(SAMPLE_ROWS, SAMPLE_SECONDS, ["topic", "partition", "key", "value"]):
@@ -191,7 +191,7 @@ class Lookup:
         return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in ranges}
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit offsets to the group of option `commitGroup`, to show the progress of the query. Only log an error."""
+        """Commit offsets to the group of option `commitGroup`, to show progress. If this fails, only log the error."""
         if self._options.commit_group is None or not offsets:
             return
         positions = {klamm.TopicPartition(*tp): offset for tp, offset in offsets.items()}
@@ -324,9 +324,9 @@ MIN_INTERVAL = 0.05
 # monitoring needs.
 COMMIT_SECONDS = 5.0
 
-# A sample is one small fetch from each partition. Only unresponsive brokers and deleted topics let a sample reach this timeout.
-# The timeout is long, because the record size of a partition without a sample is only a guess: the mean of other
-# partitions.
+# A sample is one small fetch from each partition. A sample only reaches this timeout if a broker does not respond or a
+# topic was deleted. The timeout is long, because the record size of a partition without a sample is only a guess: the
+# mean of other partitions.
 SAMPLE_SECONDS = 5.0
 SAMPLE_ROWS = 1000
 SAMPLE_CONFIG = {"max.partition.fetch.bytes": "131072", "queued.max.bytes": "1048576"}

@@ -1,4 +1,4 @@
-"""The names of all options of the source and the sink."""
+"""Defines the names of all options of the source and the sink."""
 
 OPTIONS = {
     name.lower(): name

@@ -30,7 +30,7 @@ class Times:
 
     Attributes:
         ms: Time in milliseconds since 1970: one number for all partitions, or one for each partition.
-        or_latest: If a partition has no record at or after the time, True means its end. False raises an error.
+        or_latest: Whether to use the end of a partition that has no record at or after the time, or to raise an error.
     """
 
     ms: int | dict[Partition, int]

@@ -2,7 +2,7 @@
 
 Spark has no metrics for Python data sources. The number of records is Spark's own count. The number of bytes comes from an
 observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end offsets of the
-batch, which the data source reports.
+batch. The data source reports both.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def observed(rows: DataFrame) -> DataFrame:
-    """Add an observation of records and bytes to a DataFrame, so that progress reports contain them.
+    """Add an observation to a DataFrame, so that progress reports contain the numbers of records and bytes.
 
     Args:
         rows: DataFrame with the columns `key` and `value`, or with one of these columns.

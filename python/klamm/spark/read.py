@@ -1,8 +1,8 @@
 """Plans and runs batch reads. Streams share the code that plans tasks on the driver and reads records on an executor.
 
 Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the whole
-input of its task, and each process creates its own connections. A task notices missing offsets when it reads.
-`failOnDataLoss` then decides whether the task fails.
+input of its task, and each process creates its own connections. If a task cannot read offsets because they are missing,
+option `failOnDataLoss` decides whether the task fails.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -181,7 +181,7 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted. Before returning False, wait for the next attempt.
+    """Return whether a missing partition counts as deleted. If not, first wait for the retry interval.
 
     If `failOnDataLoss` is true, raise an error.
     """
@@ -213,7 +213,7 @@ def _position_after_loss(options: ReadOptions, consumer: klamm.Consumer, offsets
 def _check_silence(
     options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int, idle: float
 ) -> int:
-    """Check whether the expected records exist, after none arrived for some time. Return the next offset to read."""
+    """Check whether expected records exist, if none arrive for some time. Return the next offset to read."""
     tp = klamm.TopicPartition(offsets.topic, offsets.partition)
     end = consumer.end_offsets([tp])[tp]
     if position >= end:

@@ -1,4 +1,4 @@
-"""The data source `klamm`, which receives Spark's calls and creates readers and writers.
+"""Defines the data source `klamm`, which receives Spark's calls and creates readers and writers.
 
 Spark creates and pickles the data source object. So the object stores nothing, and every method parses the options again.
 """

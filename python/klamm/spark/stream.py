@@ -1,8 +1,8 @@
-"""Streaming reads: chooses the end offsets of each micro-batch and plans the tasks of the batch.
+"""Reads streams: chooses the end offsets of each micro-batch, and plans the tasks of the batch.
 
 Spark keeps one process on the driver for a query, so the state of a reader lasts as long as the query. Spark calls
 `latestOffset` when the previous batch is done. But Spark calls `commit` for a batch only when the next batch starts.
-Therefore both methods commit the progress of the query to the group of option `commitGroup`.
+Therefore both `latestOffset` and `commit` commit the progress of the query to the group of option `commitGroup`.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
 for lost partitions itself. If the result lacked a lost partition, a later batch would read the partition again from
@@ -153,7 +153,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = {tp: last[tp] for tp in last if tp in begin}
             self._missing_since |= dict.fromkeys(missing, float("-inf"))
         if first == self._initial and not self._has_planned_first:
-            # Do not check the first batch. Spark may repeat a batch after a crash, and its end may be below today's
+            # Do not check the first batch. After a crash, Spark may repeat a batch whose end is below the current
             # `latest`.
             self._has_planned_first = True
             self._first_batch_is_empty = False
@@ -271,7 +271,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _commit(self, offsets: Offsets) -> None:
-        # Leave out missing topics, because a commit would wait for missing topics.
+        # Leave out missing topics, because a commit would wait until these topics exist.
         offsets = {tp: offsets[tp] for tp in offsets if tp not in self._missing_since}
         if offsets != self._committed:
             self._committed = offsets

@@ -74,7 +74,8 @@ def typed_options(  # noqa: C901
     Args:
         given: The options of the query.
         boolean: Function that parses an option whose value is true or false.
-        default: Schema of a field for which no option sets a schema. With None, a write derives the schema from its columns.
+        default: Schema of a field for which no option sets a schema. With None, a write derives the schema from the
+            rows.
 
     Raises:
         ConfigError: An option is invalid, or contradicts another option.
@@ -230,8 +231,8 @@ class TypedSparkColumns(Columns):
         plain = source_schema(options.include_headers, options.columns).names
         self._names = [KLAMM_NAMES.get(name, name) for name in plain]
         if "offset" not in self._names:
-            # The offset shows a task's progress. Append it last: a field that is also called `offset` then keeps its
-            # name.
+            # The offset shows a task's progress. Append the offset last, so that a field of the value with the name
+            # `offset` keeps its name.
             self._names.append("offset")
 
     def batches(self) -> TypedColumns:

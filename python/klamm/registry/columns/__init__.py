@@ -596,7 +596,7 @@ class _Column:
     async def _is_older(self, registered: RegisteredSchema) -> bool:
         """Return whether a schema is an older version of the reader's schema.
 
-        Fields that only an older version has were removed on purpose.
+        If only an older version has a field, the field was removed on purpose.
         """
         assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
         versions = await self._registry._versions_of(registered.id)  # noqa: SLF001

@@ -1,7 +1,8 @@
 """Converts Avro schemas to Arrow types, and creates the plans with which the Rust core decodes values.
 
 A plan resolves the schema of a writer to the schema of the reader by the rules of the Avro specification: promotion, defaults,
-aliases, and unions. `src/registry/avro.rs` describes the form of a plan. One plan is used for all records of a writer's schema.
+aliases, and unions. `src/registry/avro.rs` describes the form of a plan. The core uses one plan for all records of a
+writer's schema.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Avro:
         """Return the Arrow type of a column with values of this schema.
 
         Raises:
-            SchemaError: The schema is recursive, or nested too deep.
+            SchemaError: The schema is recursive, or nested too deeply.
         """
         return self._type(self.root, "", ())
 
@@ -170,7 +171,7 @@ def check_depth(schema: Any, path: str, outer: tuple[str, ...]) -> None:
     """Raise an error for a type that contains itself, because a column has a fixed depth.
 
     Raises:
-        SchemaError: The type contains itself, or is nested too deep.
+        SchemaError: The type contains itself, or is nested too deeply.
     """
     if isinstance(schema, dict) and schema.get("name") in outer:
         raise SchemaError(

@@ -29,7 +29,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
 _MAX_REFERENCES = 100
 
 
-class Rejected(Exception):  # noqa: N818 - this becomes the registry's response
+class Rejected(Exception):  # noqa: N818 - the exception becomes the registry's response
     """The registry responds to a request with an error.
 
     Args:
@@ -54,7 +54,7 @@ class Version:
 
 @dataclass
 class Subject:
-    """A subject with its versions. The numbers of deleted versions are not used again."""
+    """A subject with its versions. The registry does not use the number of a deleted version again."""
 
     versions: list[Version] = field(default_factory=list)
     last: int = 0
