@@ -7,7 +7,7 @@
         for record in consumer:
             print(record.key, record.value)
 
-klamm imports each submodule when a program first uses one of its names, so that `import klamm` is fast.
+klamm imports a submodule only when a program first uses one of the submodule's names, so `import klamm` is fast.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def assign(
     Args:
         name: `range`, `roundrobin`, `sticky` or `cooperative-sticky`.
         topics: Dict from topic name to the topic's partitions, in order. Each partition is a list of the broker IDs of
-            its replicas. Members get no partitions of topics that are not in the dict.
+            its replicas. Members get no partitions of topics that are not in `topics`.
         members: The members of the group.
         nodes: Rack of each broker, by broker ID.
 

@@ -78,7 +78,7 @@ def check_options(method: str, typed: ValueFormat) -> None:
 
 
 def batches_of(columns: Sequence[str] | None, typed: ValueFormat, layout: str = "klamm") -> Batches:
-    """Return an object that builds record batches with typed columns if `typed` has arguments, or else with bytes."""
+    """Return an object that builds record batches. If `typed` has no arguments, keys and values are bytes."""
     check_options("arrow", typed)
     if not typed:
         return _Plain(ArrowColumns(columns, layout))

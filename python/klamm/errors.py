@@ -269,7 +269,7 @@ class TransactionAbortedError(KafkaError):
     """A transaction was aborted. Consumers that read only committed records do not see the records of the transaction.
 
     Attributes:
-        code: Broker's error code that caused the abort, or None. The `__cause__` is the full error.
+        code: Broker's error code that caused the abort, or None. The exception's `__cause__` is the full error.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, code: int | None = None) -> None:
