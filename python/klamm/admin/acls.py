@@ -79,7 +79,7 @@ class AclBinding:
     Args:
         resource: Type of the resource.
         name: Name of the resource, or `*` for all resources of the type. The name of the cluster is `kafka-cluster`.
-        principal: User to whom the rule applies, such as `User:alice`, or `User:*` for all.
+        principal: User to whom the rule applies, such as `User:alice`, or `User:*` for all users.
         operation: Operation that the rule allows or denies.
         permission: Whether the rule allows or denies the operation. The default is `ALLOW`.
         host: IP address of the clients to which the rule applies. The default is `*`, which means all clients.
@@ -203,7 +203,7 @@ class Acls(AclCalls):
     ) -> dict[AclFilter | AclBinding, list[AclBinding]]:
         """Delete the access rules that at least one of the filters selects.
 
-        If a filter is an `AclBinding`, it selects only that rule.
+        If a filter is an `AclBinding`, the filter selects only that rule.
 
         Returns:
             For each filter, the deleted rules that the filter selected.

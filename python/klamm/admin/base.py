@@ -1,4 +1,4 @@
-"""The base class of the admin clients: configuration, statistics, metrics and closing.
+"""The base class of the admin clients, which handles configuration, statistics, metrics and closing.
 
 This file depends only on `calls.py`, so that a client with a few methods does not import the files of all methods.
 """

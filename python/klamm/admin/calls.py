@@ -1,7 +1,7 @@
 """Sends the requests of the admin methods, and has the common code of methods that handle several items.
 
-The core finds the broker for each request, and retries if another broker has become responsible. The code that `Admin`
-and `AsyncAdmin` share is written once, as coroutines that wait with `_ask`.
+The core finds the broker for each request, and retries if another broker has become responsible. `Admin` and
+`AsyncAdmin` share coroutines that wait with `_ask`, so the code of a method is written only once.
 """
 
 from __future__ import annotations
@@ -348,5 +348,5 @@ def choice(name: str, value: str, allowed: Mapping[str, T]) -> T:
 
 
 def known(number: int) -> int | None:
-    """Return a number from a response, or None if it is negative, which means unknown."""
+    """Return a number from a response. Return None for a negative number, which means unknown."""
     return None if number < 0 else number

@@ -54,8 +54,9 @@ class Admin(
     items failed, the method raises a `CombinedError`. `error.results` has the results of the items that succeeded.
 
     Args:
-        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys. With
-            `bootstrap_controllers`, the client talks to the controllers of a KRaft cluster instead (Kafka 3.7).
+        bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
+            configuration keys also works. With the key `bootstrap_controllers` instead, the client talks to the
+            controllers of a KRaft cluster (Kafka 3.7).
         stats_cb: Function that is called with statistics, as for `klamm.Producer`.
         on_error: Function that is called with an error while no broker is reachable, or while a broker refuses the
             credentials. The client keeps retrying. A separate thread calls the function at once, and then at growing
@@ -65,8 +66,8 @@ class Admin(
     Raises:
         ConfigError: A configuration value, or an argument of a method, is invalid.
         ArgumentError: An argument has a wrong type.
-        KafkaTimeoutError: Raised by methods if the brokers do not answer in time.
-        BrokerError: Raised by methods if a broker refuses a request.
+        KafkaTimeoutError: The brokers did not answer the request of a method in time.
+        BrokerError: A broker refused the request of a method.
         UnsupportedEndpointTypeError: The client talks to controllers, but the method needs brokers.
 
     Example:
@@ -84,8 +85,8 @@ class Admin(
         `Consumer.offsets_for_times`, which is exact.
 
         Args:
-            times: For each partition, a time in milliseconds since 1970, or a datetime. -1 is now, and -2 is the start
-                of the log.
+            times: For each partition, a time in milliseconds since 1970, or a datetime. -1 means now, and -2 means the
+                start of the log.
             limit: Maximum number of offsets for each partition.
             timeout: Seconds to wait.
 

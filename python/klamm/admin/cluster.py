@@ -1,4 +1,4 @@
-"""Describes brokers, coordinators, API versions, features and the metadata quorum, and changes the last two."""
+"""Describes the brokers, coordinators, features and metadata quorum of a cluster, and changes features and quorum."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class ConfigEntry:
 
     Attributes:
         value: Value as a string. None if the value is secret.
-        read_only: True if the setting cannot be changed.
+        read_only: True if no request can change the setting.
         sensitive: Whether the value is secret.
         type: Type of the value (Kafka 2.6).
         synonyms: Settings that can determine the value, with the most specific first. Empty if the caller did not

@@ -196,7 +196,7 @@ class GroupOffsets(GroupOffsetCalls):
         """Return the committed offsets of consumer or streams groups, with metadata and leader epochs.
 
         Args:
-            groups: Names of groups, or a dict from each name to its partitions. None means all partitions.
+            groups: Names of groups, or a dict from each name to partitions. In the dict, None means all partitions.
             timeout: Seconds to wait.
             require_stable: Wait for open transactions that commit offsets (Kafka 2.5).
 
@@ -250,7 +250,7 @@ class GroupOffsets(GroupOffsetCalls):
         """Return the start offsets and the lag of share groups (Kafka 4.1).
 
         Args:
-            groups: Names of groups, or a dict from each name to its partitions. None means all partitions.
+            groups: Names of groups, or a dict from each name to partitions. In the dict, None means all partitions.
             timeout: Seconds to wait.
 
         Raises:

@@ -78,8 +78,9 @@ class GroupMember:
     Attributes:
         instance_id: Instance ID of a static member (KIP-345).
         topic_pattern: Regular expression that the member subscribes to (KIP-848 groups only).
-        assigned: Partitions that the member reads. Members of a share group read the same partitions.
-        target: Partitions that the member will read once other members have released them (KIP-848 groups only).
+        assigned: Partitions that the member reads. Members of a share group can read the same partitions.
+        target: Partitions that the member will read after other members have released these partitions (KIP-848 groups
+            only).
         epoch: Epoch of the member, or None in classic groups.
         is_classic: Whether the member uses the classic protocol in a group of another type (Kafka 4.0). None means
             unknown.

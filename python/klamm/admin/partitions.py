@@ -378,7 +378,7 @@ class Partitions(PartitionCalls):
     def describe_replica_log_dirs(
         self, replicas: Iterable[Replica], timeout: float | None = None
     ) -> dict[Replica, ReplicaLogDirs]:
-        """Return the current directories of replicas, and the directories that they move to (Kafka 1.1)."""
+        """Return the current directories of replicas, and the directories to which the replicas move (Kafka 1.1)."""
         return run(self._replica_dirs(replicas, timeout))
 
 

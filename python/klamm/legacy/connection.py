@@ -71,10 +71,9 @@ class Closing:
 
 
 class Connection:
-    """A connection to one broker. The first request opens the connection. Only one thread at a time may use a
-    connection.
+    """A connection to one broker. The first request opens the connection.
 
-    A response may have at most `max_response` bytes of messages.
+    Only one thread at a time may use a connection. A response may have at most `max_response` bytes of messages.
     """
 
     def __init__(self, host: str, port: int, timeout: float | None, max_response: int = 0) -> None:
