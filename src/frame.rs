@@ -7,7 +7,7 @@
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 
-/// The default limit for the size of a frame, in bytes. It is the default of Kafka's `socket.request.max.bytes`.
+/// The default limit for the size of a frame, in bytes. The value is the default of Kafka's `socket.request.max.bytes`.
 pub const DEFAULT_MAX_FRAME: usize = 100 << 20;
 
 /// The size from which a frame gets memory of its own. Smaller frames share memory, which is freed when the last of

@@ -1,6 +1,6 @@
 //! klamm: Kafka's protocol, a client for it, and a small embedded cluster to test against.
 //!
-//! These are the layers. A test checks that each layer uses only the layers above it in this list:
+//! The crate has layers. A test checks that each layer uses only the layers above it in this list:
 //!
 //! * [`random`]: reproducible pseudo-random numbers.
 //! * [`logging`]: log lines, through the crate `log`.

@@ -1,4 +1,5 @@
-//! Log lines of clients. They go to the crate `log`, or to the [`Sink`] of the client if it has one.
+//! Log lines of clients. A log line goes to the [`Sink`] of its client, or to the crate `log` if the client has no
+//! sink.
 //!
 //! A state machine does not know to which client it belongs. The client therefore sets its [`LogIdentity`] in the
 //! thread that runs the state machine. The log lines of that thread then contain the client's ID. `event!` checks the

@@ -155,8 +155,8 @@ thread_local! {
     static ORPHANS: RefCell<Option<Vec<Orphan>>> = const { RefCell::new(None) };
 }
 
-/// Runs code that may panic. A panic may drop the promises of calls. These calls then end with the error that `explain`
-/// creates from the text of the panic.
+/// Runs code that may panic. A panic may drop the promises of calls. Calls whose promise was dropped end with the error
+/// that `explain` creates from the text of the panic.
 pub(super) fn catch<T>(f: impl FnOnce() -> T, explain: impl FnOnce(&str) -> Error) -> Result<T, Error> {
     let outer = ORPHANS.replace(Some(Vec::new()));
     let result = catch_unwind(AssertUnwindSafe(f));

@@ -1,5 +1,5 @@
 //! The consumer's calls. In addition to the consumer's state machine, this file tracks how far the application has
-//! read. It also decides whether a thread of the application may poll the sockets itself.
+//! read. The file also decides whether a thread of the application may poll the sockets itself.
 
 use super::config::{ClientType, Config};
 use super::core::{AnyClient, Client, RunsOps, completion, deadline};

@@ -5,9 +5,9 @@
 //! add only the typed calls.
 //!
 //! The I/O thread starts when the client is first used, so a program may import klamm and create clients before it
-//! forks. While the I/O thread sleeps, a caller may run one turn of the I/O loop itself. This saves a thread switch
-//! when the caller sends a single request. Another thread switch is saved when the response arrives, if the caller
-//! [polls inline](super::inline_polling) or an [event loop](super::event_loop) polls the sockets.
+//! forks. While the I/O thread sleeps, a caller may run one turn of the I/O loop itself. The caller then saves a thread
+//! switch for a single request. Another thread switch is saved when the response arrives, if the caller [polls
+//! inline](super::inline_polling) or an [event loop](super::event_loop) polls the sockets.
 
 use super::config::Connecting;
 use super::driver::Driver;
@@ -205,7 +205,7 @@ impl<R: ClientRole> Client<R> {
         self.core.shared.wait_until(deadline(timeout), ready)
     }
 
-    /// Waits like [`Client::wait_until`], but polls inline if possible. This is for callers that wait often and
+    /// Waits like [`Client::wait_until`], but polls inline if possible. Call this function if callers wait often and
     /// briefly.
     pub(super) fn wait_inline_until(&self, timeout: Duration, ready: impl Fn(&State<R>) -> bool) -> bool {
         let shared = &self.core.shared;

@@ -39,7 +39,7 @@ impl Drop for Dispatching {
 /// Allows the caller to wait for a client until the returned guard is dropped.
 ///
 /// Fails in a callback of the awaited client itself. Also fails in a callback of a client for which a callback of the
-/// awaited client waits. Both waits would never end.
+/// awaited client waits. In both cases, the wait would never end.
 pub(super) fn may_wait(awaited: usize) -> Result<Waiting, Error> {
     let mut waiting = DISPATCHING.with_borrow(Clone::clone);
     if waiting.is_empty() {

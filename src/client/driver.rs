@@ -1,5 +1,5 @@
-//! The sockets of a client. The driver moves bytes between a [`Network`] and its streams. It also moves requests and
-//! responses between the network and the client's state machine.
+//! The sockets of a client. The driver moves bytes between a [`Network`] and its streams. The driver also moves
+//! requests and responses between the network and the client's state machine.
 //!
 //! The driver does not depend on threads. The [core](super::core) locks the driver for the I/O thread, or for a caller
 //! that runs one turn of the I/O loop.
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// How long a closing client waits until brokers have read the requests to which they do not respond.
 const LINGER: Duration = Duration::from_secs(1);
 /// The longest sleep of the I/O thread while the client is active. Callers that do the I/O thread's work create
-/// deadlines that this thread does not know. They need not wake the thread for deadlines after the end of its sleep.
+/// deadlines that this thread does not know. These callers need not wake the thread for deadlines after the end of its
+/// sleep.
 pub(super) const MAX_ACTIVE_SLEEP: Duration = Duration::from_secs(1);
 /// How long a client counts as active after it last sent something.
 const ACTIVE_FOR: Duration = Duration::from_secs(5);
@@ -136,7 +137,7 @@ impl<R: ClientRole> Driver<R> {
 
     /// Closes the sockets after brokers have read the requests to which they do not respond.
     ///
-    /// If a client closes a socket that has unread bytes, the kernel resets the connection, and the broker drops the
+    /// If a client closes a socket with unread bytes, the kernel resets the connection. The broker then drops the
     /// requests that it has not read yet. Closing only the sending side of the socket once lost a record on Kafka 0.9.
     /// The driver therefore sends one more request, which the broker answers after it has read all earlier requests.
     pub fn linger(mut self) {

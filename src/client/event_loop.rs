@@ -4,9 +4,9 @@
 //! pauses: it sleeps and leaves the sockets to the event loop, which saves two thread switches per response. The I/O
 //! thread also pauses while callers that read records repeatedly [poll inline](super::inline_polling).
 //!
-//! The I/O thread resumes as soon as there is too much work for the event loop or the caller. It also ends its pause at
-//! intervals, because the event loop or the caller may have stopped polling. If the client sends nothing for a while,
-//! the I/O thread polls the sockets again.
+//! The I/O thread resumes as soon as there is too much work for the event loop or the caller. The I/O thread also ends
+//! its pause at intervals, because the event loop or the caller may have stopped polling. If the client sends nothing
+//! for a while, the I/O thread polls the sockets again.
 
 use crate::net::Descriptor;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -1,5 +1,5 @@
 //! The producer's calls. In addition to the producer's state machine, this file stores the promises of deliveries and
-//! the failures of records without a promise. It also has the clock for timestamps.
+//! the failures of records without a promise. The file also has the clock for timestamps.
 
 use super::config::{ClientType, Config};
 use super::core::{AnyClient, Client, completion};
@@ -322,7 +322,7 @@ impl Client<Machine> {
         self.call(Machine::init_transactions)
     }
 
-    /// Begins a transaction. It includes every record that is sent before the transaction ends.
+    /// Begins a transaction. The transaction includes every record that is sent before it ends.
     pub fn begin_transaction(&self) -> Result<(), Error> {
         self.open()?.role.begin_transaction()
     }

@@ -2,8 +2,8 @@
 //!
 //! Like Kafka's Java client, the decoder supports only a part of the frame format: one frame, independent blocks,
 //! version 1, no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame.
-//! The Java client decodes blocks with the reference library. This file therefore follows the rules of that library if
-//! lz4_flex rejects a block, or if a block does not end in literals.
+//! The Java client decodes blocks with the reference library. If lz4_flex rejects a block, or if a block does not end
+//! in literals, this file therefore follows the rules of the reference library.
 //!
 //! The encoder writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except the header
 //! checksum. In messages of magic 0, the Java client wrongly includes the frame's magic number in the header checksum
@@ -110,8 +110,8 @@ fn ends_in_literals(block: &[u8], decompressed: &[u8]) -> bool {
 }
 
 /// Decompresses a block by the rules of the reference library. Returns `None` if that library rejects the block. The
-/// library reads a match with offset 0 as zeros. It makes some checks of the end of a block only near the end of the
-/// input or of the output.
+/// library reads a match with offset 0 as zeros. The library makes some checks of the end of a block only near the end
+/// of the input or of the output.
 fn append_as_reference(
     mut block: &[u8],
     block_size: usize,

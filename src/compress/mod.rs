@@ -205,8 +205,8 @@ pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Resul
     .map_err(|why| Error { compression, why })
 }
 
-/// Compresses data for messages of magic 0. Their LZ4 frames have the wrong header checksum of the first Java client,
-/// which old clients require.
+/// Compresses data for messages of magic 0. The LZ4 frames of magic 0 have the wrong header checksum of the first Java
+/// client, which old clients require.
 #[allow(unused_variables)]
 pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let (codec, start) = (codec.into(), out.len());

@@ -1,5 +1,5 @@
-//! Compresses and decompresses Snappy: the crate snap handles the blocks. This file handles the stream around them, in
-//! the format of the xerial library that Kafka's Java clients use.
+//! Compresses and decompresses Snappy with the crate snap, which handles the blocks. This file handles the stream
+//! around the blocks, in the format of the xerial library that Kafka's Java clients use.
 //!
 //! A stream starts with 8 magic bytes and two int32 numbers: the version of the format, and the lowest version that a
 //! reader needs. Then come the blocks, each after its int32 length. The decoder also reads a single block without
@@ -10,7 +10,7 @@ use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// The input size of a block, in bytes. This is the default of the xerial library.
+/// The input size of a block, in bytes. The value is the default of the xerial library.
 const BLOCK: usize = 32 << 10;
 /// The size of the pieces in which Kafka's Java client reads a stream, regardless of blocks. If a piece is damaged,
 /// that client drops the whole piece.

@@ -16,7 +16,7 @@ const SKIPPABLE: u32 = 0x184d_2a50;
 /// The maximum output of one block, in bytes.
 const MAX_BLOCK: usize = 1 << WINDOW_OF_MAX_BLOCK;
 const WINDOW_OF_MAX_BLOCK: u8 = 17;
-/// The largest window for a damaged stream, as a power of two. This is the window of level 19.
+/// The largest window for a damaged stream, as a power of two. The value is the window of level 19.
 const DAMAGED_WINDOW: u8 = 23;
 /// The header byte for a window of 128 MiB, which is the largest window that the library accepts by default.
 const WIDEST: u8 = (27 - 10) << 3;

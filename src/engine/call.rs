@@ -24,7 +24,7 @@ pub trait Call: Send {
     fn feature(&self) -> &'static str {
         self.api().name
     }
-    /// Returns whether the broker responds to this request. It does not respond to Produce with `acks` 0.
+    /// Returns whether the broker responds to this request. A broker does not respond to Produce with `acks` 0.
     fn is_answered(&self) -> bool {
         true
     }
@@ -64,7 +64,7 @@ impl<R: api::Request> Call for AtLeast<R> {
 pub struct Reply {
     /// The version of the request.
     pub version: i16,
-    /// The body. It is empty if the broker does not respond to the request.
+    /// The body, which is empty if the broker does not respond to the request.
     pub body: Bytes,
 }
 

@@ -167,8 +167,8 @@ impl Cluster {
         next
     }
 
-    /// Keeps only these topics, and marks the missing ones as unknown. This is for responses about all topics to a
-    /// request for some topics, see `MetadataCall`.
+    /// Keeps only these topics, and marks the missing ones as unknown. Some brokers return all topics although the
+    /// request was for some topics, see `MetadataCall`.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {

@@ -383,7 +383,7 @@ impl<T> Connection<T> {
         Ok(())
     }
 
-    /// Notes that the driver has written all bytes. This completes requests to which the broker does not respond.
+    /// Notes that the driver has written all bytes. Requests to which the broker does not respond are then complete.
     pub fn handle_written(&mut self) {
         let written = self.unanswered.drain(..);
         self.responses.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));

@@ -2,8 +2,8 @@
 
 use super::{ClientResponse, Outgoing};
 
-/// The tokens of requests in flight. The network identifies each request by a number, so it is not generic and is
-/// compiled only once for all roles. Its maps and queues are a tenth of the crate.
+/// The tokens of requests in flight. The network identifies each request by a number, so the network is not generic and
+/// is compiled only once for all roles. The network's maps and queues are a tenth of the crate.
 #[derive(Debug)]
 pub struct RequestsInFlight<T> {
     tokens: Vec<Option<T>>,

@@ -97,14 +97,14 @@ pub enum Action {
     Close(ConnectionId),
 }
 
-/// The connections of a client. Its tokens of requests are numbers, see [`super::RequestsInFlight`].
+/// The connections of a client. The tokens of requests are numbers here, see [`super::RequestsInFlight`].
 pub struct Network {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer>,
     connections: BTreeMap<ConnectionId, PeerId>,
     /// How the next connection starts, for addresses where the broker did not report its versions at first.
     version_probes: HashMap<(String, u16), VersionProbe>,
-    /// The addresses of brokers that have reported their versions. These brokers are Kafka 0.10 or newer.
+    /// The addresses of brokers that have reported their versions. Brokers that do this are Kafka 0.10 or newer.
     reported_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Brokers support telemetry only if an operator has configured a metrics plugin. When a push is due, the driver passes
-//! the metrics to this state machine as [`Family`] values. They include the metrics that the application registered
-//! (KIP-1076).
+//! the metrics to this state machine as [`Family`] values. The driver's metrics include the metrics that the
+//! application registered (KIP-1076).
 
 use super::metrics::{Family, Number};
 use super::{Call, ClientResponse, Deadline, Error, Outgoing, Reply, Target, Time};
@@ -23,7 +23,8 @@ use crate::wire::Uuid;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How long the client waits after a failure if it does not know the push interval. This is the Java client's default.
+/// How long the client waits after a failure if it does not know the push interval. The value is the Java client's
+/// default.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 /// The shortest push interval that the client accepts from a broker.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);

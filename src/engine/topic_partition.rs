@@ -1,4 +1,5 @@
-//! [`TopicPartition`] names a partition; [`TopicIdPartition`] also has the topic's ID, which some requests need.
+//! Types that identify a partition. [`TopicPartition`] has the topic's name, and [`TopicIdPartition`] also has the
+//! topic's ID, which some requests need.
 
 use crate::wire::Uuid;
 use std::fmt;

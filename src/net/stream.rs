@@ -1,5 +1,5 @@
 //! A non-blocking TCP stream with a queue of bytes to send, optionally encrypted with TLS. This file also has the
-//! listener.
+//! listener that accepts streams.
 
 use super::Poller;
 use super::tls::{Failure, Session};
@@ -15,8 +15,8 @@ use std::net::SocketAddr;
 const READ_SIZE: usize = 64 << 10;
 /// The largest read into a frame's own memory, in bytes.
 const MAX_DIRECT: usize = 256 << 10;
-/// The most memory that the stream reserves at once for the rest of a frame, in bytes. It reserves more memory as bytes
-/// arrive.
+/// The most memory that the stream reserves at once for the rest of a frame, in bytes. The stream reserves more memory
+/// as bytes arrive.
 const MAX_RESERVED: usize = 4 << 20;
 /// Whether a stream is drained when a read returns fewer bytes than requested. On Windows, mio reports the next event
 /// only after a read would have blocked.
@@ -68,7 +68,7 @@ impl Stream {
     }
 
     /// Makes the kernel probe the peer while the connection is idle. The kernel then notices that a peer is gone, and
-    /// network devices do not drop the connection. This has no effect on systems other than Linux.
+    /// network devices do not drop the connection. The function has no effect on systems other than Linux.
     pub fn keep_alive(&self) {
         #[cfg(target_os = "linux")]
         {

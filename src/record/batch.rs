@@ -14,7 +14,7 @@ use bytes::Bytes;
 pub struct Batch {
     /// The header of the batch. Byte offsets in errors count from the start of the header.
     pub header: Header,
-    /// The bytes of the batch, including the header. They share memory with the frame.
+    /// The bytes of the batch, including the header. The bytes share memory with the frame.
     pub data: Bytes,
 }
 
@@ -83,8 +83,8 @@ impl Batches {
         self.data.len() - self.offset
     }
 
-    /// Returns consecutive uncompressed messages of magic 0 or 1 as one batch, if they differ only in their records.
-    /// This saves most of the work for a reader that only needs records.
+    /// Returns consecutive uncompressed messages of magic 0 or 1 as one batch, if they differ only in their records. A
+    /// reader that only needs records then saves most of the work.
     pub fn in_runs(self) -> Self {
         Self { in_runs: true, ..self }
     }

@@ -30,7 +30,7 @@ pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&[u
     36 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers
 }
 
-/// Returns the exact size of a record at the start of a batch. This is slower than [`max_record_size`].
+/// Returns the exact size of a record at the start of a batch. The function is slower than [`max_record_size`].
 #[cold]
 pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&[u8], Option<&[u8]>)]) -> usize {
     let each: usize = headers.iter().map(|(k, v)| sized(Some(*k)) + sized(*v)).sum();
@@ -262,8 +262,8 @@ const LARGE: usize = 1024;
 
 /// The number of zeros after the last record. The builder writes the start of the next record over these zeros, because
 /// growing the vector with each field takes longer than encoding all numbers. The zeros have room for 44 bytes: a size
-/// of three bytes, seven bytes of deltas, and a key and a value of 16 bytes with their lengths. Together with the byte
-/// before them, the zeros fill three registers.
+/// of three bytes, deltas of seven bytes, and a key and a value of 17 bytes each, including their lengths. Together
+/// with the byte before them, the zeros fill three registers.
 const ROOM: usize = 47;
 
 /// The encoding of a number, in at most three bytes.

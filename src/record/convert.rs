@@ -1,5 +1,5 @@
-//! Converts records between formats. Kafka's brokers do the same if the format of a client differs from the format of
-//! the log.
+//! Converts records between formats. Kafka's brokers also convert records if the format of a client differs from the
+//! format of the log.
 //!
 //! | | kept | lost |
 //! |---|---|---|

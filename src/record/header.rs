@@ -55,9 +55,9 @@ impl TimestampType {
 
 /// The header of a batch, in the order of magic 2.
 ///
-/// A message of magic 0 or 1 appears as a batch of one record at `base_offset`. Its timestamp is both the base and the
-/// maximum timestamp. The offset of a compressed message is the offset of its last inner message. The first offset is
-/// only known after decompression. Fields that these formats do not have are -1, as in Kafka.
+/// A message of magic 0 or 1 appears as a batch of one record at `base_offset`. The timestamp of the message is both
+/// the base and the maximum timestamp. The offset of a compressed message is the offset of its last inner message. The
+/// first offset is only known after decompression. Fields that these formats do not have are -1, as in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Header {
@@ -231,8 +231,8 @@ impl Header {
         self.has(CONTROL)
     }
 
-    /// Returns when compaction may drop the batch's tombstones (KIP-534), in milliseconds. This time is in the base
-    /// timestamp field.
+    /// Returns when compaction may drop the batch's tombstones (KIP-534), in milliseconds. The base timestamp field
+    /// contains this time.
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         self.has(DELETE_HORIZON).then_some(self.base_timestamp)
     }

@@ -5,9 +5,9 @@
 //! key_length i32, key | value_length i32, value
 //! ```
 //!
-//! A compressed message is called a wrapper. Its value contains inner messages, which are not compressed again. In
-//! magic 0, inner offsets are absolute and the reader ignores the wrapper's offset. In magic 1, inner offsets are
-//! relative and the last inner message has the wrapper's offset (KIP-31). If the wrapper has a log-append time, all
+//! A compressed message is called a wrapper. The value of a wrapper contains inner messages, which are not compressed
+//! again. In magic 0, inner offsets are absolute and the reader ignores the wrapper's offset. In magic 1, inner offsets
+//! are relative and the last inner message has the wrapper's offset (KIP-31). If the wrapper has a log-append time, all
 //! inner messages have this time (KIP-32). The reader skips an incomplete message at the end, also inside a wrapper.
 //! Like the Java client, the reader ignores the key of a wrapper and the bytes after the value.
 

@@ -122,7 +122,7 @@ impl RecordSet {
     }
 
     /// Returns the next record with its bytes. The function must always be inlined. If a record is returned through
-    /// memory, the CPU writes it in small pieces and reads it in large pieces, which costs more than all other work.
+    /// memory, the CPU writes it in small pieces and reads it in large pieces. This costs more than all other work.
     #[inline(always)]
     pub fn next_view(&mut self) -> Option<Result<View<'_>, Error>> {
         match self.next()? {
@@ -183,8 +183,8 @@ impl RecordSet {
         Some(end - body.len())
     }
 
-    /// Returns the next message. The return type differs from the type of `Messages::next`, because the compiler would
-    /// pass on the same type in place, and then return every record through memory.
+    /// Returns the next message. The return type differs from the type of `Messages::next`. With the same type, the
+    /// compiler would pass on the result in place, and then return every record through memory.
     #[inline(never)]
     fn next_message(&mut self) -> Result<Option<Record>, Error> {
         self.messages.as_mut().and_then(|messages| messages.next(&self.data, &mut self.position)).transpose()

@@ -3,8 +3,8 @@
 //!
 //! `message!` generates one function for each struct, [`Struct::fields`], which shows each field as a [`Shape`]
 //! together with its declaration. The other functions of this file visit these fields, and exist once for all structs.
-//! There are hundreds of structs, so generated functions for each struct would be most of the codec. Names are those of
-//! Kafka's schemas (`throttleTimeMs`).
+//! With more generated functions, the functions of hundreds of structs would be most of the codec. Field names are
+//! spelled as in Kafka's schemas (`throttleTimeMs`).
 
 use super::declaration::{LONGEST_STRING, When, camel_case, split_field};
 use super::{Error, Reason, Step, Uuid, Value};

@@ -1,6 +1,6 @@
-//! Messages as values with named fields, for tools, tests and `klamm.protocol`. Names are those of Kafka's schemas
-//! (`throttleTimeMs`). A [`Value`] omits the fields that the version does not have, and tagged fields that have their
-//! default value.
+//! Messages as values with named fields, for tools, tests and `klamm.protocol`. Field names are spelled as in Kafka's
+//! schemas (`throttleTimeMs`). A [`Value`] omits the fields that the version does not have, and tagged fields that have
+//! their default value.
 
 use super::Uuid;
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! Variable-length integers: seven bits in each byte, the least significant first. Signed integers use zigzag encoding.
-//! Like Kafka's own reader, the decoder accepts encodings that are longer than necessary: up to 5 bytes for 32 bits and
-//! 10 bytes for 64 bits.
+//! Like Kafka's own reader, the decoder accepts encodings that are longer than necessary. The limit is 5 bytes for 32
+//! bits, and 10 bytes for 64 bits.
 
 /// Appends an unsigned 32-bit integer.
 #[inline]

@@ -148,7 +148,7 @@ impl Writer {
     }
 }
 
-/// The tagged fields of one struct. Their number comes before the fields on the wire.
+/// The tagged fields of one struct. The number of tagged fields comes before the fields on the wire.
 pub struct Tags {
     count: u32,
     fields: Writer,

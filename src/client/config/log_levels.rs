@@ -1,4 +1,4 @@
-//! The log levels of the keys `log_level` and `debug`. Both keys come from librdkafka.
+//! The log levels of the configuration keys `log_level` and `debug`, which come from librdkafka.
 
 use super::values::invalid;
 use crate::client::Error;

@@ -478,8 +478,8 @@ fn wall_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
-/// Returns a seed that differs between clients. It comes from the standard library's hash keys, which are random for
-/// each process and differ for each call.
+/// Returns a seed that differs between clients. The seed comes from the standard library's hash keys, which are random
+/// for each process and differ for each call.
 fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -34,7 +34,7 @@ pub(super) struct Values {
     values: BTreeMap<&'static str, Value>,
 }
 
-/// The largest value of a key in seconds. It is about as much as a key in milliseconds allows.
+/// The largest value of a key in seconds. This maximum is about as long as the longest time of a key in milliseconds.
 const MOST_SECONDS: f64 = 2_147_483.0;
 /// The key that switches off the check of a broker's host name.
 pub(super) const HOST_CHECK: &str = "ssl.endpoint.identification.algorithm";

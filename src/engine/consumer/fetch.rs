@@ -89,7 +89,7 @@ pub(super) struct BrokerFetchState {
     single_until: Time,
     /// The consumer sends no fetch to the broker before this time, because the broker throttles the client (KIP-219).
     pub throttled_until: Time,
-    /// The ID of the fetch session; 0 for none.
+    /// The ID of the fetch session, or 0 without a session.
     session_id: i32,
     session_epoch: i32,
     partitions: BTreeMap<TopicPartition, SessionPartition>,
@@ -499,7 +499,7 @@ impl Partition {
     }
 
     /// Handles the failure of a broker. If the broker is the follower that serves this partition, the consumer fetches
-    /// from the leader for a while, and longer after each failure in a row. Returns whether the broker is that
+    /// from the leader for a while. This time grows with each failure in a row. Returns whether the broker is that
     /// follower. In that case, only the leader's response counts.
     fn leave_follower(&mut self, now: Time, node: i32, max_age: Duration) -> bool {
         let is_follower = self.is_from_follower(node);

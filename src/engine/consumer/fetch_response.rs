@@ -99,8 +99,8 @@ pub struct FetchedPartition {
     pub requested: RequestedPartition,
     pub code: ErrorCode,
     pub high_watermark: i64,
-    /// The end of the readable records: the last stable offset with `read_committed`, or else the high watermark. It is
-    /// -1 if unknown.
+    /// The end of the readable records, or -1 if unknown. With `read_committed`, this is the last stable offset, and
+    /// otherwise the high watermark.
     pub readable_end: i64,
     /// The first offset of the log, or -1 if unknown.
     pub log_start_offset: i64,

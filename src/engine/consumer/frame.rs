@@ -30,7 +30,7 @@ impl Leftover {
     }
 }
 
-/// The bytes of a response. They are dropped together with their last slice.
+/// The bytes of a response, which are dropped together with their last slice.
 struct Body(Bytes, Leftover);
 
 impl AsRef<[u8]> for Body {

@@ -38,7 +38,8 @@ pub struct Slice {
     pub data: Bytes,
     /// The records.
     pub records: Vec<Record>,
-    /// How often the share group has delivered the records, including this delivery. It is 0 outside of share groups.
+    /// How often the share group has delivered the records, including this delivery. The count is 0 outside of share
+    /// groups.
     pub delivery_count: i16,
 }
 
@@ -54,8 +55,8 @@ pub enum PositionState {
     Requesting,
     /// The position is known.
     Known,
-    /// There is no position until the application seeks, because `auto.offset.reset` is `none` and the log does not
-    /// have the offset.
+    /// The partition has no position until the application seeks, because `auto.offset.reset` is `none` and the log
+    /// does not have the offset.
     Lost,
 }
 
@@ -78,19 +79,19 @@ pub struct Partition {
     pub partition: i32,
     pub state: PositionState,
     pub generation: u64,
-    /// The topic ID of the records that were read. It is zero before the first response, and if the broker has no topic
-    /// IDs.
+    /// The topic ID of the records that were read. The ID is zero before the first response, and if the broker has no
+    /// topic IDs.
     pub topic_id: Uuid,
     /// The next offset to fetch.
     pub fetch_offset: i64,
-    /// The leader epoch of the batch before it; -1 if that is not known.
+    /// The leader epoch of the batch before this offset, or -1 if unknown.
     pub fetch_epoch: i32,
     /// The leader epoch under which the position was validated. `validating` tells whether a validation is in flight.
     pub validated_epoch: i32,
     pub validating: bool,
     /// The offset of the next record to deliver.
     pub position: i64,
-    /// The leader epoch of the batch before it; -1 if that is not known.
+    /// The leader epoch of the batch before this offset, or -1 if unknown.
     pub position_epoch: i32,
     /// The offset where reading started.
     pub start: i64,

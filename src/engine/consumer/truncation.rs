@@ -2,7 +2,8 @@
 //!
 //! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start
 //!   at 0. Continuing at the old position would skip records. The consumer compares the new ID with the ID in its last
-//!   fetch. It does not compare the ID with earlier metadata, because that metadata may be older than the position.
+//!   fetch. The consumer does not compare the ID with earlier metadata, because that metadata may be older than the
+//!   position.
 //! * Truncated logs (KIP-320): if a partition has a new leader, the consumer asks that leader where the leader epoch of
 //!   the last read record ends. If this end offset is below the consumer's position, records were lost, and new records
 //!   may have the same offsets.

@@ -345,7 +345,7 @@ impl ClassicMember {
     }
 
     /// Returns whether the coordinator expects heartbeats. The coordinator expects no heartbeats while it holds back
-    /// the response to JoinGroup or SyncGroup. It would answer a heartbeat only after that response.
+    /// the response to JoinGroup or SyncGroup. The coordinator would answer a heartbeat only after that response.
     fn expects_heartbeats(&self) -> bool {
         matches!(
             self.state,

@@ -12,9 +12,9 @@ use std::time::Duration;
 pub struct GroupMetadata {
     /// The group's name.
     pub group: String,
-    /// The group's generation, or the member's epoch. It is -1 if the consumer is not a member.
+    /// The group's generation, or the member's epoch, or -1 if the consumer is not a member.
     pub generation: i32,
-    /// The member's ID. It is empty if the consumer is not a member.
+    /// The member's ID, which is empty if the consumer is not a member.
     pub member: String,
     /// The instance ID of a static member (KIP-345).
     pub instance: Option<String>,

@@ -3,8 +3,8 @@
 //!
 //! The coordinator assigns partitions in its responses to heartbeats. This file times the heartbeats, joins and leaves
 //! the group, and joins again when the coordinator has removed the member. Each protocol implements
-//! [`HeartbeatProtocol`]. This trait covers the fields of the request, how the member applies its assignment, and error
-//! codes that only one protocol has.
+//! [`HeartbeatProtocol`]. This trait covers the fields of the request, the way in which the member applies its
+//! assignment, and error codes that only one protocol has.
 //!
 //! ```text
 //! Unsubscribed → Joining (epoch 0) → Stable (epoch > 0) → Leaving (epoch -1 or -2) → Unsubscribed
@@ -117,8 +117,8 @@ pub struct HeartbeatMember<P> {
     interval: Duration,
     heartbeat_at: Time,
     in_flight: bool,
-    /// Whether the coordinator may know the member. This is true as soon as the first heartbeat is sent, even before
-    /// the response.
+    /// Whether the coordinator may know the member. The value becomes true when the first heartbeat is sent, before the
+    /// response arrives.
     may_be_known: bool,
     /// Whether the coordinator has ever accepted the member.
     pub(super) was_member: bool,

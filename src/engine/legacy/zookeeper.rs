@@ -1,5 +1,5 @@
-//! A member of a consumer group of Kafka 0.7. These groups have no coordinator: all members read the same ZooKeeper
-//! tree and compute the same assignment.
+//! A member of a consumer group of Kafka 0.7. Groups of Kafka 0.7 have no coordinator: all members read the same
+//! ZooKeeper tree and compute the same assignment.
 //!
 //! ```text
 //! Away -> Registering -> Looking -> Stopping -> Releasing -> Claiming -> Steady      any change leads back to Looking
@@ -12,9 +12,9 @@
 //! those of the Java consumer, so klamm and Java consumers may be in one group. A member creates a partition's owner
 //! node before it reads the partition. The member deletes the node after the partition's reader has stopped and the
 //! member has written the offset. Two members therefore never read the same partition, and offsets never go back. The
-//! member differs from the Java consumer in two ways. In a rebalance it keeps the partitions that are assigned to it
-//! again. It also waits for slower members instead of releasing its partitions. The driver knows the brokers, reads the
-//! partitions and decides when to commit.
+//! member differs from the Java consumer in two ways. In a rebalance, the member keeps the partitions that are assigned
+//! to it again. The member also waits for slower members instead of releasing its partitions. The driver knows the
+//! brokers, reads the partitions and decides when to commit.
 
 use crate::engine::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -181,7 +181,7 @@ pub enum Event {
 /// The reason why a member gets no partitions, until the group changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The subscription of a member is not readable, so this member cannot compute the assignment. It keeps the
+    /// The subscription of a member is not readable, so this member cannot compute the assignment. The member keeps the
     /// partitions that it owns.
     Unreadable {
         /// The ID of the member.
@@ -264,7 +264,8 @@ pub struct ZooKeeperMember {
     dirty: bool,
     /// The partitions that the member has claimed and not released, with their streams.
     owned: BTreeMap<BrokerPartition, u32>,
-    /// The partitions that the member gave up without a connection. Their owner nodes may still exist.
+    /// The partitions that the member gave up without a connection. The owner nodes of these partitions may still
+    /// exist.
     leftovers: BTreeMap<BrokerPartition, u32>,
     wanted: BTreeMap<BrokerPartition, u32>,
     /// The partitions that the member has claimed in this round, with their streams and committed offsets.

@@ -1,6 +1,6 @@
 //! The metrics of a client, under the names of the Java client.
 //!
-//! * [`stat`]: numbers that are recorded over time. They have totals, and recent rates, averages and percentiles.
+//! * [`stat`]: numbers that are recorded over time, with totals, and with recent rates, averages and percentiles.
 //! * [`reading`]: the metrics that consumers and share consumers have in common.
 //! * [`Family`]: a snapshot of all metrics about one client, broker, topic or partition.
 //!

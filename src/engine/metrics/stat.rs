@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// How long a sample lasts. This is the Java client's default for `metrics.sample.window.ms`.
+/// How long a sample lasts. The value is the Java client's default for `metrics.sample.window.ms`.
 const WINDOW: Duration = Duration::from_secs(30);
 /// The shortest time over which rates are computed. If a client has just started, a single event would otherwise look
 /// like thousands of events per second.

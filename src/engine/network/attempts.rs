@@ -1,9 +1,9 @@
 //! Attempts to reach a broker: tries the other addresses of its host, and checks connections that may have died while
 //! they were idle.
 //!
-//! The driver resolves host names, so it also remembers which addresses failed. If a connection was idle for more than
-//! two seconds and for longer than ever before, the network checks that connection with a small request before it sends
-//! other requests.
+//! The driver resolves host names, so it also remembers which addresses failed. The network checks a connection with a
+//! small request if it was idle for more than two seconds and for longer than ever before. Other requests wait for the
+//! result.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};

@@ -170,7 +170,7 @@ impl Network {
         self.metadata_in_flight = false;
     }
 
-    /// Returns the error for a node of the wrong type. Such a node does not support the request for the nodes of the
+    /// Returns the error for a node of the wrong type, which does not support the client's request for the nodes of the
     /// cluster.
     pub(super) fn wrong_endpoint(&self, id: PeerId) -> Option<Error> {
         let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return None };

@@ -46,8 +46,8 @@ impl Network {
     }
 
     /// Requests only these topics from now on. The network keeps the metadata of other topics until it is too old,
-    /// because the role may need these topics again. It drops the errors of other topics, because these errors may soon
-    /// be wrong.
+    /// because the role may need these topics again. The network drops the errors of other topics, because these errors
+    /// may soon be wrong.
     fn retain_topics(&mut self, now: Time, needed: &BTreeSet<Arc<str>>) {
         let (kept, dropped) = std::mem::take(&mut self.topics).into_iter().partition(|topic| needed.contains(topic));
         self.topics = kept;

@@ -46,13 +46,13 @@ pub enum PeerToken {
 
 /// The state of a peer's connection.
 pub enum Link {
-    /// There is no connection, and the client may connect at once.
+    /// The peer has no connection, and the client may connect at once.
     Idle,
     /// The last attempt to connect failed. The client may connect again at this time.
     Waiting(Time),
     /// The client is connecting, until this time at most.
     Connecting(ConnectionId, Time),
-    /// There is a connection, which may still negotiate versions or authenticate.
+    /// The peer has a connection, which may still negotiate versions or authenticate.
     Up(ConnectionId, Box<Connection<PeerToken>>),
 }
 

@@ -1,4 +1,4 @@
-//! Operations that need only one response. The caller selects the API by its name.
+//! Operations for which a single response is the result. The caller selects the API by its name.
 //!
 //! The caller accesses the fields of the request and the response by name. The operation finds the broker. The
 //! operation repeats the request as long as a broker responds that another broker is responsible, or that the

@@ -1,6 +1,7 @@
 //! Commits and fetches a group's offsets, for its members and for other clients (generation -1).
 //!
-//! The operations first find the group's coordinator. They find it again if the group has moved to another coordinator.
+//! The operations first find the group's coordinator. If the group has moved to another coordinator, the operations
+//! find the coordinator again.
 
 use super::op::{CommittedOffset, Op, OpContext, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};

@@ -1,7 +1,7 @@
 //! Backpressure for bulk appends: pauses them when the producer has buffered many bytes that it has not sent yet.
 //!
-//! More buffered bytes would not make sending faster. They would need new memory, and the first access to each page of
-//! new memory costs a page fault. They would also delay the records of other threads.
+//! More buffered bytes would not make sending faster. More bytes need new memory, and the first access to each page of
+//! new memory costs a page fault. More buffered bytes would also delay the records of other threads.
 
 /// The number of buffered bytes at which a bulk append pauses.
 const STEP: usize = 16 << 20;

@@ -9,7 +9,7 @@ use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The memory of a delivery report, in bytes. It counts against `buffer.memory`, like the bytes of the record.
+/// The memory of a delivery report, in bytes. This memory counts against `buffer.memory`, like the bytes of the record.
 pub(super) const DELIVERY_BYTES: usize = 128;
 
 /// A record for which the application wants a delivery report.
@@ -57,7 +57,7 @@ pub struct Batch<D> {
     pub may_be_written: bool,
     /// Why the last attempt failed.
     pub error: Option<Error>,
-    /// The size before compression. It is set when the batch is sealed.
+    /// The size before compression, which is known after the batch is sealed.
     pub uncompressed_size: usize,
 }
 
@@ -149,8 +149,8 @@ impl<D> Batch<D> {
     }
 
     /// Divides the records into two batches: the records for which `is_first` is true, and the remaining records. Both
-    /// batches keep the order of the records. The sequence numbers of the second batch follow those of the first.
-    /// Returns the batch unchanged as the error if that is impossible.
+    /// batches keep the order of the records. The sequence numbers of the second batch follow the sequence numbers of
+    /// the first batch. Returns the batch unchanged as the error if that is impossible.
     pub fn divide(mut self, is_first: impl Fn(i32) -> bool) -> Result<(Self, Self), Box<Self>> {
         let Some((first, second)) = self.divided(&is_first) else {
             return Err(Box::new(self));
@@ -289,8 +289,8 @@ impl<D> Partition<D> {
     }
 
     /// Returns whether the producer may not send a batch now. The limit counts all batches since the oldest batch in
-    /// flight, even if later batches are complete, because a broker recognizes duplicates only among its last five
-    /// batches.
+    /// flight, even if later batches are complete. The reason is that a broker recognizes duplicates only among its
+    /// last five batches.
     pub fn is_blocked(&self, now: Time, max_in_flight: usize) -> bool {
         let window = if self.recovering.is_some() { 1 } else { max_in_flight as u64 };
         let is_retry = self.queue.front().is_some_and(|b| b.producer.is_some());

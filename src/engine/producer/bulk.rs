@@ -35,8 +35,8 @@ impl<D> Producer<D> {
     }
 
     /// Computes the partition and the largest possible size of each record. Returns false if the producer has to append
-    /// the records one by one: a partition depends on earlier records, a record may be invalid, or the buffer may be
-    /// too small.
+    /// the records one by one. The reason may be that a partition depends on earlier records, that a record is invalid,
+    /// or that the buffer is too small.
     fn choose_all(
         &self,
         TopicIndex(topic): TopicIndex,

@@ -68,7 +68,7 @@ pub enum Partitioner {
 /// The partitioner's choice for one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// This partition.
+    /// The partition with this number.
     Partition(usize),
     /// The partition after the last used partition.
     Next,

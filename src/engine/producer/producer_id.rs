@@ -22,7 +22,7 @@ enum ProducerIdState {
     Requested,
     /// The producer ID and the epoch are known.
     Known(i64, i16),
-    /// The epoch has a gap in the sequence numbers. It ends when nothing is in flight.
+    /// The epoch has a gap in the sequence numbers, and ends when nothing is in flight.
     Draining(i64, i16),
 }
 

@@ -28,7 +28,7 @@ pub enum Message {
 pub struct Login {
     credentials: Arc<Credentials>,
     exchange: Exchange,
-    /// The client's first message. It waits here until the broker has accepted the mechanism.
+    /// The client's first message, until the broker has accepted the mechanism and the client sends the message.
     first: Option<Next>,
     /// The version of SaslAuthenticate, or `None` for tokens without a header.
     version: Option<i16>,

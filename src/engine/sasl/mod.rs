@@ -33,8 +33,8 @@ pub struct BearerToken {
 }
 
 impl BearerToken {
-    /// Creates a token with SASL extensions (KIP-342). Their names consist of letters, and their values of printable
-    /// ASCII.
+    /// Creates a token with SASL extensions (KIP-342). The names of extensions consist of letters, and the values of
+    /// printable ASCII.
     pub fn new(value: String, extensions: Vec<(String, String)>) -> Result<Self, Error> {
         let bad = |message: &str| Error::new(ErrorKind::Authentication, message);
         if value.is_empty() || !value.bytes().all(|c| c.is_ascii_graphic()) {

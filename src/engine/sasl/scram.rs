@@ -1,5 +1,5 @@
 //! SCRAM (RFC 5802, also with SHA-512 as in Kafka). The client proves that it knows the password, and the broker proves
-//! that it knows a key derived from the password. Neither side sends the password.
+//! that it knows a key derived from the password. Neither the client nor the broker sends the password.
 //!
 //! The messages: [`ScramClient::first`] → the broker's first message → [`ScramClient::client_final`] → the broker's
 //! signature → [`ServerVerifier::check`]. As in Kafka's Java client, user names are escaped, and passwords are UTF-8
@@ -16,8 +16,8 @@ use std::fmt;
 /// The smallest number of iterations that the client accepts (RFC 7677). Fewer iterations would help an impostor to
 /// guess the password.
 const MIN_ITERATIONS: u32 = 4096;
-/// The largest number of iterations that the client accepts. They take about a second, and more iterations would only
-/// keep the client busy.
+/// The largest number of iterations that the client accepts. This number takes about a second, and more iterations
+/// would only keep the client busy.
 const MAX_ITERATIONS: u32 = 2_000_000;
 /// The GS2 header without channel binding and authorization identity. `CHANNEL_BINDING` is the same header in base64.
 const GS2_HEADER: &str = "n,,";
@@ -33,7 +33,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Both mechanisms.
+    /// All SCRAM mechanisms.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
     /// Returns the mechanism's name in SaslHandshake.

@@ -312,9 +312,9 @@ impl<T: Send> ShareConsumer<T> {
         true
     }
 
-    /// Sends all acknowledgements. The commit completes when all acknowledgements have results. It also reports earlier
-    /// results that no commit has reported. For example, the consumer sends a renewal at once, so the result may arrive
-    /// before the commit.
+    /// Sends all acknowledgements. The commit completes when all acknowledgements have results. The commit also reports
+    /// earlier results that no commit has reported. For example, the consumer sends a renewal at once, so the result
+    /// may arrive before the commit.
     pub fn commit(&mut self, completion: T) {
         let mut results = BTreeMap::new();
         for (partition, error) in self.results.drain(..) {

@@ -62,7 +62,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Both versions.
+    /// All supported versions.
     pub const ALL: [Self; 2] = [Self::Tls12, Self::Tls13];
 
     /// Returns the name of the version in Java and OpenSSL.

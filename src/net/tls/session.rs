@@ -1,4 +1,4 @@
-//! TLS sessions of rustls: a session encrypts and decrypts bytes. It has no socket.
+//! TLS sessions of rustls. A session encrypts and decrypts bytes, and has no socket.
 
 use super::reason::{self, Reason};
 use super::{Failure, Settings, Version, pem, trust};

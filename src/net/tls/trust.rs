@@ -1,5 +1,5 @@
-//! Checks server certificates against the host name, and against certificate authorities: those from a file, or those
-//! of the system.
+//! Checks server certificates against the host name, and against the certificate authorities from a file or from the
+//! system.
 
 use super::certificate::Facts;
 use super::{Failure, Pem, pem, reason};
@@ -67,8 +67,8 @@ fn system() -> Result<Arc<RootCertStore>, Failure> {
 ///
 /// * The error describes what is wrong with the certificate.
 /// * A broker's certificate may be an authority if the authorities' file contains that certificate. `openssl req -x509`
-///   creates such certificates. This is not less secure, because the owner of the key can sign a certificate for any
-///   broker anyway.
+///   creates such certificates. Such a broker certificate is not less secure, because the owner of its key can sign a
+///   certificate for any broker anyway.
 /// * `check_host` can switch off the check of the host name.
 #[derive(Debug)]
 struct Verifier {

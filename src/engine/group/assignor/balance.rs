@@ -12,7 +12,7 @@
 //!
 //! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search only needs the
 //! number of partitions of each member. After the search, the algorithm turns these numbers into partitions. Members
-//! keep the partitions that they had. They prefer new partitions that have a replica in their rack (KIP-881). In
+//! keep the partitions that they had. Members prefer new partitions that have a replica in their rack (KIP-881). In
 //! contrast to the Java client, a partition never moves only to match a rack.
 
 use super::interface::Group;
@@ -334,9 +334,9 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Returns one partition of a class to a member through a chain of members, each of which gives away a new
-    /// partition and gets another partition. The chain ends at the member itself, or at a member that has one partition
-    /// more. Returns `None` when the limit of steps is reached.
+    /// Returns one partition of a class to a member through a chain of members. Each member in the chain gives away a
+    /// new partition and gets another partition. The chain ends at the member itself, or at a member that has one
+    /// partition more. Returns `None` when the limit of steps is reached.
     fn way_back(&mut self, home: usize, class: usize) -> Option<bool> {
         // The member that each member gives a partition to, and its class.
         let mut gives: Vec<Option<(usize, usize)>> = vec![None; self.held.len()];

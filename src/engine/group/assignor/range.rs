@@ -3,9 +3,9 @@
 //! topics that have the same subscribers and the same number of partitions.
 //!
 //! The assignor uses racks (KIP-881) if members and replicas have racks, and if not every rack has all partitions. In
-//! that case, a first pass assigns partitions to members in the same rack. It gives a member at most as many partitions
-//! as the member's range has. The first pass handles topics together if they have the same subscribers and the same
-//! number of partitions. Then the assignor cuts the remaining partitions into ranges.
+//! that case, a first pass assigns partitions to members in the same rack. The first pass gives a member at most as
+//! many partitions as the member's range has. The first pass handles topics together if they have the same subscribers
+//! and the same number of partitions. Then the assignor cuts the remaining partitions into ranges.
 
 use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};

@@ -343,8 +343,8 @@ impl Transactions {
         }
     }
 
-    /// Fails the transaction, so that it can only be aborted. This causes no gap in the sequence numbers, because the
-    /// record had none.
+    /// Fails the transaction, so that it can only be aborted. The failure causes no gap in the sequence numbers,
+    /// because the record had no sequence number.
     pub fn fail(&mut self, error: &Error) {
         match self.state {
             State::Open => {
