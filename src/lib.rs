@@ -12,7 +12,7 @@
 //! * [`legacy`]: the protocol of Kafka 0.6 and 0.7: requests without versions, messages at byte offsets.
 //! * [`otlp`]: the metrics that clients push to brokers (KIP-714).
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
-//! * [`net`]: sockets and wake-ups, without Kafka.
+//! * [`net`]: sockets and wake-ups, independent of Kafka.
 //! * [`client`]: runs the state machines of `engine` over the sockets of `net`: producer, consumer, share consumer,
 //!   admin.
 //! * `broker` (feature `broker`): the embedded dev broker, which shares only the codec with the client.

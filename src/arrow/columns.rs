@@ -10,7 +10,7 @@
 //! | headers | list of struct(key utf8, value binary) | headers | the same, null if there are none |
 //!
 //! The second layout is the layout of Spark's own Kafka connector, with the same order and names. All columns are
-//! nullable. Spark therefore need not convert the rows.
+//! nullable. Spark need not convert rows that have this layout.
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //!
 //! The I/O thread starts when the client is first used, so a program may import klamm and create clients before it
 //! forks. While the I/O thread sleeps, a caller may run one turn of the I/O loop itself. The caller then saves a thread
-//! switch for a single request. Another thread switch is saved when the response arrives, if the caller [polls
-//! inline](super::inline_polling) or an [event loop](super::event_loop) polls the sockets.
+//! switch for a single request. The caller saves another thread switch at the response if it [polls
+//! inline](super::inline_polling), or if an [event loop](super::event_loop) polls the sockets.
 
 use super::config::Connecting;
 use super::driver::Driver;

@@ -1,8 +1,9 @@
 //! External event loops: an asyncio loop polls the sockets of a client in place of the I/O thread.
 //!
-//! If a program awaits one record after the other, its event loop watches the client's poller. The I/O thread then
-//! pauses: it sleeps and leaves the sockets to the event loop, which saves two thread switches per response. The I/O
-//! thread also pauses while callers that read records repeatedly [poll inline](super::inline_polling).
+//! If a program awaits one record after the other, its event loop watches the client's poller. While an event loop
+//! watches the poller, the I/O thread pauses: it sleeps and leaves the sockets to the event loop. The pause saves two
+//! thread switches per response. The I/O thread also pauses while callers that read records repeatedly [poll
+//! inline](super::inline_polling).
 //!
 //! The I/O thread resumes as soon as there is too much work for the event loop or the caller. The I/O thread also ends
 //! its pause at intervals, because the event loop or the caller may have stopped polling. If the client sends nothing

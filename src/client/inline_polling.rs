@@ -2,11 +2,11 @@
 //!
 //! The caller and the I/O thread may poll the same sockets at the same time. The kernel wakes the thread that started
 //! to wait last, so the caller reads the response itself. The I/O thread keeps waiting in the poller, and polls alone
-//! after the caller has stopped polling. If the I/O thread wakes up for another reason before that, it pauses until
-//! the caller has stopped polling.
+//! after the caller has stopped polling. If the I/O thread wakes up while a caller polls inline, it pauses until the
+//! caller has stopped polling.
 //!
-//! Consumers also poll inline if their records arrive one by one. A fetch response may arrive in pieces, and the second
-//! piece may wake the I/O thread. The I/O thread then [pauses](super::event_loop), as it does for an event loop.
+//! Consumers also poll inline if their records arrive one by one. A fetch response may arrive in pieces. If the second
+//! piece wakes the I/O thread, the I/O thread [pauses](super::event_loop), as it does for an event loop.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};

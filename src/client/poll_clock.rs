@@ -1,5 +1,5 @@
-//! Measures how often an application polls, and how long it works between polls. Only the polling thread writes the
-//! measurements, so there is almost no contention for their lock.
+//! Measures how often an application polls, and how long the application works between polls. Only the polling thread
+//! writes the measurements, so there is almost no contention for their lock.
 
 use crate::engine::Time;
 use crate::engine::consumer::Polls;

@@ -1,5 +1,5 @@
-//! State machines of a client. The inputs of a state machine are bytes, responses and the time. The outputs are bytes,
-//! requests and events.
+//! State machines of a client. The inputs of a state machine are bytes, responses and the time, and its outputs are
+//! bytes, requests and events.
 //!
 //! The engine uses no socket, thread, lock or clock. Every call takes the time as an argument, so tests run thousands
 //! of scenarios a second under a simulated clock. The parts, from the wire up:

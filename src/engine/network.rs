@@ -7,9 +7,10 @@
 //! until the deadline of the request. If no broker of the cluster responds, or a broker returns REBOOTSTRAP_REQUIRED
 //! (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
-//! A broker that rejects the client's TLS or SASL authentication will probably reject the next attempt as well. If the
-//! client has no other broker to try, the waiting requests therefore fail at once. New requests also fail, until
-//! [`REFUSED_WAIT`] has passed. The next request after that time starts a new attempt.
+//! A broker that rejects the client's TLS or SASL authentication will probably reject the next attempt as well. After
+//! such a rejection, waiting requests fail at once if the client has no other broker to try. New requests also fail,
+//! until [`REFUSED_WAIT`] has passed since the rejection. The first request after [`REFUSED_WAIT`] starts a new attempt
+//! to connect.
 
 mod attempts;
 mod brokers;

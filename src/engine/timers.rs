@@ -1,7 +1,8 @@
 //! The deadlines of a state machine, in one table. `next_timeout` returns the earliest deadline of the table.
 //!
-//! A state machine names its deadlines in an enum. Before an action that may have to wait, it calls [`Timers::is_due`].
-//! If the deadline has not passed, the same call arms the timer. The code therefore cannot forget to arm a timer:
+//! A state machine names its deadlines in an enum. Before an action that may have to wait, the state machine calls
+//! [`Timers::is_due`]. If the deadline has not passed, `is_due` arms the timer. The code therefore cannot forget to arm
+//! a timer:
 //!
 //! ```text
 //! fn step(&mut self, now: Time) {

@@ -1,8 +1,8 @@
 //! Tracks topics whose metadata has a temporary error: the time of the first error, and the last metadata without an
 //! error.
 //!
-//! A broker that has just restarted may not know a topic or its leaders. If members of a group treated that topic as a
-//! topic without partitions, the whole group would revoke its partitions. Decisions about topics and partitions
+//! A broker that has just restarted may not know a topic or its leaders. If members of a group treated an unknown topic
+//! as a topic without partitions, the whole group would revoke its partitions. Decisions about topics and partitions
 //! therefore use the last good metadata, from [`TopicErrors::bridge`]. Fetching uses only the current metadata, because
 //! it needs the current leader.
 

@@ -2,8 +2,8 @@
 //!
 //! Kafka 0.8 closes the connection after an ApiVersions request, and 0.9 never responds to an ApiVersions request. The
 //! client therefore opens a second connection and sends one probe for each of 0.8.0, 0.8.1, 0.8.2 and 0.9.0. A probe is
-//! a request that was new in its release. Then the client sends ApiVersions again. The last probe with a response shows
-//! the release of the broker.
+//! a request that was new in its release. After the probes, the client sends ApiVersions again. The last probe with a
+//! response shows the release of the broker.
 //!
 //! * A broker counts as 0.8 only if it responds to one probe and closes the connection after a later probe.
 //! * A broker counts as 0.9 only if it responds to all probes but not to ApiVersions.

@@ -1,5 +1,5 @@
-//! Control records, which brokers write into a log for each other and for consumers. One example is the marker that
-//! ends a transaction (KIP-98). A control batch has one record. That record takes up one offset of the partition.
+//! Control records, which brokers write into a log for each other and for consumers. For example, a control record
+//! marks the end of a transaction (KIP-98). A control batch has one record, which takes up one offset of the partition.
 //!
 //! ```text
 //! key    version i16 | type i16 | more fields in later versions

@@ -1,6 +1,6 @@
 //! Checksums of batches. Magic 2 uses CRC-32C (Castagnoli) over all bytes after the checksum. The base offset and the
-//! leader epoch come before the checksum, so a broker can change them without computing a new checksum. Magic 0 and 1
-//! use CRC-32.
+//! leader epoch come before the checksum, so a broker can change these fields without computing a new checksum. Magic 0
+//! and 1 use CRC-32.
 //!
 //! This file only computes checksums. `Batch::check_crc` in `batch.rs` compares the checksum of a batch with its data.
 

@@ -1,5 +1,5 @@
 //! Explains why a record of magic 2 is malformed, by reading the malformed record a second time. Valid records are read
-//! only once, so they do not pay for precise errors.
+//! only once, so precise errors do not slow them down.
 
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};

@@ -1,4 +1,4 @@
-//! Reads messages of magic 0 and 1, including those inside compressed messages.
+//! Reads messages of magic 0 and 1, including messages inside compressed messages.
 //!
 //! ```text
 //! offset i64 | length i32 | crc u32 | magic i8 | attributes i8 | timestamp i64 (magic 1)

@@ -2,9 +2,9 @@
 //! message.
 //!
 //! `message!` generates one function for each struct, [`Struct::fields`], which shows each field as a [`Shape`]
-//! together with its declaration. The other functions of this file visit these fields, and exist once for all structs.
-//! With more generated functions, the functions of hundreds of structs would be most of the codec. Field names are
-//! spelled as in Kafka's schemas (`throttleTimeMs`).
+//! together with its declaration. All other functions of this file use [`Struct::fields`], and exist once for all
+//! structs. If `message!` generated more functions for each of the hundreds of structs, these functions would be most
+//! of the codec. Field names are spelled as in Kafka's schemas (`throttleTimeMs`).
 
 use super::declaration::{LONGEST_STRING, When, camel_case, split_field};
 use super::{Error, Reason, Step, Uuid, Value};

@@ -1,5 +1,5 @@
-//! Hints for options and values of other Kafka clients. klamm has these options under another name, in another unit, or
-//! not at all.
+//! Hints for options and values of other Kafka clients that klamm has under another name, in another unit, or not at
+//! all.
 //!
 //! If an option of another client has the same meaning as a key of klamm, `keys.rs` lists its name as an alias. Values
 //! with the same meaning are in [`VALUE_ALIASES`]. klamm rejects the remaining options of other clients with a hint. If

@@ -1,5 +1,5 @@
-//! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Parsing reports every error that klamm
-//! can find without a broker.
+//! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Parsing these keys reports every error
+//! that klamm can find without a broker.
 
 use super::keys::{KEYS, Key};
 use super::values::{HOST_CHECK, Value, Values, invalid};

@@ -10,8 +10,8 @@
 //!
 //! One fetch per broker is in flight at a time. While some partitions of a broker have full buffers, the consumer
 //! fetches only the broker's remaining partitions, with a short `max_wait_ms`. A broker handles the requests of a
-//! connection one after the other. A long wait would therefore delay the next fetch of the partitions whose buffers
-//! were full.
+//! connection one after the other. A long wait at the broker would therefore delay the next fetch of the partitions
+//! whose buffers were full.
 
 mod assignment;
 mod commit;

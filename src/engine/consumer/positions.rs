@@ -1,5 +1,5 @@
-//! Finds the offset at which the consumer starts to read a partition. This is the committed offset, the offset of a
-//! timestamp, or the start or end of the log.
+//! Finds the offset at which the consumer starts to read a partition. The start offset is the committed offset, the
+//! offset of a timestamp, or the start or end of the log.
 //!
 //! This file starts the OffsetFetch and ListOffsets operations and applies their results. If there is no committed
 //! offset, the consumer follows `auto.offset.reset`. This file also reports assigned partitions that do not exist.

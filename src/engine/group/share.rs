@@ -1,6 +1,6 @@
 //! A member of a share group (KIP-932): the coordinator assigns partitions that other members may read as well.
 //!
-//! A member therefore never waits for other members, and does not report that it lost a partition.
+//! A member of a share group therefore never waits for other members, and does not report that it lost a partition.
 //! [`super::heartbeat_member`] has the code that all heartbeat protocols share.
 
 use super::coordinator_client::CoordinatorClient;

@@ -3,7 +3,7 @@
 //!
 //! The driver resolves host names, so it also remembers which addresses failed. The network checks a connection with a
 //! small request if it was idle for more than two seconds and for longer than ever before. Other requests wait for the
-//! result.
+//! result of this check.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};

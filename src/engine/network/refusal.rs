@@ -1,5 +1,4 @@
-//! Handles failed authentication and missing OAuth tokens. In these cases, requests that wait for a connection fail at
-//! once.
+//! Handles failed authentication and missing OAuth tokens: fails requests that wait for a connection at once.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network, NetworkConfig};

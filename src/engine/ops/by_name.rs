@@ -1,8 +1,8 @@
 //! Operations for which a single response is the result. The caller selects the API by its name.
 //!
-//! The caller accesses the fields of the request and the response by name. The operation finds the broker. The
-//! operation repeats the request as long as a broker responds that another broker is responsible, or that the
-//! coordinator is not ready yet. The caller handles all other errors in the response.
+//! The caller accesses the fields of the request and the response by name. The operation finds the broker to which the
+//! request goes. The operation repeats the request as long as a broker responds that another broker is responsible, or
+//! that the coordinator is not ready yet. The caller handles all other errors in the response.
 
 use super::op::{Op, OpContext, Output};
 use crate::api::{self, Entry, ErrorCode, Info};

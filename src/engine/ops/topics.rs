@@ -1,4 +1,4 @@
-//! Describes topics.
+//! Operations that return the metadata or the partitions of topics.
 
 use super::op::{Op, OpContext, Output};
 use crate::api::metadata;

@@ -2,8 +2,8 @@
 //! reports exactly one result for each record.
 //!
 //! The path of a record: `append` → the partition's open batch (or a queue of the topic while its metadata is missing)
-//! → [`ProducerRequest`] → in flight → an [`Event`]. The producer closes an open batch when it is full, when `linger`
-//! ends or when the broker is idle.
+//! → [`ProducerRequest`] → in flight → an [`Event`]. The producer closes an open batch when the batch is full, when
+//! `linger` ends or when the broker is idle.
 //!
 //! ```text
 //! accumulator   records into batches             partitioner    chooses the partition

@@ -1,7 +1,7 @@
 //! Builds produce requests: batches of all partitions with the same leader share one request.
 //!
-//! [`Producer::next_request`] chooses the batches. [`build_request`] compresses them and computes checksums outside of
-//! the producer's lock. Brokers before Kafka 0.11 get records in their older formats.
+//! [`Producer::next_request`] chooses the batches. [`build_request`] compresses the batches and computes checksums
+//! outside of the producer's lock. Brokers before Kafka 0.11 get records in their older formats.
 
 use super::batch::Batch;
 use super::transaction::InFlight;

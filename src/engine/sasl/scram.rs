@@ -1,10 +1,10 @@
-//! SCRAM (RFC 5802, also with SHA-512 as in Kafka). The client proves that it knows the password, and the broker proves
-//! that it knows a key derived from the password. Neither the client nor the broker sends the password.
+//! The SASL mechanism SCRAM (RFC 5802), with SHA-256 or SHA-512. The client proves that it knows the password, and the
+//! broker proves that it knows a key derived from the password. Neither the client nor the broker sends the password.
 //!
 //! The messages: [`ScramClient::first`] → the broker's first message → [`ScramClient::client_final`] → the broker's
 //! signature → [`ServerVerifier::check`]. As in Kafka's Java client, user names are escaped, and passwords are UTF-8
-//! bytes without normalization. Channel binding is not supported. For a delegation token (KIP-48), the client adds the
-//! extension `tokenauth=true`.
+//! bytes without normalization. klamm does not support channel binding. For a delegation token (KIP-48), the client
+//! adds the extension `tokenauth=true`.
 
 use crate::engine::{Error, ErrorKind};
 use base64::Engine;

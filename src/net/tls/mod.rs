@@ -1,7 +1,7 @@
 //! TLS settings of clients and servers, and errors with hints about what to check.
 //!
-//! rustls implements the sessions. The client sends the host name as SNI and does not use ALPN. Without the feature
-//! `tls`, the settings still exist, so that the rest of the code compiles, but no session can be created.
+//! The crate rustls implements the TLS sessions. The client sends the host name as SNI and does not use ALPN. Without
+//! the feature `tls`, the settings still exist, so that the rest of the code compiles, but no session can be created.
 
 #[cfg(feature = "tls")]
 mod certificate;

@@ -1,7 +1,8 @@
 //! Error messages and hints for rejected certificates and failed handshakes, in the terms of TLS instead of rustls'
 //! debug output.
 //!
-//! The verifier in `trust` sees the certificates and puts a `Reason` into its error. `session` shows that reason.
+//! The verifier in `trust` sees the certificates and puts a `Reason` into its error. `session` puts this reason into
+//! its error message.
 
 use super::certificate::{Facts, broken_algorithm, rsa_bits};
 use rustls::pki_types::CertificateDer;

@@ -1,9 +1,9 @@
 //! The assignor `sticky` balances the partitions among the members, and moves as few partitions as possible (KIP-54).
-//! Under the eager protocol, members revoke all partitions before they join. The user data in their subscriptions
-//! therefore contains the partitions that they had.
+//! Under the eager protocol, members revoke all partitions before they join. The user data in a member's subscription
+//! therefore contains the partitions that the member had.
 //!
-//! The user data has no version number. If the data is too short to contain the generation (KIP-341), the assignor
-//! reads it as version 0.
+//! The user data has no version number. If the user data is too short to contain the generation (KIP-341), the assignor
+//! reads the data as version 0.
 
 use super::balance::{Claim, balance};
 use super::interface::{Assignment, Assignor, Group, Member, Topics};

@@ -1,4 +1,5 @@
-//! Builds the JoinGroup and SyncGroup requests of a member of a classic group. `classic.rs` decides when to send them.
+//! Builds the JoinGroup and SyncGroup requests of a member of a classic group. `classic.rs` decides when to send these
+//! requests.
 
 use super::ClassicMember;
 use crate::api::data::consumer_protocol as embedded;

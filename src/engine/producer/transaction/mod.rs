@@ -8,11 +8,12 @@
 //! any state → Fatal                                                 fenced or not authorized: nothing is possible
 //! ```
 //!
-//! One request to a coordinator is in flight at a time. Under version 1 of the protocol, the producer adds partitions
-//! to the transaction before it sends batches to them. Under version 2 (the cluster has finalized `transaction.version`
-//! 2) the partition leaders add the partitions, and every transaction ends with a new epoch. A transaction without
-//! partitions and groups ends without a request, because the coordinator does not know about it. `steps.rs` builds the
-//! requests and reads the responses. The rest of the producer handles batches and retries.
+//! The producer has at most one request to a coordinator in flight. Under version 1 of the protocol, the producer adds
+//! partitions to the transaction before it sends batches to these partitions. Under version 2 (the cluster has
+//! finalized `transaction.version` 2) the partition leaders add the partitions, and every transaction ends with a new
+//! epoch. A transaction without partitions and groups ends without a request, because the coordinator does not know
+//! about this transaction. `steps.rs` builds the requests and reads the responses. The rest of the producer handles
+//! batches and retries.
 
 mod steps;
 
